@@ -34,20 +34,24 @@ class PresentLoad(msgspec.Struct, frozen=True):
     def bears(self, record: EvictionRecord, replacement: Pod) -> bool | None:
         """Whether the replacement's node is not overloaded with it, None if its load is unknown.
 
-        The replacement counts with the usage of the evicted pod, as far as the windows do not show
-        it yet. Other new pods count only as measured.
+        In a saturated pool it may be as full as the source was left. The replacement counts with
+        the usage of the evicted pod, as far as the windows do not show it yet. Other new pods count
+        only as measured.
         """
         loaded = self.loaded(replacement.node)
         if loaded is None:
             return None
         book = self.context.book
         book.require(replacement.node)
+        levelled = {each.resource: each.ratio for each in record.levelled_to}
+        targets = {each.resource: each.target_ratio for each in loaded.verdict.pressures}
         for source in loaded.sources:
             unseen = [
                 record.usage(source.resource) * (1.0 - book.seen_share(replacement, window))
                 for window in book.windows[source.resource]
             ]
-            if source.lowest_without([-usage for usage in unseen]) > source.thresholds.target_ratio:
+            most = max(targets[source.resource], levelled.get(source.resource, 0.0))
+            if source.lowest_without([-usage for usage in unseen]) > most:
                 return False
         return True
 

@@ -242,7 +242,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     depends on it. `scheduler` is the pod's scheduler if it is not the default one: then all
     feasible nodes are equally likely. `chain` is the one that the move begins or ends. `gang` is
     the one that moves whole with this eviction, as in `gang train/llama (Volcano)`; empty if the
-    pod moves alone.
+    pod moves alone. In a saturated pool `levelled_to` is what the node is left with, as a share of
+    its capacity; the destination must not be fuller.
     """
 
     pod: PodRef
@@ -268,6 +269,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     chain: Chain | None = None
     gang: str = ""
     gpus: float = 0.0
+    levelled_to: tuple[ResourceRelief, ...] = ()
 
     @property
     def expected_node(self) -> str:

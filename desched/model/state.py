@@ -13,7 +13,7 @@ import msgspec
 from desched.model.chain import ChainUnderWay
 from desched.model.cluster import Pod, PodRef
 from desched.model.landing import LandingChance, expected_on
-from desched.model.plan import Unsteered
+from desched.model.plan import ResourceRelief, Unsteered
 from desched.model.resources import Resource
 
 HOUR = timedelta(hours=1)
@@ -90,6 +90,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     probe: bool = False
     steered: tuple[str, ...] = ()
     gang: str = ""
+    levelled_to: tuple[ResourceRelief, ...] = ()
 
     def usage(self, resource: Resource) -> float:
         """The usage that leaves the node, in millicores, bytes, GPUs, or 1 for a pod."""

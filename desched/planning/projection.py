@@ -7,7 +7,13 @@ import msgspec
 
 from desched.model.chain import Chain
 from desched.model.groups import grouped
-from desched.model.plan import Finding, NodeReason, NodeVerdict, PlannedEviction
+from desched.model.plan import (
+    Finding,
+    NodeReason,
+    NodeVerdict,
+    PlannedEviction,
+    ResourceRelief,
+)
 from desched.model.resources import Resource
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
@@ -98,9 +104,12 @@ def planned_eviction(
     pod = move.candidate.pod
     workload = context.cluster.workload_of(pod)
     reason = "; ".join(
-        f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > {p.target_ratio:.1%}"
-        for p in loaded.overloaded
+        f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > "
+        f"{loaded.source(p.resource).thresholds.target_ratio:.1%}"
+        for p in loaded.above_target
     )
+    if loaded.is_levelled:
+        reason += "; levelled, because its pool is saturated"
     if chain is not None and chain.first == pod.ref:
         reason = f"makes room on {chain.room_on} for {chain.second} of {chain.source}"
     return PlannedEviction(
@@ -125,5 +134,8 @@ def planned_eviction(
         steered=move.destination.steered,
         scheduler=pod.scheduler if move.destination.landing.any_fit else "",
         chain=chain,
+        levelled_to=tuple(
+            ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
+        ),
         gpus=max(context.book.measured(pod, Resource.GPU), default=0.0),
     )

@@ -40,6 +40,7 @@ from desched.planning.overload.saturation import (
     saturation,
     saturation_hold,
     why_saturated,
+    with_levelling,
 )
 from desched.planning.overload.scope import out_of_scope
 from desched.planning.overload.sustained import not_sustained
@@ -110,6 +111,7 @@ def classify(book: UsageBook, state: State) -> Pressure:
     saturated = saturation(loaded_nodes, policy.destination_selector)
     if saturated or policy.deviation:  # the mean of all nodes decides, so every pod counts
         departed_load.require()
+    loaded_nodes = [with_levelling(loaded, saturated) for loaded in loaded_nodes]
     verdicts = [*left_out, *(loaded.verdict for loaded in loaded_nodes)]
     pressure = Pressure(
         {s.node.name: s for s in sorted(loaded_nodes, key=lambda s: s.node.name)},

@@ -97,9 +97,22 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
         return next(source for source in self.sources if source.resource is resource)
 
     @property
+    def above_target(self) -> tuple[ResourcePressure, ...]:
+        """Overloaded resources that are above the target by which the node is relieved."""
+        return tuple(p for p in self.overloaded if p.lowest_ratio > self._lines(p).target_ratio)
+
+    @property
+    def is_levelled(self) -> bool:
+        """Whether its pool is saturated, so that it is relieved less far."""
+        return any(p.target_ratio < self._lines(p).target_ratio for p in self.overloaded)
+
+    @property
     def excess_ratio(self) -> float:
         """The highest excess above the stop line among overloaded resources."""
-        return max(p.lowest_ratio - p.stop_ratio for p in self.overloaded)
+        return max(p.lowest_ratio - self._lines(p).stop_ratio for p in self.overloaded)
+
+    def _lines(self, pressure: ResourcePressure) -> Thresholds:
+        return self.source(pressure.resource).thresholds
 
 
 def pool_thresholds(

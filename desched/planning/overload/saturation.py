@@ -1,19 +1,48 @@
-"""Decides whether a pool of nodes needs capacity, because moves cannot relieve enough nodes."""
+"""Decides whether a pool of nodes needs capacity, because moves cannot relieve enough nodes.
+
+In such a pool only the worst nodes are relieved, and only as long as the destination is no fuller
+than the node is left: the load is levelled. Nodes are the worst if they are far above the mean.
+"""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
 
 from desched.model.groups import grouped
 from desched.model.plan import Finding, HoldReason, ResourcePressure
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
-from desched.planning.overload.node_load import LoadedNode, weighted_mean
+from desched.planning.overload.node_load import LoadedNode, Thresholds, weighted_mean
 
 NEEDED_HEADROOM_SHARE = 0.5
 """The share of the excess that must have room; with less, most nodes would stay overloaded."""
 
-Saturated = Mapping[tuple[str, Resource], str]
-"""Saturated resources by pool and resource, with the numbers."""
+FAR_ABOVE_MEAN_RATIO = 0.10
+SEVERE_RATIO = 0.90
+"""A node of a saturated pool is levelled if it is so far above the mean, or above this load."""
+
+
+class Saturation(msgspec.Struct, frozen=True):
+    """A resource of a pool that needs capacity: the numbers in words, and the mean load."""
+
+    why: str
+    mean_ratio: float
+
+    def levelling(self, usual: Thresholds) -> Thresholds:
+        """The thresholds by which only the worst nodes are relieved, and only so far."""
+        worst = min(SEVERE_RATIO, self.mean_ratio + FAR_ABOVE_MEAN_RATIO)
+        rise = max(0.0, worst - usual.target_ratio)
+        return Thresholds(
+            usual.low_ratio,
+            usual.target_ratio + rise,
+            usual.stop_ratio + rise,
+            usual.ceiling_ratio + rise,
+        )
+
+
+Saturated = Mapping[tuple[str, Resource], Saturation]
+"""Saturated resources by pool and resource."""
 
 
 def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) -> Saturated:
@@ -21,16 +50,32 @@ def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) 
     found = {}
     for pool, nodes in grouped((each.verdict.pool, each) for each in loaded_nodes).items():
         for resource in sorted({p.resource for loaded in nodes for p in loaded.overloaded}):
-            if why := _why(nodes, resource, destinations):
+            if saturated := _saturation(nodes, resource, destinations):
                 of_pool = f"pool {pool}: " if pool else ""
-                found[pool, resource] = f"{of_pool}{resource.value} {why}"
+                why = f"{of_pool}{resource.value} {saturated.why}"
+                found[pool, resource] = msgspec.structs.replace(saturated, why=why)
     return found
 
 
+def with_levelling(loaded: LoadedNode, saturated: Saturated) -> LoadedNode:
+    """The node with higher thresholds for the saturated resources of its pool."""
+    if not saturated:
+        return loaded
+    sources = tuple(
+        msgspec.structs.replace(source, thresholds=found.levelling(source.thresholds))
+        if (found := saturated.get((loaded.verdict.pool, source.resource)))
+        else source
+        for source in loaded.sources
+    )
+    return msgspec.structs.replace(loaded, sources=sources)
+
+
 def why_saturated(loaded: LoadedNode, saturated: Saturated) -> str:
-    """Why moves cannot relieve the node, empty if they can."""
+    """Why moves cannot relieve the node, empty if they can or if it is one of the worst."""
+    if loaded.above_target:
+        return ""
     keys = ((loaded.verdict.pool, pressure.resource) for pressure in loaded.overloaded)
-    return next((saturated[key] for key in keys if key in saturated), "")
+    return next((saturated[key].why for key in keys if key in saturated), "")
 
 
 def saturation_hold(
@@ -43,7 +88,9 @@ def saturation_hold(
     return Finding(HoldReason.CLUSTER_SATURATED, "; ".join(sorted(set(reasons))))
 
 
-def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSelector) -> str:
+def _saturation(
+    nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSelector
+) -> Saturation | None:
     # The size of a node is its capacity in the resource's own unit.
     found = [
         (loaded, _pressure(loaded, resource), loaded.source(resource).bases[0].denominator)
@@ -53,7 +100,10 @@ def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSel
     stop = found[0][1].stop_ratio
     mean = weighted_mean([(pressure.lowest_ratio, size) for _, pressure, size in found])
     if mean > stop:
-        return f"{mean:.1%} on average, above the stop line of {stop:.1%}"
+        missing = math.ceil(len(found) * (mean / stop - 1))
+        more = "1 more node" if missing == 1 else f"{missing} more nodes"
+        why = f"{mean:.1%} on average, above the stop line of {stop:.1%}; {more} would end that"
+        return Saturation(why, mean)
     total = math.fsum(size for _, _, size in found)
     excess = math.fsum(
         (pressure.lowest_ratio - stop) * size for _, pressure, size in found if pressure.overloaded
@@ -64,11 +114,12 @@ def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSel
         if loaded.receives and destinations.matches(loaded.node.labels)
     )
     if free < NEEDED_HEADROOM_SHARE * excess:
-        return (
+        why = (
             f"has room for {free / total:.1%} of the capacity under the ceilings, less than half "
             f"of the excess of {excess / total:.1%}"
         )
-    return ""
+        return Saturation(why, mean)
+    return None
 
 
 def _pressure(loaded: LoadedNode, resource: Resource) -> ResourcePressure:

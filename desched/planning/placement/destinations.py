@@ -7,6 +7,7 @@ the state after the earlier ones.
 
 import copy
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -49,13 +50,16 @@ IF_EARLIER_LATE = (
 )
 
 
+NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
+
+
 class Destination(msgspec.Struct, frozen=True):
     """The likeliest node for a replacement, and the probability of a harmful landing.
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
     view at the landing. `bad` has the bad nodes, see `Landing.risk`. `steered` names the nodes
     whose soft taints make the risk acceptable. `beyond_preferred`: the pod leaves a domain that it
-    only prefers.
+    only prefers. `at_most` is as for `Destinations.find`.
     """
 
     landing: Landing
@@ -66,6 +70,7 @@ class Destination(msgspec.Struct, frozen=True):
     bad: Mask
     steered: tuple[str, ...] = ()
     beyond_preferred: bool = False
+    at_most: Mapping[Resource, float] = NO_LIMITS
 
     @property
     def likely(self) -> tuple[LandingChance, ...]:
@@ -191,16 +196,30 @@ class Destinations:
             self._expect(spread)
 
     def find(
-        self, pod: Pod, charge: Mapping[Resource, float], *, cool: bool = False
+        self,
+        pod: Pod,
+        charge: Mapping[Resource, float],
+        *,
+        cool: bool = False,
+        at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> Destination | Finding[RefusalReason]:
         """Return the pod's destination after the moves so far, or the reason why it has none.
 
-        With `cool`, a landing on a node above its ceiling is a bad one, too.
+        With `cool`, a landing on a node above its ceiling is a bad one, too; and so is one on a
+        node that would have more load than `at_most`.
         """
-        return self._find(pod, charge, cool=cool)[0]
+        found = self._find(pod, charge, cool=cool, at_most=at_most)[0]
+        if at_most and isinstance(found, Destination):
+            return msgspec.structs.replace(found, at_most=at_most)
+        return found
 
     def _find(
-        self, pod: Pod, charge: Mapping[Resource, float], *, cool: bool = False
+        self,
+        pod: Pod,
+        charge: Mapping[Resource, float],
+        *,
+        cool: bool = False,
+        at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         """The answer of `find`, with the free capacity that it is by."""
         self.free.deadline.check(pod)
@@ -208,19 +227,25 @@ class Destinations:
         if len(self._refused_if_late) >= most:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free
         free = self.free
-        found = self._find_within(free, pod, charge, cool=cool)
+        found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
         if isinstance(found, Finding) and free.has_preferred_domains(pod):
             free = free.beyond_preferred()
-            found = self._find_within(free, pod, charge, cool=cool)
+            found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
             if isinstance(found, Destination):
                 found = msgspec.structs.replace(found, beyond_preferred=True)
         if isinstance(found, Finding) and free.may_download(pod):
             free = free.with_downloads()
-            found = self._find_within(free, pod, charge, cool=cool)
+            found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
         return found, free
 
     def _find_within(
-        self, free: FreeCapacity, pod: Pod, charge: Mapping[Resource, float], *, cool: bool
+        self,
+        free: FreeCapacity,
+        pod: Pod,
+        charge: Mapping[Resource, float],
+        *,
+        cool: bool,
+        at_most: Mapping[Resource, float],
     ) -> Destination | Finding[RefusalReason]:
         fit, landing = free.fit(pod, pod.node, charge), None
         if fit.under_ceiling.any():
@@ -238,7 +263,7 @@ class Destinations:
             charge,
             free,
             fit,
-            self._bad(fit, cool=cool),
+            self._bad(fit, cool=cool, at_most=at_most),
             self._feedback.crowded_nodes(free.arrays),
             self._most_risk_of(pod),
         )
@@ -265,9 +290,9 @@ class Destinations:
             found,
         )
 
-    def _bad(self, fit: Fit, *, cool: bool) -> Mask:
+    def _bad(self, fit: Fit, *, cool: bool, at_most: Mapping[Resource, float]) -> Mask:
         """The bad nodes, see `Landing.risk`."""
-        harmed = self.free.harmed(fit.loads, self._within.margin_ratio)
+        harmed = self.free.harmed(fit.loads, self._within.margin_ratio, at_most)
         return harmed | ~fit.under_ceiling if cool else harmed
 
     def _destination(

@@ -8,6 +8,7 @@ reservation.
 import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -306,7 +307,12 @@ class FreeCapacity:
         """Whether the node has not enough free for the pod's requests."""
         return bool(self._filters.shortage(pod)[0][:, self.arrays.index[node]].any())
 
-    def harmed(self, loads: Mapping[Resource, Floats], margin_ratio: float = 0.0) -> Mask:
+    def harmed(
+        self,
+        loads: Mapping[Resource, Floats],
+        margin_ratio: float = 0.0,
+        at_most: Mapping[Resource, float] = MappingProxyType({}),
+    ) -> Mask:
         """The nodes that would exceed their target with these loads, or are no destination.
 
         Shape (nodes,), or (alternatives, nodes) after landings that differ between alternatives.
@@ -314,12 +320,14 @@ class FreeCapacity:
         Args:
             loads: the load of each node with the pod, see `Fit`; expected landings are added.
             margin_ratio: a node must stay this far below its target, or under its ceiling.
+            at_most: a further limit for the load of all nodes.
         """
         harmed: Mask = ~self._is_destination
         for resource, targets in self._targets.items():
             # Pods are counted, not measured.
             margin = 0.0 if resource is Resource.PODS else margin_ratio
             most = np.maximum(targets - margin, self._ceilings[resource])
+            most = np.minimum(most, at_most.get(resource, np.inf))
             besides = self._expected.get(resource, 0.0)
             if resource in self._landed:
                 besides = np.maximum(besides, self._landed[resource])

@@ -88,9 +88,10 @@ def select_moves(
             selected[node.name] = NodeSelection((), 1.0, refusals, destinations, quota)
             continue
         found = _relieve(node, destinations, quota)
-        if found.stuck and openings is not None:
+        single = node.loaded.is_levelled  # chains and gangs are for full relief
+        if found.stuck and openings is not None and not single:
             found = openings.open_for(node, found)
-        if found.stuck and gangs is not None:
+        if found.stuck and gangs is not None and not single:
             found = gangs.relieve(node, found)
         if found.whole:
             settling = Finding(RefusalReason.NODE_SETTLING, f"{found.whole.gang} leaves it first")
@@ -144,7 +145,7 @@ def _relieve(
         refusals = dict.fromkeys(node.pods, Finding(quota.exhausted))
         return NodeSelection((), 1.0, refusals, destinations, quota)
     found = _select_patiently(node, destinations, quota)
-    if found.left <= MOST_LEFT:
+    if found.left <= MOST_LEFT or (node.loaded.is_levelled and found.moves):
         return found
     best = found
     if node.later or any(finding.reason in OF_QUOTA for finding in found.refusals.values()):

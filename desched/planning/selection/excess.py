@@ -50,6 +50,10 @@ class Excess:
             self._over(load, _sum(load, gone)) <= RELIEF_TOLERANCE_RATIO for load in self._loads
         )
 
+    def levels(self, gone: Sequence[Candidate]) -> dict[Resource, float]:
+        """The load of each overloaded resource without these pods."""
+        return {load.resource: load.lowest_without(_sum(load, gone)) for load in self._loads}
+
     def relief(self, candidate: Candidate) -> tuple[ResourceRelief, ...]:
         """The relief of the node by the pod, as shares of the node's capacity."""
         return tuple(

@@ -6,7 +6,7 @@ cover is possible, the most useful moves are made one by one, memory before CPU.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.destinations import NO_LIMITS, Destination, Destinations
 from desched.planning.selection.eviction_cost import OUTSIDE_PREFERRED
 from desched.planning.selection.excess import Candidate, Excess
 from desched.planning.selection.limits import EvictionQuota
@@ -143,7 +143,7 @@ def select_for_node(
     """
     task, setbacks = _Task(node, quota), 0
     while True:
-        trial = Trial(destinations, quota)
+        trial = Trial(destinations, quota, node.loaded)
         chosen = task.cheapest()
         if chosen is None:
             trial.move_one_by_one(task)
@@ -159,7 +159,7 @@ def select_for_node(
         full = any(finding.reason is RefusalReason.NO_NODE_FITS for finding in denied.values())
         before, setbacks = setbacks, setbacks + (ENOUGH_SETBACKS if full else 1)
         if before < ENOUGH_SETBACKS <= setbacks:
-            task.deny_those_that_cannot_move_alone(Trial(destinations, quota))
+            task.deny_those_that_cannot_move_alone(Trial(destinations, quota, node.loaded))
     return task.selection(trial)
 
 
@@ -273,17 +273,27 @@ class _Task:
 
 
 class Trial:
-    """Tries moves on its own copies of the destinations and the quota."""
+    """Tries moves on its own copies of the destinations and the quota.
 
-    def __init__(self, destinations: Destinations, quota: EvictionQuota | None) -> None:
+    If `source` is levelled, no destination may have more load than the source is left with.
+    """
+
+    def __init__(
+        self,
+        destinations: Destinations,
+        quota: EvictionQuota | None,
+        source: LoadedNode | None = None,
+    ) -> None:
         self.destinations = destinations.copy()
         self.quota = quota.copy() if quota else None
         self.moves: list[Move] = []
+        self._levelled = Excess(source) if source is not None and source.is_levelled else None
 
     def move_all(self, candidates: Iterable[Candidate]) -> dict[str, Finding[RefusalReason]]:
         """Move these candidates until one is denied; return that one's uid with the reason."""
+        candidates = tuple(candidates)
         for candidate in candidates:
-            move = self.find(candidate)
+            move = self.find(candidate, leaving=candidates)
             if isinstance(move, Finding):
                 return {candidate.pod.uid: move}
             self.take(move)
@@ -298,20 +308,24 @@ class Trial:
                 move = self.find(candidate)
                 if not isinstance(move, Finding):
                     self.take(move)
-                    moved = True
+                    moved = self._levelled is None  # a further one would leave the source lower
                     break
                 task.denied[candidate.pod.uid] = move
 
-    def find(self, candidate: Candidate, *, cool: bool = False) -> Move | Finding[RefusalReason]:
+    def find(
+        self, candidate: Candidate, *, cool: bool = False, leaving: Sequence[Candidate] = ()
+    ) -> Move | Finding[RefusalReason]:
         """Return the candidate's move after those made so far, or the reason why there is none.
 
-        See `Destinations.find` for `cool`.
+        `leaving` are all pods that leave a levelled source, if not only the candidate does. See
+        `Destinations.find` for `cool`.
         """
         pod = candidate.pod
         denied = self.quota.refuse(pod) if self.quota else None
         if denied is not None:
             return denied
-        found = self.destinations.find(pod, candidate.charge, cool=cool)
+        at_most = self._levelled.levels(leaving or (candidate,)) if self._levelled else NO_LIMITS
+        found = self.destinations.find(pod, candidate.charge, cool=cool, at_most=at_most)
         if isinstance(found, Finding):
             return found
         if found.beyond_preferred:
