@@ -166,8 +166,8 @@ def check_thresholds(snapshot: Snapshot, examination: Examination) -> Check:
     found = f"{count(over, 'node is', 'nodes are')} overloaded now, {under} underloaded."
     details = [_line(load, policy) for load in loads]
     key = "useDeviationThresholds" if policy.deviation else "targetThresholds"
-    if pressure.hold is not None:
-        why = f"{found} {sentence_of(pressure.hold.reason)}"
+    if pressure.saturated is not None:
+        why = f"{found} {sentence_of(pressure.saturated.reason)}"
         fix = "Add nodes; if these nodes are not too full for you, raise `targetThresholds`."
         return warning(name, why, fix, details)
     if over > MANY_SHARE * len(pressure.known):

@@ -22,7 +22,7 @@ _HOLD_OF_PROBLEM = {
 
 
 def hold_of(pressure: Pressure, context: EligibilityContext) -> Finding[HoldReason] | None:
-    """Return why this cycle evicts nothing, None if it may evict.
+    """Return why this cycle may evict nothing, None if it may.
 
     Without overloaded nodes, only the clocks and the data are checked.
     """
@@ -56,8 +56,6 @@ def unknown_nodes_hold(pressure: Pressure) -> Finding[HoldReason] | None:
 
 
 def _policy_hold(policy: Policy, pressure: Pressure) -> Finding[HoldReason] | None:
-    if pressure.hold is not None:
-        return pressure.hold
     least = policy.min_underloaded_nodes
     underloaded = len(pressure.of_class(NodeClass.UNDERLOADED))
     if least and underloaded <= least:

@@ -111,7 +111,8 @@ def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) 
     refusals = _changed(refusals, evictions, _left_in_place(nodes, selection, pressure))
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
     verdicts = with_projected_load(pressure, probing.moves, selection)
-    plan = _plan(verdicts, evictions, refusals, taints)
+    hold = None if selection.moves else pressure.saturated
+    plan = _plan(verdicts, evictions, refusals, taints, hold)
     unreserved = selection.destinations.free.unreserved
     used = {(move.candidate.pod.node, move.destination.expected_node) for _, move in probing.moves}
     chains_after = chains_before.after(used, context.now)

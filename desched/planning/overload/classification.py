@@ -52,13 +52,14 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
     """The class of every node; `known` has the nodes in scope with trusted load, by name.
 
     `waiting` has the overloaded nodes that are not relieved now, with the reason for their pods.
-    `hold` is set if every overloaded node is in a pool that needs capacity, not moves.
+    `saturated` is why the cycle is held if it levels no node: every overloaded node is in a pool
+    that needs capacity.
     """
 
     known: Mapping[str, LoadedNode]
     verdicts: tuple[NodeVerdict, ...]
     waiting: Mapping[str, Finding[RefusalReason]]
-    hold: Finding[HoldReason] | None = None
+    saturated: Finding[HoldReason] | None = None
 
     def of_class(self, node_class: NodeClass) -> list[LoadedNode]:
         """The known nodes of a class, by name."""
@@ -122,7 +123,7 @@ def classify(book: UsageBook, state: State) -> Pressure:
     settling = departed_load.settling(policy.shortest_window_seconds)
     waits = {s.node.name: _wait(s, settling, saturated, book) for s in overloaded}
     pressure = pressure.with_waits(waits)
-    return msgspec.structs.replace(pressure, hold=saturation_hold(overloaded, saturated))
+    return msgspec.structs.replace(pressure, saturated=saturation_hold(overloaded, saturated))
 
 
 def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
@@ -185,7 +186,7 @@ def _wait(
         return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail, until)
     if lasting := not_sustained(loaded, book):
         return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, *lasting)
-    if full := why_saturated(loaded, saturated):
+    if not loaded.above_target and (full := why_saturated(loaded, saturated)):
         return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
     return None
 

@@ -71,9 +71,7 @@ def with_levelling(loaded: LoadedNode, saturated: Saturated) -> LoadedNode:
 
 
 def why_saturated(loaded: LoadedNode, saturated: Saturated) -> str:
-    """Why moves cannot relieve the node, empty if they can or if it is one of the worst."""
-    if loaded.above_target:
-        return ""
+    """Why moves cannot relieve the node down to its usual stop line, empty if they can."""
     keys = ((loaded.verdict.pool, pressure.resource) for pressure in loaded.overloaded)
     return next((saturated[key].why for key in keys if key in saturated), "")
 
@@ -81,7 +79,7 @@ def why_saturated(loaded: LoadedNode, saturated: Saturated) -> str:
 def saturation_hold(
     overloaded: Collection[LoadedNode], saturated: Saturated
 ) -> Finding[HoldReason] | None:
-    """The hold of the cycle if moves can relieve no overloaded node."""
+    """The hold of a cycle that levels nothing, None if moves can relieve an overloaded node."""
     reasons = [why_saturated(loaded, saturated) for loaded in overloaded]
     if not reasons or not all(reasons):
         return None

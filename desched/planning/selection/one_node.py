@@ -6,7 +6,7 @@ cover is possible, the most useful moves are made one by one, memory before CPU.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -144,7 +144,7 @@ def select_for_node(
     task, setbacks = _Task(node, quota), 0
     while True:
         trial = Trial(destinations, quota, node.loaded)
-        chosen = task.cheapest()
+        chosen = None if node.loaded.is_levelled else task.cheapest()
         if chosen is None:
             trial.move_one_by_one(task)
             break
@@ -275,7 +275,8 @@ class _Task:
 class Trial:
     """Tries moves on its own copies of the destinations and the quota.
 
-    If `source` is levelled, no destination may have more load than the source is left with.
+    If `source` is levelled, it loses one pod, and no destination may have more load than it is left
+    with.
     """
 
     def __init__(
@@ -291,9 +292,8 @@ class Trial:
 
     def move_all(self, candidates: Iterable[Candidate]) -> dict[str, Finding[RefusalReason]]:
         """Move these candidates until one is denied; return that one's uid with the reason."""
-        candidates = tuple(candidates)
         for candidate in candidates:
-            move = self.find(candidate, leaving=candidates)
+            move = self.find(candidate)
             if isinstance(move, Finding):
                 return {candidate.pod.uid: move}
             self.take(move)
@@ -308,23 +308,20 @@ class Trial:
                 move = self.find(candidate)
                 if not isinstance(move, Finding):
                     self.take(move)
-                    moved = self._levelled is None  # a further one would leave the source lower
+                    moved = self._levelled is None
                     break
                 task.denied[candidate.pod.uid] = move
 
-    def find(
-        self, candidate: Candidate, *, cool: bool = False, leaving: Sequence[Candidate] = ()
-    ) -> Move | Finding[RefusalReason]:
+    def find(self, candidate: Candidate, *, cool: bool = False) -> Move | Finding[RefusalReason]:
         """Return the candidate's move after those made so far, or the reason why there is none.
 
-        `leaving` are all pods that leave a levelled source, if not only the candidate does. See
-        `Destinations.find` for `cool`.
+        See `Destinations.find` for `cool`.
         """
         pod = candidate.pod
         denied = self.quota.refuse(pod) if self.quota else None
         if denied is not None:
             return denied
-        at_most = self._levelled.levels(leaving or (candidate,)) if self._levelled else NO_LIMITS
+        at_most = self._levelled.levels((candidate,)) if self._levelled else NO_LIMITS
         found = self.destinations.find(pod, candidate.charge, cool=cool, at_most=at_most)
         if isinstance(found, Finding):
             return found

@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from desched.model.load import PodUsage
 from desched.model.plan import HoldReason, Plan
@@ -9,7 +11,19 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import NodePool
-from tests.builders import NOW, load, node, planned, pod, policy, reasons, rule, selector, snapshot
+from tests.builders import (
+    NOW,
+    STEERED,
+    load,
+    node,
+    planned,
+    pod,
+    policy,
+    reasons,
+    rule,
+    selector,
+    snapshot,
+)
 
 CPU_ONLY = policy(rule(Resource.CPU))
 
@@ -29,10 +43,42 @@ def reason_of(plan: Plan, name: str) -> str | None:
 
 
 def test_a_mean_above_the_stop_line_holds_the_cycle_with_the_numbers() -> None:
-    plan = planned(cluster(n1=0.9, n2=0.9, n3=0.5), CPU_ONLY)
+    plan = planned(cluster(n1=0.86, n2=0.9, n3=0.54), CPU_ONLY)
     assert plan.hold is HoldReason.CLUSTER_SATURATED
-    assert plan.hold_detail == "cpu 76.7% on average, above the stop line of 75.0%"
-    assert reasons(plan) == dict.fromkeys("ab", "cycle_held")
+    assert plan.hold_detail == (
+        "cpu 76.7% on average, above the stop line of 75.0%; 1 more node would end that"
+    )
+    assert reasons(plan) == dict.fromkeys("ab", "pool_saturated")
+
+
+def test_the_worst_nodes_are_levelled() -> None:
+    """The mean is 76.7 %, so those above 86.7 % lose pods down to 81.7 %."""
+    plan = planned(cluster(n1=0.95, n2=0.85, n3=0.5), CPU_ONLY)
+    (move,) = plan.evictions
+    assert (move.node, move.expected_node) == ("n1", "n3")
+    assert move.reason == ("node n1 cpu 95.0% > 86.7%; levelled, because its pool is saturated")
+    assert [each.ratio for each in move.levelled_to] == [pytest.approx(0.825)]
+    assert reason_of(plan, "n2") == "pool_saturated"
+
+
+def test_no_node_is_levelled_if_a_destination_would_become_fuller_than_it_is_left() -> None:
+    careful = msgspec.structs.replace(CPU_ONLY, max_landing_risk=0.15)
+    assert not planned(cluster(n1=0.93, n2=0.77, n3=0.79), careful).evictions
+    (move, *_) = planned(cluster(n1=0.94, n2=0.66, n3=0.67), careful).evictions
+    assert move.levelled_to
+
+
+@given(st.lists(st.floats(0.5, 1.0), min_size=2, max_size=6))
+def test_levelling_never_makes_a_destination_fuller_than_the_source_is_left(
+    others: list[float],
+) -> None:
+    careful = policy(rule(Resource.CPU), **STEERED)
+    loads = {"n1": 0.97} | {f"n{i}": ratio for i, ratio in enumerate(others, 2)}
+    plan = planned(cluster(**loads), careful)
+    for move in plan.evictions:
+        if move.levelled_to:
+            assert len(plan.evictions) == 1
+            assert loads[move.expected_node] + 0.125 <= 0.97 - 0.125 + 1e-9
 
 
 def test_too_little_room_for_the_excess_holds_the_cycle_with_the_numbers() -> None:
@@ -78,7 +124,9 @@ def test_a_saturated_pool_waits_while_another_is_relieved() -> None:
     seen = snapshot(
         [node("b1", labels={"pool": "batch"}), node("n1"), node("n2")],
         [pod("x", on="b1"), pod("a", on="n1")],
-        load({"b1": (0.9, 0.1), "n1": (0.9, 0.1), "n2": (0.1, 0.1)}, dict.fromkeys("ax", (0.8, 0))),
+        load(
+            {"b1": (0.899, 0.1), "n1": (0.9, 0.1), "n2": (0.1, 0.1)}, dict.fromkeys("ax", (0.8, 0))
+        ),
     )
     plan = planned(seen, policy(rule(Resource.CPU), pools=(batch,)))
     assert plan.hold is None
@@ -86,7 +134,9 @@ def test_a_saturated_pool_waits_while_another_is_relieved() -> None:
     assert reason_of(plan, "b1") == "pool_saturated"
     refusal = next(r for r in plan.refusals if r.pod.name == "x")
     assert refusal.reason.value == "pool_saturated"
-    assert refusal.detail == "pool batch: cpu 90.0% on average, above the stop line of 75.0%"
+    assert refusal.detail.startswith(
+        "pool batch: cpu 89.9% on average, above the stop line of 75.0%; 1 more node"
+    )
 
 
 def demand(seen: Snapshot, name: str = "a") -> float:

@@ -228,4 +228,6 @@ def test_busy_gpus_in_the_whole_pool_need_more_gpus() -> None:
     plan = planned(
         replace(found, cluster=replace(found.cluster, nodes=nodes), load=of_load), watching()
     )
-    assert plan.hold_detail == "gpu 92.5% on average, above the stop line of 75.0%"
+    assert plan.hold_detail == (
+        "gpu 92.5% on average, above the stop line of 75.0%; 1 more node would end that"
+    )
