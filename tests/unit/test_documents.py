@@ -32,6 +32,7 @@ from desched.model.report import CycleResult, Mode, NotActing
 from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
+from tests.documented_commands import documented_commands
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
 
@@ -217,3 +218,14 @@ def test_every_decision_has_a_number_a_date_and_a_status(record: Path) -> None:
     head = rf"# {number}\. .+\n\nDate: \d{{4}}-\d\d-\d\d\. Status: (accepted|superseded by \[\d+\])"
 
     assert re.match(head, record.read_text())
+
+
+def test_what_is_installed_runs_the_policy_that_was_tried() -> None:
+    tried = documented_commands("README.md", "Try it")
+    (installed,) = (
+        each for each in documented_commands("README.md", "Run it") if "helm install" in each
+    )
+
+    (written,) = re.findall(r"--write-policy (\S+)", " ".join(tried))
+    assert f"plan --policy {written}" in " ".join(tried)
+    assert f"--set-file policy={written}" in installed
