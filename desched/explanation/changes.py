@@ -126,7 +126,10 @@ FOR_PODS: Mapping[str, str] = {
     "node_cooling_down": "Wait until its node's cool-down ends, or run `desched resume --all`.",
     "pool_paused": "Run `desched resume --pool {pool}`, or wait until the pause ends.",
     "probe_first": "Wait until one careful move of another pod has succeeded.",
-    "limit_total": "Wait for the next cycle, or raise evictionLimits.total.",
+    "limit_total": (
+        "Wait for the next cycles, raise evictionLimits.total, or end slow start with "
+        "slowStart: false."
+    ),
     "limit_node": "Wait for the next cycle, or raise evictionLimits.node.",
     "limit_namespace": "Wait for the next cycle, or raise evictionLimits.namespace.",
     "limit_workload": "Wait for the next cycle, or raise evictionLimits.workload.",

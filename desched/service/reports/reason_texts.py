@@ -208,6 +208,7 @@ MOVES: Mapping[str, str] = {
 
 NOT_ACTING: Mapping[str, str] = {
     "paused": "Everything is paused; `desched status` shows why, `desched resume` ends it.",
+    "limit_zero": "The policy's limit of 0 forbids evictions until its line is removed.",
     "outside_window": "The policy's windows forbid evictions at this time.",
     "not_leading": "Another replica holds the lease; this one is on standby.",
     "taint_stayed": "desched could not remove a soft taint; the next cycle tries again.",
@@ -246,6 +247,7 @@ SUMMARIES: Mapping[CycleResult, str] = {
     ),
 }
 
+LIMIT_ZERO = "{not_acting} Without it, this cycle would evict {planned}."
 OTHER_DESCHEDULERS = (
     "Another descheduler runs in this cluster: {others}. They undo each other's work; choose one."
 )
@@ -271,6 +273,15 @@ def describe(reason: StrEnum | None, detail: str) -> str:
     return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
 
 
+def describe_not_acting(report: CycleReport) -> str:
+    """Why evictions are not allowed now, unless the summary has it; else empty."""
+    in_summary = report.result is CycleResult.NOT_ACTING or _is_held_by_zero(report)
+    if report.not_acting is None or in_summary:
+        return ""
+    why = describe(report.not_acting, report.not_acting_detail)
+    return f"Evictions are not allowed now: {why}"
+
+
 def describe_unsteered(unsteered: Unsteered) -> str:
     """What the missing right to set soft taints costs, and how to grant it."""
     pods, nodes = count(unsteered.pods, "pod"), count(unsteered.nodes, "node")
@@ -293,7 +304,8 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         )
     unknown = [node.reason for node in plan.nodes if node.node_class is NodeClass.UNKNOWN]
     all_absent = not judged and set(unknown) == {UnknownReason.ABSENT}
-    return SUMMARIES[report.result].format(
+    text = LIMIT_ZERO if _is_held_by_zero(report) else SUMMARIES[report.result]
+    return text.format(
         overloaded=count(classes[NodeClass.OVERLOADED], "node is", "nodes are"),
         planned=count(len(plan.evictions), "pod"),
         gone=sum(outcome.verdict in _GONE for outcome in report.outcomes),
@@ -303,6 +315,11 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         look="run" if single else "cycle",
         next_look=_next_look(plan, single=single),
     )
+
+
+def _is_held_by_zero(report: CycleReport) -> bool:
+    """Whether a dry run shows moves that its policy does not make."""
+    return report.result is CycleResult.PLANNED and report.not_acting is NotActing.LIMIT_ZERO
 
 
 def _next_look(plan: Plan, *, single: bool) -> str:
