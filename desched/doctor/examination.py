@@ -78,13 +78,15 @@ class PolicyFacts(msgspec.Struct, frozen=True):
     """The policy that is judged.
 
     Without a `source` none is given, and it is a proposal; with a `problem` the given one is
-    invalid, and this one only says what to ask Prometheus for.
+    invalid, and this one only says what to ask Prometheus for. `written_to` is the file that gets
+    the proposal, empty for none.
     """
 
     policy: Policy
     source: str = ""
     warnings: tuple[str, ...] = ()
     problem: str = ""
+    written_to: str = ""
 
 
 class Origin(StrEnum):

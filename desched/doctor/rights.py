@@ -96,8 +96,8 @@ def _grant(rights: FeatureRights, run: RunFacts) -> str:
     if run.in_cluster:
         return f"Grant it with `kubectl apply -k {rights.folder}`"
     return (
-        f"Let an administrator run `{rights.binding(run.account)}`; the role is in "
-        f"{rights.folder}/rbac.yaml"
+        f"Let an administrator run `{rights.binding(run.account)}` (the role is in "
+        f"{rights.folder}/rbac.yaml)"
     )
 
 

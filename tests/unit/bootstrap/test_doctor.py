@@ -564,7 +564,7 @@ def test_an_account_that_may_read_nothing_is_named_in_the_bindings_that_let_it(
 
     assert (
         "`kubectl create clusterrolebinding my-desched --clusterrole=desched "
-        "--user=alice@example.com`; the role is in deploy/base/rbac.yaml."
+        "--user=alice@example.com` (the role is in deploy/base/rbac.yaml)."
     ) in found["rights_plan"]["fix"]
     assert (
         "`kubectl create rolebinding my-desched-state --namespace desched-system "
@@ -573,3 +573,13 @@ def test_an_account_that_may_read_nothing_is_named_in_the_bindings_that_let_it(
     advice = "\n".join(found[name]["fix"] for name in CheckName)
     assert "apply -k" not in advice
     assert advice.count("--user=alice@example.com") == advice.count("the role is in")
+
+
+def test_while_a_policy_is_written_nobody_is_told_to_write_one(run, prometheus, tmp_path):
+    path = tmp_path / "new.yaml"
+    found = run(Output(path), prometheus_url=prometheus.url)
+
+    assert found["policy"]["verdict"] == "ok"
+    assert f"the policy that {path} gets" in found["policy"]["found"]
+    assert "--write-policy" not in "".join(found[name]["fix"] for name in CheckName)
+    assert load_policy(path).policy.rules

@@ -23,6 +23,7 @@ from desched.model.load import (
     LoadHistory,
     LoadProblem,
     Measured,
+    SeenLoad,
     Unknown,
     UnknownReason,
 )
@@ -119,7 +120,7 @@ RIGHTS = [
         lacking("plan", "list nodes", run=run_facts(in_cluster=False, account="o'hara")),
         PROBLEM,
         "The account may not list nodes.",
-        "--clusterrole=desched --user='o'\"'\"'hara'`; the role is in deploy/base/rbac.yaml.",
+        "--clusterrole=desched --user='o'\"'\"'hara'` (the role is in deploy/base/rbac.yaml).",
     ),
     Case(
         Name.RIGHTS_PLAN,
@@ -741,6 +742,18 @@ def unknown_nodes(reason: UnknownReason, number: int = 3) -> ClusterLoad:
     return load(ratios | {f"n{i}": (Unknown(reason), 0.5) for i in range(number)})
 
 
+def uncovered(number: int) -> ClusterLoad:
+    """Nodes whose windows samples cover after another minute for each of them."""
+    found = unknown_nodes(UnknownReason.WINDOW_NOT_COVERED, number)
+    seen = {
+        f"n{i}": {Resource.CPU: SeenLoad(usable_in_seconds=60.0 * (i + 2))} for i in range(number)
+    }
+    return msgspec.structs.replace(found, seen=seen)
+
+
+OF_UNCOVERED = {name: found[Resource.CPU] for name, found in uncovered(3).nodes.items()}
+
+
 def of_ten(found: ClusterLoad, **fields: Any) -> Any:
     return examination(cluster=cluster(nodes=TEN, pods=[]), load=found, **fields)
 
@@ -777,7 +790,21 @@ NODES = [
         examination(cluster=cluster(nodes=[node("a", created_at=NOW)])),
         PROBLEM,
         "No node is in scope",
-        "Wait until nodes are older",
+        "Wait until 12:05 UTC, or shorten `windows`.",
+    ),
+    Case(
+        Name.NODES,
+        of_ten(uncovered(3)),
+        PROBLEM,
+        "The load of too many nodes is unknown (3 of 10 nodes",
+        "Wait until 12:04 UTC, or shorten `windows`.",
+    ),
+    Case(
+        Name.NODE_CPU,
+        of_ten(uncovered(3), metrics=metrics(measure("node_cpu", loads=OF_UNCOVERED))),
+        WARNING,
+        "7 of 10 nodes",
+        "Wait until 12:04 UTC, or shorten `windows`.",
     ),
     Case(
         Name.NODES,
