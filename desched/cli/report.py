@@ -27,8 +27,8 @@ COMMAND = Command(
     "report",
     run,
     Usage(
-        details="It reads the logbook that a service in the cluster keeps of its cycles, also of "
-        "dry runs: overloaded nodes, evictions that began or would have begun, and why nothing "
+        details="It reads the logbook that a service keeps of its cycles, outside a cluster with "
+        "--logbook, also of dry runs: overloaded nodes, evictions that began or would have begun, and why nothing "
         "else was evicted.",
         examples={
             "desched report": "the last week",
