@@ -28,8 +28,8 @@ COMMAND = Command(
     run,
     Usage(
         details="It reads the logbook that a service keeps of its cycles, outside a cluster with "
-        "--logbook, also of dry runs: overloaded nodes, evictions that began or would have begun, and why nothing "
-        "else was evicted.",
+        "--logbook, also of dry runs: overloaded nodes, evictions that began or would have begun, "
+        "and why nothing else was evicted.",
         examples={
             "desched report": "the last week",
             "desched report --since 24h --report day.html": "the last day, as a page too",
