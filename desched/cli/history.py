@@ -38,5 +38,6 @@ COMMAND = Command(
             own_flag("--node", "NAME", "Only evictions from this node, or that landed on it."),
             own_flag("--workload", "NAMESPACE/NAME", "Only evictions of this workload."),
         ),
+        refused={"--from": "did you mean --since?"},
     ),
 )

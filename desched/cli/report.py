@@ -43,5 +43,6 @@ COMMAND = Command(
             ),
             REPORT,
         ),
+        refused={"--from": "did you mean --since?"},
     ),
 )
