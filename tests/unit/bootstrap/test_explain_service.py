@@ -163,7 +163,7 @@ def test_nobody_at_the_address_is_unknown(capsys):
         (["--service", "http://u:p@h"], "--service: write the URL"),
         (
             ["--service", "http://h", "--snapshot", "f"],
-            "--service and --snapshot contradict each other",
+            "--service and --snapshot contradict",
         ),
         (["--service", "http://h", "--policy", "f"], "--policy has no effect with --service"),
         (["--service", "http://h", "--context", "prod"], "--context has no effect with --service"),
