@@ -84,7 +84,9 @@ REFUSALS: Mapping[str, str] = {
     "in_flight": "Its workload already has as many evictions in flight as allowed.",
     "cooling_down": "Its workload cools down after a move that failed.",
     "moved_recently": "It is the replacement of a pod that desched moved a short time ago.",
-    "usage_unknown": "Its usage was not measured, so the effect of a move is unknown.",
+    "usage_unknown": (
+        "Its usage was not measured, so the effect of a move is unknown; `desched doctor` says why."
+    ),
     "constraint_not_evaluated": "desched does not evaluate one of its scheduling constraints.",
     "no_node_fits": "No other node would accept it.",
     "placement_domain": "No node in its placement domain could take it.",
@@ -135,7 +137,7 @@ NODES: Mapping[str, str] = {
 }
 
 UNKNOWN_LOADS: Mapping[str, str] = {
-    "absent": "Nothing measures it; check that its exporter or kubelet is scraped.",
+    "absent": "Nothing that metrics.sources accepts measures it; `desched doctor` says why.",
     "stale": "Its newest data is too old; check what measures it.",
     "window_not_covered": "Data covers too little of the window; wait, or set wider windows.",
     "not_finite": "Its data is not a number; check the query.",
@@ -255,8 +257,8 @@ ACKNOWLEDGED_DESCHEDULERS = "Beside desched on purpose: {others}."
 GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
 SOME_NOT_JUDGED = "None of the {judged} with known load is overloaded; {not_judged} not judged."
 NOTHING_JUDGED = (
-    " The source of load has data for none of them; check that it is the right one and that "
-    "metrics.matchers, if the policy sets it, select this cluster."
+    " The source of load has data for none of them; `desched doctor` says why, and which "
+    "metrics.sources or metrics.matchers select this cluster."
 )
 
 

@@ -88,6 +88,18 @@ def of_workload(question: str, *args: Any, **more: Any) -> WorkloadExplanation:
     return found
 
 
+@pytest.mark.parametrize("minutes", [1, 600])
+def test_each_reason_of_a_rule_is_listed_once(minutes: int) -> None:
+    started = NOW - timedelta(minutes=minutes)
+    young = of_pod("pod apps/new", hot(pod("new", on="hot", started_at=started)))
+
+    reasons = [rule.reason for rule in young.rules]
+    assert len(reasons) == len(set(reasons))
+    found = {rule.reason: rule.outcome for rule in young.rules}
+    expected = RuleOutcome.REFUSED if minutes == 1 else RuleOutcome.PASSED
+    assert found[RefusalReason.TOO_YOUNG] is expected
+
+
 # --- nodes ------------------------------------------------------------------------------------
 
 
