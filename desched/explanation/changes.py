@@ -219,13 +219,14 @@ def changes_for_pod(
     placement: Placement | None,
     decision: Decision,
 ) -> tuple[str, ...]:
-    """What would have to change for the pod to move; empty if the plan evicts it.
+    """What would have to change for the pod to move; empty if it is evicted.
 
     `refusals` are those of all rules that refuse it.
     """
     kind, finding = outcome
     if kind is PodOutcome.EVICTED:
-        return ()
+        limits = decision.context.policy.limits
+        return () if limits.total else (f"Remove the policy's limit of 0: {limits.zero_at}.",)
     reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
     found = [_for_pod(reason, pod, decision) for reason in reasons]
     verdict = next((each for each in decision.plan.nodes if each.node == pod.node), None)

@@ -75,6 +75,17 @@ def test_every_module_that_the_architecture_names_is_there() -> None:
         assert list((ROOT / "desched").glob(name)), name
 
 
+def test_every_file_that_contributing_names_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`(?:[^`]* )?((?:desched|tests|docs)/[\w/.]+)`", text)
+
+    assert {"desched/explanation/changes.py", "tests/unit/test_cycle.py"} <= {
+        path.rstrip("/") for path in named
+    }
+    for path in named:
+        assert (ROOT / path).exists(), path
+
+
 def operations() -> str:
     return (ROOT / "docs" / "operations.md").read_text()
 

@@ -307,6 +307,15 @@ def test_a_rule_that_an_annotation_lifts_is_marked() -> None:
     assert lifted[0].detail == "priority 200, threshold 100"
 
 
+def test_a_planned_pod_waits_for_a_limit_of_zero_to_go() -> None:
+    by = policy(limits=no_limits_but(total=0, zero_at="policy.yaml:9: total"))
+
+    found = of_pod("pod apps/p1", hot(), by)
+
+    assert found.summary.outcome is PodOutcome.EVICTED
+    assert found.changes == ("Remove the policy's limit of 0: policy.yaml:9: total.",)
+
+
 def test_a_planned_pod_has_its_eviction_and_nothing_to_change() -> None:
     found = of_pod("pod apps/p1", hot())
 
