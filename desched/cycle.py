@@ -300,6 +300,8 @@ def _barred(not_leading: str, decision: Decision) -> Finding[NotActing] | None:
     pause = context.state.pausing(now)
     if pause is not None:
         return Finding(NotActing.PAUSED, pause.describe())
+    if policy.limits.total == 0:
+        return Finding(NotActing.LIMIT_ZERO, policy.limits.zero_at)
     closed = why_closed(policy.maintenance_windows, policy.blackout_windows, now)
     return Finding(NotActing.OUTSIDE_WINDOW, closed) if closed else None
 

@@ -5,6 +5,7 @@ DeschedError
 ├── ObservationError       the cluster or Prometheus could not be read: skip this cycle, exit 3
 │   └── AnswerTooLarge     an answer is larger than allowed: request less at a time
 ├── LeaseError             the holder of the lease is unknown: try again, act only while certain
+│   └── LeaseRefused       the account lacks a right: a run that does not last gives up
 └── StopActing             a result is unknown: start no further eviction in this cycle
     ├── StateConflict      somebody else changed the state: load it and decide again
     └── StateRefused       the state cannot be written until a person changes something
@@ -45,6 +46,10 @@ class AnswerTooLarge(ObservationError):  # noqa: N818  (named for what the calle
 
 class LeaseError(DeschedError):
     """The lease could not be read or written; a write may have taken effect."""
+
+
+class LeaseRefused(LeaseError):  # noqa: N818  (named for what happened)
+    """The account may not use the lease until a person grants that."""
 
 
 class StopActing(DeschedError):  # noqa: N818  (named for what the caller does)

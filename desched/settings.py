@@ -74,15 +74,15 @@ def service_url(value: str) -> str:
     usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     if not usable or set("@?#") & set(value):
         raise ValueError(
-            "write the URL of a service like http://localhost:10258, or service/NAME to ask "
-            "through the API server"
+            "write the URL of a service like http://localhost:10258, or the name of a Kubernetes "
+            "Service such as desched, to ask through the API server"
         )
     return value
 
 
 def service_name(value: str) -> str | None:
-    """The name in `service/NAME`, None for anything else."""
-    found = re.fullmatch(r"service/([a-z]([-a-z0-9]{0,61}[a-z0-9])?)", value.strip())
+    """The name in `NAME` or `service/NAME`, None for anything else."""
+    found = re.fullmatch(r"(?:service/)?([a-z]([-a-z0-9]{0,61}[a-z0-9])?)", value.strip())
     return found[1] if found else None
 
 

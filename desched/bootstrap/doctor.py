@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import connect
@@ -43,13 +44,16 @@ def run_doctor(settings: Settings, output: Output, stdout: TextIO, stderr: TextI
     refuse_to_replace(output)
     clock = SystemClock()
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
-    facts = policy_facts(settings, clock)
+    written_to = str(output.policy_file or "")
+    facts = replace(policy_facts(settings, clock), written_to=written_to)
     with _progress(stderr) as tell:
         questions = DoctorQuestions(settings, kubernetes, clock, tell)
         examination, proposal = questions.examine(facts), None
         if not facts.source or output.policy_file is not None:
             fitting, proposal = questions.propose(examination)
-            examination = examination if facts.source else fitting
+            if not facts.source:
+                written = replace(fitting.policy, written_to=written_to if proposal else "")
+                examination = replace(fitting, policy=written)
     diagnosis = diagnose(examination)
     mode = Mode.EVICT if examination.run.evicts else Mode.DRY_RUN
     report = DoctorReport(

@@ -27,7 +27,7 @@ from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
-from desched.adapters.kubernetes.permission import reviewed
+from desched.adapters.kubernetes.permission import account_name, reviewed
 from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
 from desched.adapters.prometheus.connection import without_user
@@ -138,6 +138,9 @@ class DoctorQuestions:
             prometheus=PrometheusFacts(services=_answered(self._services)),
             state=_answered(store.load),
         )
+        if not examination.run.in_cluster and examination.lacks_rights:
+            account = account_name(self._kubernetes, self._request_seconds)
+            examination = replace(examination, run=replace(examination.run, account=account))
         if not isinstance(cluster, Unanswered):
             lead = lead_seconds(cluster.server_times, began, ended)
             examination = replace(examination, cluster_lead_seconds=lead)
@@ -241,7 +244,9 @@ class DoctorQuestions:
     def _facts_of(self, system: str, known: _Systems, *, is_read: bool) -> SystemFacts:
         name = system.lower()
         rights = known.rights[name] if is_read else ()
-        feature = Feature(name, rights, Where.EVERYWHERE, f"{known.folder}/{name}.yaml")
+        folder = known.folder
+        role = f"desched-{folder.rpartition('/')[2]}-{name}"
+        feature = Feature(name, rights, Where.EVERYWHERE, f"{folder}/{name}.yaml", role)
         answers = [self._may("", right) for right in rights]
         return SystemFacts(system, is_read, feature_rights(feature, "", answers))
 
@@ -344,8 +349,9 @@ def feature_rights(
     missing = [access for access, may in answered if may is False]
     return FeatureRights(
         feature.name,
-        f"in namespace {namespace}" if namespace else "",
+        namespace,
         feature.folder,
+        feature.role,
         tuple(str(access) for access in missing),
         tuple(str(access) for access, may in answered if may is None),
         tuple(dict.fromkeys(access.without for access in missing)),

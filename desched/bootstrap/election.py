@@ -53,9 +53,12 @@ def contend(leadership: Leadership | None) -> AbstractContextManager[None]:
 
 
 def wait_for_lease(leadership: Leadership, settings: Settings, clock: SystemClock) -> None:
-    """Wait until this process may act, at most until it would own an abandoned lease."""
+    """Wait until this process may act, at most until it would own an abandoned lease.
+
+    If it lacks the right to, it does not wait.
+    """
     patience = settings.lease_duration + 3 * settings.retry_period
     until = clock.monotonic() + patience.total_seconds()
-    while not leadership.may_act() and clock.monotonic() < until:
+    while not (leadership.may_act() or leadership.refused) and clock.monotonic() < until:
         if clock.wait(POLL_SECONDS):
             return

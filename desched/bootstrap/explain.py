@@ -60,7 +60,7 @@ def explain_file(settings: Settings, subject: Subject, file: SnapshotFile, stdou
 def explain_from(
     settings: Settings, subject: Subject, where: str, stdout: TextIO, stderr: TextIO
 ) -> None:
-    """Explain the subject by the last cycle of the service at a URL, or of `service/NAME`.
+    """Explain the subject by the last cycle of the service at a URL, or of a Kubernetes Service.
 
     Raises:
         ConfigurationError: there is no such object, or no service of desched.
@@ -82,7 +82,7 @@ def _running_service(settings: Settings, where: str) -> tuple[str, RunningServic
         try:
             url = service_url(where)
         except ValueError as error:
-            raise ConfigurationError(f"--from: {error}.") from None
+            raise ConfigurationError(f"--service: {error}.") from None
         name = f"the service at {url.strip().rstrip('/')}"
         return name, RunningService(name, ServiceUrl(url, wait).get)
     kubernetes = connect(settings.kubeconfig, settings.context, wait)

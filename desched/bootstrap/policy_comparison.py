@@ -5,7 +5,7 @@ from pathlib import Path
 from desched.policy.policy import Policy
 from desched.service.process.clock import SystemClock
 from desched.service.reports.formatting import plain
-from desched.snapshot_file.comparison import PlanComparison, compare_plans
+from desched.snapshot_file.comparison import PlanComparison, compare_reports
 from desched.snapshot_file.load_check import own_policy, refuse_unmeasured
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot
@@ -20,8 +20,8 @@ def compare_on(path: Path, before: Policy, after: Policy) -> PlanComparison:
     content = load_snapshot(path)
     name = plain(str(path))
     own = own_policy(content, name)
-    plans = []
+    reports = []
     for policy in (before, after):
         refuse_unmeasured(policy, content, own, name)
-        plans.append(report_of(content, policy, SystemClock()).plan)
-    return compare_plans(*plans)
+        reports.append(report_of(content, policy, SystemClock()))
+    return compare_reports(*reports)

@@ -56,7 +56,8 @@ def named_policy(settings: Settings, wait: Callable[[float], bool]) -> PolicyTex
     if settings.policy is None:
         raise ConfigurationError(
             "No policy is given; name one with --policy FILE (DESCHED_POLICY). "
-            "Examples to start from: policies/cautious.yaml and policies/volcano-published.yaml."
+            "`desched doctor --write-policy FILE` writes one that fits; policies/cautious.yaml is "
+            "an example."
         )
     config_map = config_map_of(settings)
     if config_map is None:

@@ -120,8 +120,8 @@ def _logbook(settings: Settings, stderr: TextIO) -> Logbook:
     if stored.book is not None:
         return stored.book
     why = stored.problem or (
-        "it is empty; a service in the cluster writes it after its first cycle, unless its log has "
-        "logbook.not_written"
+        "it is empty; a service in a cluster writes it after its first cycle, one outside only "
+        "with --logbook, unless its log has logbook.not_written"
     )
     raise ObservationError(
         ObservationSource.CLUSTER, f"The logbook in {store.place} cannot be used: {why}."

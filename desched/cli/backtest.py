@@ -32,7 +32,7 @@ def run(invocation: Invocation) -> None:
     interval, step = settings.interval, _step_seconds(flags.get("step", DEFAULT_STEP))
     if end - begin < interval * SHORTEST_CYCLES:
         raise ConfigurationError(
-            f"--from and --to must be at least {SHORTEST_CYCLES} intervals apart, which are "
+            f"--since and --until must be at least {SHORTEST_CYCLES} intervals apart, which are "
             f"{interval.total_seconds():.0f} s each."
         )
     source = PastSource(flags.get("kube_state_metrics", ""), step, _cache(invocation))
@@ -67,14 +67,16 @@ def _policies(invocation: Invocation, settings: "Settings") -> list[Path]:
 
 
 def _between(invocation: Invocation, now: datetime) -> tuple[datetime, datetime]:
-    if "from" not in invocation.flags:
-        raise ConfigurationError("Say with --from when the time to replay begins, such as 7d.")
-    begin = point_in_time("--from", invocation.flags["from"], now)
-    end = point_in_time("--to", invocation.flags.get("to", NOW), now)
+    if "since" not in invocation.flags:
+        raise ConfigurationError("Say with --since when the time to replay begins, such as 7d.")
+    begin = point_in_time("--since", invocation.flags["since"], now)
+    end = point_in_time("--until", invocation.flags.get("until", NOW), now)
     if not begin < end <= now:
-        raise ConfigurationError("--from must be before --to, and --to must not be in the future.")
+        raise ConfigurationError(
+            "--since must be before --until, and --until must not be in the future."
+        )
     if end - begin > LONGEST:
-        raise ConfigurationError(f"--from and --to may be at most {LONGEST.days} days apart.")
+        raise ConfigurationError(f"--since and --until may be at most {LONGEST.days} days apart.")
     return begin, end
 
 
@@ -99,13 +101,15 @@ COMMAND = Command(
         "used, lets that time pass again in a simulated cluster with each policy, and compares "
         "the results with what really happened. It needs kube-state-metrics, and changes nothing.",
         examples={
-            "desched backtest --from 7d --policy a.yaml --policy b.yaml": "compare two policies",
-            "desched backtest --from 2026-11-09 --to 2026-11-16 --policy a.yaml": "one week",
+            "desched backtest --since 7d --policy a.yaml --policy b.yaml": "compare two policies",
+            "desched backtest --since 2026-11-09 --until 2026-11-16 --policy a.yaml": "one week",
         },
         settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
         parameters=(
-            own_flag("--from", "TIME", "When the time to replay begins, such as 7d or 2026-11-09."),
-            own_flag("--to", "TIME", "When it ends. Default: now."),
+            own_flag(
+                "--since", "TIME", "When the time to replay begins, such as 7d or 2026-11-09."
+            ),
+            own_flag("--until", "TIME", "When it ends. Default: now."),
             own_flag(
                 "--policy",
                 "FILE",
@@ -132,5 +136,6 @@ COMMAND = Command(
             own_flag("--no-cache", "", "Keep no answers of Prometheus, and use none."),
             REPORT,
         ),
+        refused={"--from": "did you mean --since?", "--to": "did you mean --until?"},
     ),
 )

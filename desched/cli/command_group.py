@@ -72,6 +72,8 @@ class CommandGroup(InContext, click.Group):
         if len(self.names) == 1:
             return f"The only command is `{ctx.command_path} {self.names[0]}`. {see}"
         near = difflib.get_close_matches(word, self.names, n=1)
+        below = [full.removeprefix(self.path) for full in SUMMARIES if full.startswith(self.path)]
+        near += [words for words in below if words.endswith(f" {word}")]
         ending = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(self.names)}."
         return f'There is no command "{word}"; {ending} {see}'
 

@@ -19,14 +19,14 @@ def run(invocation: Invocation) -> int:
 
     flags, settings = invocation.flags, invocation.settings()
     subject = parse_subject(flags["kind"], flags.get("name", ""))
-    if "from_url" in flags:
+    if "service" in flags:
         if "snapshot" in flags:
-            raise ConfigurationError("--from and --snapshot contradict each other; keep one.")
+            raise ConfigurationError("--service and --snapshot contradict each other; keep one.")
         if "policy" in invocation.texts:
-            raise ConfigurationError("--policy has no effect with --from; omit it.")
-        through_api_server = flags["from_url"].startswith("service/")
-        refuse_live_settings(invocation, "--from", CONNECTION if through_api_server else ())
-        explain_from(settings, subject, flags["from_url"], sys.stdout, sys.stderr)
+            raise ConfigurationError("--policy has no effect with --service; omit it.")
+        through_api_server = "://" not in flags["service"]
+        refuse_live_settings(invocation, "--service", CONNECTION if through_api_server else ())
+        explain_from(settings, subject, flags["service"], sys.stdout, sys.stderr)
         return ExitCode.DONE
     if "snapshot" in flags:
         refuse_live_settings(invocation, "--snapshot")
@@ -57,12 +57,11 @@ COMMAND = Command(
             click.Argument(["kind"], metavar="node|pod|workload"),
             click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
             own_flag(
-                "--from",
-                "URL|service/NAME",
+                "--service",
+                "URL|NAME",
                 "Explain what a service decided in its last cycle: the one at this URL, such as "
                 "http://localhost:10258, or that of this Kubernetes Service, through the API "
                 "server.",
-                names=("from_url",),
             ),
             own_flag(
                 "--snapshot",
@@ -70,5 +69,6 @@ COMMAND = Command(
                 "Explain the cluster in this file, by its own policy unless --policy is given.",
             ),
         ),
+        refused={"--from": "did you mean --service, or --snapshot?"},
     ),
 )

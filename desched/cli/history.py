@@ -22,8 +22,8 @@ COMMAND = Command(
     "history",
     run,
     Usage(
-        details="It reads the logbook that a service in the cluster keeps, also of dry runs. The "
-        "newest eviction comes last.",
+        details="It reads the logbook that a service keeps, outside a cluster with --logbook, also "
+        "of dry runs. The newest eviction comes last.",
         examples={
             "desched history --since 24h": "of the last day",
             "desched history --workload shop/web -o json": "of one workload, for programs",
@@ -38,5 +38,6 @@ COMMAND = Command(
             own_flag("--node", "NAME", "Only evictions from this node, or that landed on it."),
             own_flag("--workload", "NAMESPACE/NAME", "Only evictions of this workload."),
         ),
+        refused={"--from": "did you mean --since?"},
     ),
 )

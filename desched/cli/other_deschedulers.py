@@ -6,7 +6,7 @@ _PLAIN_HTTP = "desched serves plain HTTP at --listen-address; omit it."
 _LISTEN = "--listen-address takes its place, such as :10258, and serves plain HTTP."
 _LOG = "the log goes to standard error; omit it."
 _REQUESTS = "desched has no such limit for its requests to the API server; omit it."
-_NO_TRACES = "desched exports no traces; omit it."
+_TRACES = "variables of OpenTelemetry take its place, such as OTEL_EXPORTER_OTLP_ENDPOINT."
 _METRICS = "desched always has the same metrics; omit it."
 
 SUBSTITUTES: Mapping[str, str] = {
@@ -60,7 +60,7 @@ SUBSTITUTES: Mapping[str, str] = {
             "--otel-trace-namespace",
             "--otel-transport-ca-cert",
         ),
-        _NO_TRACES,
+        _TRACES,
     ),
     "--config": (
         "--policy takes its place; `desched policy convert FILE` writes such a policy from "

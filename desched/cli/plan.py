@@ -85,6 +85,7 @@ COMMAND = Command(
         refused={
             "--evict": "`desched plan` changes nothing; omit the flag.",
             "--dry-run": "`desched plan` is always a dry run; omit the flag.",
+            "--from": "did you mean --snapshot?",
         },
     ),
 )

@@ -27,9 +27,9 @@ COMMAND = Command(
     "report",
     run,
     Usage(
-        details="It reads the logbook that a service in the cluster keeps of its cycles, also of "
-        "dry runs: overloaded nodes, evictions that began or would have begun, and why nothing "
-        "else was evicted.",
+        details="It reads the logbook that a service keeps of its cycles, outside a cluster with "
+        "--logbook, also of dry runs: overloaded nodes, evictions that began or would have begun, "
+        "and why nothing else was evicted.",
         examples={
             "desched report": "the last week",
             "desched report --since 24h --report day.html": "the last day, as a page too",
@@ -43,5 +43,6 @@ COMMAND = Command(
             ),
             REPORT,
         ),
+        refused={"--from": "did you mean --since?"},
     ),
 )

@@ -47,8 +47,8 @@ def check_cluster(examination: Examination) -> Check:
         return unknown(
             name,
             cluster.why,
-            "Grant the missing rights with `kubectl apply -k deploy/base`; if it took too long, "
-            "raise `--api-server-timeout`.",
+            "If a right is missing, see rights_plan; if it took too long, raise "
+            "`--api-server-timeout`.",
         )
     nodes, pods = count(len(cluster.nodes), "node"), count(len(cluster.pods), "pod")
     if not cluster.nodes:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from shlex import quote
 
 import msgspec
 
@@ -24,7 +25,8 @@ class Unanswered(msgspec.Struct, frozen=True):
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the run would be whose start is in question.
 
-    `target` is the cluster and the account. `loops` is true for a service.
+    `target` is the cluster and the account; `account` is its name to the API server, which is asked
+    for outside the cluster where it lacks a right. `loops` is true for a service.
     """
 
     target: str
@@ -33,21 +35,32 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     loops: bool
     elects: bool
     watches: bool
+    account: str = ""
 
 
 class FeatureRights(msgspec.Struct, frozen=True):
     """The rights that a feature lacks, and those that could not be asked for.
 
-    `where` is the place as the end of a phrase; `without` is what happens without the missing ones;
-    `folder` is what grants them.
+    `namespace` is empty for rights in all of them; `without` is what happens without the missing
+    ones; `folder` is what grants them to desched's own account, `role` what it has for that.
     """
 
     feature: str
-    where: str
+    namespace: str
     folder: str
+    role: str = ""
     missing: tuple[str, ...] = ()
     unanswered: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+
+    def binding(self, account: str) -> str:
+        """The command that grants them to another account."""
+        kind = "role" if self.namespace else "clusterrole"
+        place = f" --namespace {self.namespace}" if self.namespace else ""
+        return (
+            f"kubectl create {kind}binding my-{self.role}{place} --{kind}={self.role} "
+            f"--user={quote(account) if account else 'USER'}"
+        )
 
 
 class SystemFacts(msgspec.Struct, frozen=True):
@@ -65,13 +78,15 @@ class PolicyFacts(msgspec.Struct, frozen=True):
     """The policy that is judged.
 
     Without a `source` none is given, and it is a proposal; with a `problem` the given one is
-    invalid, and this one only says what to ask Prometheus for.
+    invalid, and this one only says what to ask Prometheus for. `written_to` is the file that gets
+    the proposal, empty for none.
     """
 
     policy: Policy
     source: str = ""
     warnings: tuple[str, ...] = ()
     problem: str = ""
+    written_to: str = ""
 
 
 class Origin(StrEnum):
@@ -120,6 +135,13 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     model_caches: tuple[SystemFacts, ...] | Unanswered = ()
     cluster_lead_seconds: float = 0.0
     load_lead_seconds: float = 0.0
+
+    @property
+    def lacks_rights(self) -> bool:
+        """Whether the account may not do something that desched could."""
+        systems = [e for e in (self.pod_groups, self.model_caches) if not isinstance(e, Unanswered)]
+        of_systems = (facts.rights for each in systems for facts in each)
+        return any(rights.missing for rights in (*self.rights, *of_systems))
 
     @property
     def snapshot(self) -> Snapshot | None:

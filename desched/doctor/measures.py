@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from desched.doctor.checks import Check, CheckName, Verdict, ok, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
+from desched.doctor.thresholds import pressure_of, wait_for_windows
 from desched.model.cluster import ClusterState
 from desched.model.groups import grouped
-from desched.model.load import Measured
+from desched.model.load import Measured, Unknown
 from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
 from desched.model.resources import Resource
 from desched.planning.overload.scope import out_of_scope
@@ -60,6 +61,9 @@ class _Measure:
         cluster = examination.cluster
         self._cluster = ClusterState((), ()) if isinstance(cluster, Unanswered) else cluster
         self._at = examination.at
+        snapshot = examination.snapshot
+        pressure = pressure_of(snapshot, policy, None) if snapshot else None
+        self._verdicts = pressure.verdicts if pressure else ()
 
     def check(self) -> Check:
         facts = self._facts
@@ -214,6 +218,10 @@ class _Measure:
                 "Let the scrape configuration add a label `node` with the node's name, or correct "
                 "`metrics.matchers`."
             )
+        loads = self._facts.loads
+        unmeasured = [v for v in self._verdicts if isinstance(loads.get(v.node), Unknown)]
+        if wait := wait_for_windows(unmeasured, self._at):
+            return wait
         return f"Check that its exporter is scraped on each node; `metrics.sources.{self._key}`."
 
 

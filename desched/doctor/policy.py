@@ -12,7 +12,11 @@ def check_policy(examination: Examination) -> Check:
     name, facts = CheckName.POLICY, examination.policy
     if facts.problem:
         fix = "Correct it, or let `desched doctor --write-policy FILE` write one that fits."
+        if facts.written_to:
+            fix = f"Use `--policy {facts.written_to}`, which this run writes."
         return Check(name, Verdict.PROBLEM, facts.problem, fix, invalid_configuration=True)
+    if facts.written_to and not facts.source:
+        return ok(name, f"These checks are made with the policy that {facts.written_to} gets.")
     if not facts.source:
         return warning(
             name,

@@ -66,7 +66,7 @@ def _check(rights: FeatureRights, examination: Examination) -> Check:
     name = name_of(rights.feature)
     may, instead = _USES[rights.feature]
     run, policy = examination.run, examination.policy.policy
-    grant = f"Grant it with `kubectl apply -k {rights.folder}`"
+    grant = _grant(rights, run)
     if rights.missing:
         lacks = f"The account may not {first_names(rights.missing, 4)}{_place(rights)}"
         them = "it" if len(rights.missing) == 1 else "them"
@@ -75,7 +75,8 @@ def _check(rights: FeatureRights, examination: Examination) -> Check:
         if why_not and rights.feature == "custom_metrics":
             return ok(name, f"{why_not} It needs none of these rights.")  # few clusters have them
         if why_not:
-            return skipped(name, f"{lacks}. {why_not}", f"{grant} before you need it.")
+            hint = f"{grant} before you need it." if run.in_cluster else ""
+            return skipped(name, f"{lacks}. {why_not}", hint)
         return _severity(rights.feature, run)(
             name, found, f"{grant}{f', {instead}' if instead else ''}."
         )
@@ -84,14 +85,24 @@ def _check(rights: FeatureRights, examination: Examination) -> Check:
         return unknown(
             name,
             f"Whether the account may {asked}{_place(rights)} could not be asked.",
-            f"Ask with `kubectl auth can-i --list`; {grant[0].lower()}{grant[1:]}.",
+            f"Ask with `kubectl auth can-i --list`. {grant}.",
         )
     hint = OWN_ACCOUNT if rights.feature == "plan" and not run.in_cluster else ""
     return ok(name, f"The account may {may}.", hint)
 
 
+def _grant(rights: FeatureRights, run: RunFacts) -> str:
+    """How the account that asks gets the rights; only in the cluster it is desched's own."""
+    if run.in_cluster:
+        return f"Grant it with `kubectl apply -k {rights.folder}`"
+    return (
+        f"Let an administrator run `{rights.binding(run.account)}` (the role is in "
+        f"{rights.folder}/rbac.yaml)"
+    )
+
+
 def _place(rights: FeatureRights) -> str:
-    return f" {rights.where}" if rights.where else ""
+    return f" in namespace {rights.namespace}" if rights.namespace else ""
 
 
 def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:

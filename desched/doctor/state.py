@@ -13,7 +13,7 @@ def check_state(examination: Examination) -> Check:
     if isinstance(examination.server_version, Unanswered):
         return skipped(name, "The API server does not answer.")
     if isinstance(stored, Unanswered):
-        fix = "Grant it with `kubectl apply -k deploy/base`, or correct `--state-namespace`."
+        fix = "If a right is missing, see rights_state; or correct `--state-namespace`."
         return (unknown if examination.run.evicts else warning)(name, stored.why, fix)
     if stored.problem:
         fix = "Set its pauses again with `desched pause`; the next cycle that evicts replaces it."

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from desched.doctor.checks import Check, CheckName, ok, skipped, unknown, warning
-from desched.doctor.examination import Examination, SystemFacts, Unanswered
+from desched.doctor.examination import Examination, RunFacts, SystemFacts, Unanswered
 from desched.service.reports.formatting import first_names
 
 
@@ -60,14 +60,14 @@ def _check(
             f"The cluster has {_systems(lacking)}, but the account may not "
             f"{first_names(missing, 4)}. Without {'it' if len(missing) == 1 else 'them'}, "
             f"{'; '.join(without)}.",
-            f"Grant it with {_files(lacking)}, or `{objects.chart}` in the chart.",
+            _grant(objects, lacking, examination.run),
         )
-    return _unsure(objects, found) or ok(
+    return _unsure(objects, found, examination.run) or ok(
         name, f"The account may read the {objects.names} of {_systems(found)}."
     )
 
 
-def _unsure(objects: _Objects, found: Iterable[SystemFacts]) -> Check | None:
+def _unsure(objects: _Objects, found: Iterable[SystemFacts], run: RunFacts) -> Check | None:
     """What is not known of the objects, or not read."""
     unread = [each for each in found if not each.is_read]
     unasked = [each for each in found if each.rights.unanswered]
@@ -83,7 +83,7 @@ def _unsure(objects: _Objects, found: Iterable[SystemFacts]) -> Check | None:
             objects.check,
             f"Whether the account may read the {objects.names} of {_systems(unasked)} could not be "
             "asked.",
-            f"Ask with `kubectl auth can-i --list`; grant it with {_files(unasked)}.",
+            f"Ask with `kubectl auth can-i --list`. {_grant(objects, unasked, run)}",
         )
     return None
 
@@ -97,5 +97,10 @@ def _systems(found: Iterable[SystemFacts]) -> str:
     return ", ".join(each.system for each in found)
 
 
-def _files(found: Iterable[SystemFacts]) -> str:
-    return ", ".join(f"`kubectl apply -f {each.rights.folder}`" for each in found)
+def _grant(objects: _Objects, found: Iterable[SystemFacts], run: RunFacts) -> str:
+    """How the account that asks gets the rights; only in the cluster it is desched's own."""
+    files = ", ".join(f"`kubectl apply -f {each.rights.folder}`" for each in found)
+    if run.in_cluster:
+        return f"Grant it with {files}, or `{objects.chart}` in the chart."
+    bindings = ", ".join(f"`{each.rights.binding(run.account)}`" for each in found)
+    return f"Let an administrator run {files}, then {bindings}."

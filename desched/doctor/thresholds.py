@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from desched.doctor.checks import Check, CheckName, ok, problem, skipped, warning
@@ -19,7 +20,7 @@ from desched.planning.overload.node_load import weighted_mean
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import MetricsType, Policy
 from desched.policy.windows_of_samples import with_one_window
-from desched.service.reports.formatting import count, first_names, percent
+from desched.service.reports.formatting import clock_time, count, first_names, percent
 from desched.service.reports.reason_texts import sentence_of
 
 SOUGHT_SHARE = 0.05
@@ -77,7 +78,7 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
     unknown = sum(by_reason.values())
     if hold := unknown_nodes_hold(pressure):
         found = f"{sentence_of(hold.reason).removesuffix('.')} ({hold.detail})."
-        fix = _fix(hold.reason, by_reason, pressure.verdicts)
+        fix = _fix(hold.reason, by_reason, pressure.verdicts, snapshot.taken_at)
         if source_fix and hold.reason is not HoldReason.NO_NODE_IN_SCOPE:
             fix = source_fix
         return problem(name, found, fix, details)
@@ -86,7 +87,8 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
     if source_fix:
         found += " Only the newest samples were looked at."
     if unknown:
-        return warning(name, found, source_fix or _unknown_fix(by_reason), details)
+        fix = source_fix or _unknown_fix(by_reason, pressure.verdicts, snapshot.taken_at)
+        return warning(name, found, fix, details)
     return ok(name, found, details=details)
 
 
@@ -109,13 +111,15 @@ def _fix(
     hold: HoldReason,
     unknown: Counter[NodeReason | UnknownReason | None],
     verdicts: Sequence[NodeVerdict],
+    now: datetime,
 ) -> str:
     if hold is not HoldReason.NO_NODE_IN_SCOPE:
-        return _unknown_fix(unknown)
+        return _unknown_fix(unknown, verdicts, now)
     reasons = Counter(v.reason for v in verdicts)
     match next(iter(dict(reasons.most_common())), None):
         case NodeReason.TOO_YOUNG:
-            return "Wait until nodes are older than the longest window, or shorten `windows`."
+            young = [v for v in verdicts if v.reason is NodeReason.TOO_YOUNG]
+            return wait_for_windows(young, now)
         case NodeReason.NOT_SELECTED:
             return "Correct `nodeSelector` in the policy."
         case _:
@@ -145,11 +149,26 @@ _SOURCE_FIXES = {
 """By the sources that have no history."""
 
 
-def _unknown_fix(unknown: Counter[NodeReason | UnknownReason | None]) -> str:
+def _unknown_fix(
+    unknown: Counter[NodeReason | UnknownReason | None],
+    verdicts: Sequence[NodeVerdict],
+    now: datetime,
+) -> str:
     reason = next(iter(dict(unknown.most_common())), None)
+    of_it = [v for v in verdicts if v.node_class is NodeClass.UNKNOWN and v.reason is reason]
+    if wait := wait_for_windows(of_it, now):
+        return wait
     if isinstance(reason, UnknownReason):
         return _UNKNOWN_FIXES[reason]
     return _UNKNOWN_FIXES[UnknownReason.ABSENT]
+
+
+def wait_for_windows(verdicts: Sequence[NodeVerdict], now: datetime) -> str:
+    """What to do about nodes that time alone lets judge; empty unless all of them are such."""
+    ends = [verdict.until for verdict in verdicts if verdict.until is not None]
+    if not ends or len(ends) < len(verdicts):
+        return ""
+    return f"Wait until {clock_time(max(ends), now)}, or shorten `windows`."
 
 
 def check_thresholds(snapshot: Snapshot, examination: Examination) -> Check:

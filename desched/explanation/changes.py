@@ -126,7 +126,10 @@ FOR_PODS: Mapping[str, str] = {
     "node_cooling_down": "Wait until its node's cool-down ends, or run `desched resume --all`.",
     "pool_paused": "Run `desched resume --pool {pool}`, or wait until the pause ends.",
     "probe_first": "Wait until one careful move of another pod has succeeded.",
-    "limit_total": "Wait for the next cycle, or raise evictionLimits.total.",
+    "limit_total": (
+        "Wait for the next cycles, raise evictionLimits.total, or end slow start with "
+        "slowStart: false."
+    ),
     "limit_node": "Wait for the next cycle, or raise evictionLimits.node.",
     "limit_namespace": "Wait for the next cycle, or raise evictionLimits.namespace.",
     "limit_workload": "Wait for the next cycle, or raise evictionLimits.workload.",
@@ -216,13 +219,14 @@ def changes_for_pod(
     placement: Placement | None,
     decision: Decision,
 ) -> tuple[str, ...]:
-    """What would have to change for the pod to move; empty if the plan evicts it.
+    """What would have to change for the pod to move; empty if it is evicted.
 
     `refusals` are those of all rules that refuse it.
     """
     kind, finding = outcome
     if kind is PodOutcome.EVICTED:
-        return ()
+        limits = decision.context.policy.limits
+        return () if limits.total else (f"Remove the policy's limit of 0: {limits.zero_at}.",)
     reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
     found = [_for_pod(reason, pod, decision) for reason in reasons]
     verdict = next((each for each in decision.plan.nodes if each.node == pod.node), None)

@@ -38,9 +38,13 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
 
 
 def _rules(pod: Pod, context: EligibilityContext) -> Iterator[RuleLine]:
-    for reason, finding, lifted in rule_verdicts(pod, context):
+    verdicts = tuple(rule_verdicts(pod, context))
+    seen = {finding.reason for _, finding, _ in verdicts if finding is not None}
+    for reason, finding, lifted in verdicts:
         if finding is None:
-            yield RuleLine(reason, RuleOutcome.PASSED)
+            if reason not in seen:  # two rules may share a reason
+                yield RuleLine(reason, RuleOutcome.PASSED)
+            seen.add(reason)
         else:
             outcome = RuleOutcome.LIFTED if lifted else RuleOutcome.REFUSED
             yield RuleLine(finding.reason, outcome, finding.detail)

@@ -53,6 +53,7 @@ class NotActing(StrEnum):
     """Why nothing is evicted now although evictions may be planned."""
 
     PAUSED = "paused"
+    LIMIT_ZERO = "limit_zero"  # the policy allows 0 evictions
     OUTSIDE_WINDOW = "outside_window"  # outside maintenance windows, or in a blackout window
     NOT_LEADING = "not_leading"  # another instance acts
     TAINT_STAYED = "taint_stayed"  # a soft taint that the plan assumes to be gone remains

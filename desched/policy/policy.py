@@ -164,7 +164,8 @@ class EvictionLimits(msgspec.Struct, frozen=True):
     """The most evictions, of one cycle, at a time and by the minute; None is no limit.
 
     A share is of the nodes in `total` and `in_flight_total`, of the namespace's pods in
-    `namespace`, and of the desired replicas in the limits of a workload. An eviction is in flight
+    `namespace`, and of the desired replicas in the limits of a workload. A `total` of 0 stands at
+    `zero_at` in the policy; without that line it would be `otherwise`. An eviction is in flight
     until its replacement is known to be settled. A cycle acts for `deadline_seconds`. With
     `slow_start`, the first cycles evict less than `total` (desched.planning.selection.slow_start).
     """
@@ -180,6 +181,13 @@ class EvictionLimits(msgspec.Struct, frozen=True):
     per_minute: int | None = 20
     deadline_seconds: int = 240
     slow_start: bool = EXTENDED.slow_start
+    zero_at: str = ""
+    otherwise: int | Share = EXTENDED.total_limit
+
+    @property
+    def planned_total(self) -> int | Share:
+        """What a plan is made by: it shows what would happen without a limit of 0."""
+        return self.otherwise if self.total == 0 and self.zero_at else self.total
 
 
 class Protections(msgspec.Struct, frozen=True):

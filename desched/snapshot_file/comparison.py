@@ -6,7 +6,8 @@ from collections.abc import Iterable
 import msgspec
 
 from desched.model.cluster import PodRef
-from desched.model.plan import HoldReason, NodeClass, Plan, RefusalReason
+from desched.model.plan import HoldReason, NodeClass, RefusalReason
+from desched.model.report import CycleReport, NotActing
 
 
 class PlannedMove(msgspec.Struct, frozen=True, order=True):
@@ -35,7 +36,7 @@ class RefusalChange(msgspec.Struct, frozen=True):
 class Hold(msgspec.Struct, frozen=True):
     """Why a whole cycle evicts nothing."""
 
-    reason: HoldReason | None = None
+    reason: HoldReason | NotActing | None = None
     detail: str = ""
 
 
@@ -57,9 +58,10 @@ class PlanComparison(msgspec.Struct, frozen=True):
         return not any(changes) and self.hold_before.reason is self.hold_after.reason
 
 
-def compare_plans(before: Plan, after: Plan) -> PlanComparison:
-    """What the second plan has otherwise than the first."""
-    old, new = _moves(before), _moves(after)
+def compare_reports(first: CycleReport, second: CycleReport) -> PlanComparison:
+    """What the second plan has otherwise than the first; a policy with a limit of 0 moves none."""
+    before, after = first.plan, second.plan
+    old, new = _moves(first), _moves(second)
     classes = [{verdict.node: verdict.node_class for verdict in p.nodes} for p in (before, after)]
     reasons = [Counter(refusal.reason for refusal in p.refusals) for p in (before, after)]
     return PlanComparison(
@@ -72,13 +74,20 @@ def compare_plans(before: Plan, after: Plan) -> PlanComparison:
             if len(set(found := [each.get(node) for each in classes])) > 1
         ),
         refusals=tuple(_refusal_changes(reasons[0], reasons[1])),
-        hold_before=Hold(before.hold, before.hold_detail),
-        hold_after=Hold(after.hold, after.hold_detail),
+        hold_before=_hold(first),
+        hold_after=_hold(second),
     )
 
 
-def _moves(plan: Plan) -> frozenset[PlannedMove]:
-    return frozenset(PlannedMove(eviction.pod, eviction.node) for eviction in plan.evictions)
+def _hold(report: CycleReport) -> Hold:
+    if report.not_acting is NotActing.LIMIT_ZERO:
+        return Hold(report.not_acting, report.not_acting_detail)
+    return Hold(report.plan.hold, report.plan.hold_detail)
+
+
+def _moves(report: CycleReport) -> frozenset[PlannedMove]:
+    planned = () if report.not_acting is NotActing.LIMIT_ZERO else report.plan.evictions
+    return frozenset(PlannedMove(eviction.pod, eviction.node) for eviction in planned)
 
 
 def _refusal_changes(

@@ -54,11 +54,12 @@ def refuse_unseen(policy: Policy, content: SnapshotContent, own: Policy, name: s
     Raises:
         ConfigurationError: names what the snapshot does not have.
     """
-    measured = {rule.resource for rule in own.rules}
-    missing = [r.resource.value for r in policy.rules if r.resource not in measured]
+    known = {Resource.PODS, *(rule.resource for rule in own.rules)}  # pods are counted
+    missing = [r.resource.value for r in policy.rules if r.resource not in known]
     if missing:
         raise ConfigurationError(
-            f"{policy.source}: {name} does not have the load of {missing[0]}, which it watches."
+            f"{policy.source}: {name} does not have the load of {missing[0]}, which it watches; "
+            f"take it anew with `desched snapshot --policy {policy.source}`."
         )
     if content.kept_labels is None:
         return
@@ -73,6 +74,8 @@ def refuse_unseen(policy: Policy, content: SnapshotContent, own: Policy, name: s
 def _unmeasured(policy: Policy, own: Policy) -> Iterator[str]:
     """What the policy needs and a snapshot for the other one lacks."""
     for rule in policy.rules:
+        if rule.resource is Resource.PODS:
+            continue
         there = next(each for each in own.rules if each.resource is rule.resource)
         if (there.windows_seconds, there.destination_windows) != (
             rule.windows_seconds,

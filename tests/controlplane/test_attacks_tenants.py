@@ -149,7 +149,7 @@ def test_idle_pods_that_claim_an_owner_do_not_make_its_pods_look_small(sites: Si
     report = sites.look("claimed", **DECLARED)
     assert report["plan"]["evictions"] == []
     ((reason, detail),) = refused(report, "claimed")
-    assert (reason, "1 node(s) would rise above" in detail) == ("no_node_under_ceiling", True)
+    assert (reason, "1 node would rise above" in detail) == ("no_node_under_ceiling", True)
     ((reason, detail),) = refused(report, EVIL)
     assert (reason, f"Game {EVIL}/chess" in detail) == ("without_budget", True)
 

@@ -123,7 +123,7 @@ def figures(url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[
     path = folder / "policy.yaml"
     path.write_text(POLICY)
     began, ended = (EPOCH + timedelta(seconds=at) for at in (LEAD_SECONDS, HOURS * 3600))
-    words = ["--from", began.isoformat(), "--to", ended.isoformat(), "--policy", str(path)]
+    words = ["--since", began.isoformat(), "--until", ended.isoformat(), "--policy", str(path)]
     patience = [f"--prometheus-timeout={PATIENCE_SECONDS:.0f}s", "--cache", str(folder / "cache")]
     assert main(["backtest", *words, *patience, "--prometheus-url", url, "-o", "json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)

@@ -316,7 +316,7 @@ def test_a_service_keeps_them_out_of_all_that_others_can_read(
         )
 
     capsys.readouterr()
-    assert main(["explain", "node", "te1", "--from", f"http://127.0.0.1:{port}"]) == 0
+    assert main(["explain", "node", "te1", "--service", f"http://127.0.0.1:{port}"]) == 0
     assert "te1 is " in capsys.readouterr().out
     assert '"instance": "desched-0' in shown()
     assert place.leaks(shown()) == []

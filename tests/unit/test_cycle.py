@@ -441,6 +441,17 @@ def test_outside_its_windows_it_plans_and_does_not_act(windows: dict[str, Any]) 
     assert not world.asked
 
 
+def test_with_a_limit_of_zero_it_plans_and_does_not_act() -> None:
+    world = two_moves()
+    limits = msgspec.structs.replace(DEEP.limits, total=0, zero_at="policy.yaml:9: total")
+    world.policy = msgspec.structs.replace(DEEP, limits=limits)
+    report = world.run()
+    assert (report.result, report.not_acting) == (CycleResult.NOT_ACTING, NotActing.LIMIT_ZERO)
+    assert report.not_acting_detail == "policy.yaml:9: total"
+    assert verdicts(report) == ["not_begun", "not_begun"]
+    assert not world.asked
+
+
 def test_a_dry_run_shows_its_plan_whatever_forbids_to_act() -> None:
     report = two_moves().run(Mode.DRY_RUN, state=PAUSED)
     assert (report.result, report.not_acting) == (CycleResult.PLANNED, NotActing.PAUSED)

@@ -148,13 +148,13 @@ def test_a_role_grants_exactly_what_the_adapter_declares(
 def test_the_doctor_asks_for_exactly_the_rights_that_are_granted(folder: Path) -> None:
     """Each in the folder that it advises to apply, and where the kind of Role grants it."""
     granted = [
-        (kind, access)
-        for (where, kind, _), accesses in ROLES.items()
+        (kind, role, access)
+        for (where, kind, role), accesses in ROLES.items()
         for access in accesses
         if where == folder
     ]
     asked = [
-        ("ClusterRole" if feature.where is Where.EVERYWHERE else "Role", access)
+        ("ClusterRole" if feature.where is Where.EVERYWHERE else "Role", feature.role, access)
         for feature in FEATURES
         for access in feature.rights
         if ROOT / feature.folder == folder

@@ -32,6 +32,7 @@ from desched.model.report import CycleResult, Mode, NotActing
 from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
+from tests.documented_commands import documented_commands
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
 
@@ -72,6 +73,17 @@ def test_every_module_that_the_architecture_names_is_there() -> None:
     assert named
     for name in named:
         assert list((ROOT / "desched").glob(name)), name
+
+
+def test_every_file_that_contributing_names_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`(?:[^`]* )?((?:desched|tests|docs)/[\w/.]+)`", text)
+
+    assert {"desched/explanation/changes.py", "tests/unit/test_cycle.py"} <= {
+        path.rstrip("/") for path in named
+    }
+    for path in named:
+        assert (ROOT / path).exists(), path
 
 
 def operations() -> str:
@@ -219,39 +231,12 @@ def test_every_decision_has_a_number_a_date_and_a_status(record: Path) -> None:
     assert re.match(head, record.read_text())
 
 
-LOOKED_UP = {ROOT / "CHANGELOG.md", ROOT / "deploy" / "chart" / "README.md"} | {
-    ROOT / "docs" / name
-    for name in (
-        "ai-clusters.md",
-        "benchmarks-method.md",
-        "commands.md",
-        "comparison.md",
-        "from-koordinator.md",
-        "from-kubernetes-sigs.md",
-        "from-volcano.md",
-        "policy-reference.md",
-        "releases.md",
-        "report.md",
-        "operations-reference.md",
-        "glossary.md",
-        "soak/soak.md",
-        "tutorial.md",
-        "tutorial-volcano.md",
-        "virtual-machines.md",
+def test_what_is_installed_runs_the_policy_that_was_tried() -> None:
+    tried = documented_commands("README.md", "Try it")
+    (installed,) = (
+        each for each in documented_commands("README.md", "Run it") if "helm install" in each
     )
-}
-"""Reference pages: nobody reads them from beginning to end."""
 
-WORDS_A_MINUTE = 225
-
-
-def minutes_to_read(document: Path) -> float:
-    """Tables that test runs write are looked up, too."""
-    text = re.sub(r"<!-- .+? -->.+?<!-- end -->", "", document.read_text(), flags=re.DOTALL)
-    return len([word for word in text.split() if re.search(r"\w", word)]) / WORDS_A_MINUTE
-
-
-def test_the_documents_are_read_within_the_hour() -> None:
-    assert minutes_to_read(ROOT / "README.md") <= 3
-    assert minutes_to_read(ROOT / "docs" / "operations.md") <= 15
-    assert sum(minutes_to_read(each) for each in DOCUMENTS if each not in LOOKED_UP) <= 60
+    (written,) = re.findall(r"--write-policy (\S+)", " ".join(tried))
+    assert f"plan --policy {written}" in " ".join(tried)
+    assert f"--set-file policy={written}" in installed

@@ -224,3 +224,9 @@ def test_the_pages_have_rows_about_all_that_is_converted() -> None:
     for page in PAGES:
         assert len([row for row in FLAGS if row.page == page]) > 5
         assert len([row for row in KEYS if row.page == page]) > 20
+
+
+def test_the_variables_that_take_the_place_of_flags_are_documented() -> None:
+    reference = (ROOT / "docs" / "operations-reference.md").read_text()
+    (named,) = {*re.findall(r"OTEL_\w+", "".join(SUBSTITUTES.values()))}
+    assert f"`{named}`" in reference

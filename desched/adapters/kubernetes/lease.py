@@ -16,7 +16,7 @@ from desched.adapters.kubernetes.client.access import CREATE_LEASE, GET_LEASE
 from desched.adapters.kubernetes.client.api_types.metadata import VersionedMetadata, Wire
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
-from desched.errors import LeaseError, ObservationError
+from desched.errors import LeaseError, LeaseRefused, ObservationError
 from desched.ports import LeaseRecord
 
 DEADLINE_SECONDS = 2.5
@@ -100,7 +100,8 @@ class KubernetesLease:
                 return _record(_DECODER.decode(answer.body))
         except (ObservationError, *UNDECODABLE) as error:
             raise LeaseError(f"{lease} could not be {done}: {error}") from error
-        raise LeaseError(
+        refused = answer.is_from_server(HTTPStatus.FORBIDDEN)
+        raise (LeaseRefused if refused else LeaseError)(
             f"{lease} could not be {done}; the API server answered {answer.status}: "
             f"{answer.explanation}"
         )

@@ -80,7 +80,8 @@ class KubernetesLogbookStore:
         elif answer.is_from_server(HTTPStatus.NOT_FOUND):
             why = (
                 "it does not exist; `kubectl apply -k deploy/base` creates it, or `kubectl "
-                f"--namespace {self.namespace} create configmap {CONFIG_MAP}`"
+                f"--namespace {self.namespace} create configmap {CONFIG_MAP}`; a service outside "
+                "a cluster then writes it only with --logbook"
             )
         elif answer.is_from_server(HTTPStatus.CONFLICT):
             why = "somebody else changed it meanwhile"

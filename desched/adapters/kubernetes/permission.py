@@ -2,7 +2,11 @@
 
 import msgspec
 
-from desched.adapters.kubernetes.client.access import CREATE_ACCESS_REVIEW, Access
+from desched.adapters.kubernetes.client.access import (
+    CREATE_ACCESS_REVIEW,
+    CREATE_SELF_REVIEW,
+    Access,
+)
 from desched.adapters.kubernetes.client.api_types.metadata import Wire
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE
@@ -17,7 +21,34 @@ class _Review(Wire):
     status: _Status
 
 
+class _UserInfo(Wire):
+    username: str
+
+
+class _SelfStatus(Wire, rename="camel"):
+    user_info: _UserInfo
+
+
+class _SelfReview(Wire):
+    status: _SelfStatus
+
+
 _DECODER = msgspec.json.Decoder(_Review)
+_SELF_DECODER = msgspec.json.Decoder(_SelfReview)
+
+
+def account_name(
+    connection: KubernetesConnection, deadline_seconds: float = DEADLINE_SECONDS
+) -> str:
+    """The name of the account to the API server; empty if that cannot be known."""
+    version = f"{CREATE_SELF_REVIEW.group}/{CREATE_SELF_REVIEW.version}"
+    body = {"apiVersion": version, "kind": "SelfSubjectReview"}
+    path = CREATE_SELF_REVIEW.path()
+    try:
+        answer = connection.post(path, body, deadline_seconds=deadline_seconds)
+        return _SELF_DECODER.decode(answer.body).status.user_info.username
+    except (ObservationError, *UNDECODABLE):
+        return ""
 
 
 def has_right(

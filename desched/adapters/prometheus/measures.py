@@ -19,9 +19,10 @@ from desched.adapters.prometheus.queries import (
     CADVISOR,
     CLUSTER_LABELS,
     NODE_SOURCES,
+    node_series_by_labels,
     pod_scope,
+    pod_series_by_labels,
     pods_by_labels,
-    series_by_labels,
 )
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
@@ -196,10 +197,13 @@ class _Look:
     def _elsewhere(self, facts: MeasureFacts) -> tuple[LabelGroup, ...]:
         """Where there are series of this measure, whatever the policy's matchers and sources."""
         labels = ("job", "metrics_path", *self._identifying)
-        for source in NODE_SOURCES[facts.resource]:
-            if not facts.of_nodes and source.name != CADVISOR:
-                continue
-            if found := self._queries.vector(series_by_labels(source, labels)):
+        if facts.of_nodes:
+            sources = NODE_SOURCES[facts.resource]
+            queries = [node_series_by_labels(source, labels) for source in sources]
+        else:
+            queries = [pod_series_by_labels(facts.resource, labels)]
+        for query in queries:
+            if found := self._queries.vector(query):
                 return _groups(found)
         return ()
 

@@ -239,9 +239,18 @@ def as_part(query: str, name: str) -> str:
     return f'label_replace({query}, "{PART_LABEL}", "{name}", "node", ".*")'
 
 
-def series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
+def node_series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
     """How many series of a source there are by these labels, from whatever exporter."""
     return f"count by ({', '.join(labels)}) ({selector(*source.raw, '')})"
+
+
+def pod_series_by_labels(resource: Resource, labels: Iterable[str]) -> str:
+    """How many series of pods' usage there are by these labels, from whatever exporter.
+
+    Many stacks drop the root cgroup, which says nothing of pods.
+    """
+    of_pods = selector(_USAGES[resource], 'pod!=""', "")
+    return f"count by ({', '.join(labels)}) ({of_pods})"
 
 
 def pods_by_labels(names: Iterable[str], labels: Iterable[str]) -> str:

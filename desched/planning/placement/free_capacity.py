@@ -17,6 +17,7 @@ import numpy as np
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Unreserved
 from desched.model.resources import Amounts, Resource
+from desched.model.text import count_of_nodes
 from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.deadline import Deadline
 from desched.planning.kube_scheduler.filters.chain import FilterChain
@@ -491,9 +492,9 @@ class FreeCapacity:
         )
 
     def _explain(self, found: Counter[str]) -> str:
-        """The reasons that exclude every node, in the words of `kubectl describe`."""
+        """The reasons that exclude every node, nearly in the words of `kubectl describe`."""
         counts = sorted(((-count, reason) for reason, count in found.items() if count))
-        listed = ", ".join(f"{-count} {reason}" for count, reason in counts)
+        listed = ", ".join(count_of_nodes(-count, reason) for count, reason in counts)
         return f"0/{len(self.arrays)} nodes are available: {listed}"
 
 

@@ -62,6 +62,6 @@ class ModelLimits:
             return "no node"
         named, others = names[:MOST_NAMED], len(names) - MOST_NAMED
         if others > 0:
-            named.append(f"{others} other(s)")
+            named.append(f"{others} other{'s' * (others > 1)}")
         *first, last = named
         return f"{', '.join(first)} and {last} only" if first else f"{last} only"

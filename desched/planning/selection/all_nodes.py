@@ -142,7 +142,7 @@ def _relieve(
 ) -> NodeSelection:
     """Select the node's moves: none if they would hardly help, or if the quota is exhausted."""
     if quota.exhausted:
-        refusals = dict.fromkeys(node.pods, Finding(quota.exhausted))
+        refusals = dict.fromkeys(node.pods, quota.exhausted)
         return NodeSelection((), 1.0, refusals, destinations, quota)
     found = _select_patiently(node, destinations, quota)
     if found.left <= MOST_LEFT or (node.loaded.is_levelled and found.moves):

@@ -89,6 +89,9 @@ class EvictionQuota:
         self._surpluses = surpluses
         nodes = len(cluster.nodes)
         self._total = most_evictions(limits, state, nodes)
+        most = count_of(limits.planned_total, nodes) or 0
+        slow = f", slow start; up to {most}" if self._total < most else ""
+        self._details = {**_DETAILS, RefusalReason.LIMIT_TOTAL: f"{{limit}} per cycle{slow}"}
         self._in_flight_total = count_of(limits.in_flight_total, nodes)
         self._cluster = cluster
         self._taken = Counter(
@@ -107,13 +110,14 @@ class EvictionQuota:
         )
 
     @property
-    def exhausted(self) -> RefusalReason | None:
+    def exhausted(self) -> Finding[RefusalReason] | None:
         """The limit that forbids every further eviction, None if there is none."""
-        if self._taken["total", ""] >= self._total:
-            return RefusalReason.LIMIT_TOTAL
-        most = self._in_flight_total
-        if most is not None and self._taken["in flight", ""] >= most:
-            return RefusalReason.LIMIT_IN_FLIGHT
+        for reason, key, limit in (
+            (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
+            (RefusalReason.LIMIT_IN_FLIGHT, ("in flight", ""), self._in_flight_total),
+        ):
+            if limit is not None and self._taken[key] >= limit:
+                return Finding(reason, self._details[reason].format(limit=limit))
         return None
 
     def copy(self) -> "EvictionQuota":
@@ -195,7 +199,7 @@ class EvictionQuota:
             (RefusalReason.LIMIT_HOURLY, ("hour", owner), of_workload_hourly),
         ):
             if limit is not None:
-                detail = _DETAILS.get(reason, "{limit} per cycle")
+                detail = self._details.get(reason, "{limit} per cycle")
                 yield LimitUse(key, limit, reason, detail.format(limit=limit, replicas=replicas))
         spare = self._replicas_to_spare(pod)
         if spare is not None:

@@ -19,7 +19,7 @@ TOLERATED_SHARE = 0.1
 
 def most_evictions(limits: EvictionLimits, state: State, nodes: int) -> int:
     """The most evictions of the next cycle in a cluster with this number of nodes."""
-    most = count_of(limits.total, nodes) or 0
+    most = count_of(limits.planned_total, nodes) or 0
     if not limits.slow_start:
         return most
     stored = state.most_evictions
@@ -38,5 +38,5 @@ def after_results(
     if failed > TOLERATED_SHARE * len(results):
         return max(1, most // 2)
     if results and all(result in SUCCESSES for result in results):
-        return min(2 * most, max(1, count_of(limits.total, nodes) or 0))
+        return min(2 * most, max(1, count_of(limits.planned_total, nodes) or 0))
     return state.most_evictions

@@ -33,7 +33,7 @@ def convert_switches(section: OriginalSection, draft: Draft) -> None:
             section.dropped(key, text)
     if section.flag("evictLocalStoragePods"):
         draft.evictor["evictLocalStoragePods"] = True
-        text = "pods with a hostPath need an annotation as well here."
+        text = 'pods with a hostPath also need the annotation desched.io/evict: "true" here.'
         section.changed("evictLocalStoragePods", text, of_evictor("evictLocalStoragePods"))
     if section.flag("evictSystemCriticalPods"):
         draft.evictor["evictSystemCriticalPods"] = True

@@ -100,11 +100,18 @@ def set_usual(args: OriginalSection, draft: Draft, share: str) -> None:
     found = Bounds({}, {})
     for name in [name for name in target if name in low]:
         _add_usual(found, name, args, distances=bool(distances))
+    given = {name: target.number(name) for name in found.target}
+    higher = ", ".join(
+        f"{name} {given[name]:g} became {usual:g}"
+        for name, usual in found.target.items()
+        if (given[name] or usual) < usual and not distances
+    )
     set_bounds(draft.load_aware, args, found, KEYS)
     args.held(
         "targetThresholds",
-        f"shares {share} there, of measured load here, so the usual ones are here unless yours are "
-        "stricter. Choose yours by the loads that `desched plan` shows.",
+        f"shares {share} there, of measured load here, so the usual ones are here"
+        + (f", which are higher ({higher}). " if higher else ". ")
+        + "Choose yours by the loads that `desched plan` shows.",
     )
 
 

@@ -95,7 +95,7 @@ class DefaultEvictorArgs(PluginArgs):
     """Only pods with these labels may move."""
     namespace_label_selector: LabelSelectorSection | None = None
     """Only pods of namespaces with these labels may move."""
-    priority_threshold: PriorityThresholdSection | None = None
+    priority_threshold: PriorityThresholdSection | None = optional(example={"name": "high"})
     """Pods of this priority and above stay. Default: system-critical pods stay."""
     node_fit: bool | None = None
     """Accepted; whether a pod fits elsewhere is always checked."""

@@ -79,7 +79,7 @@ class LoadAwareArgs(PluginArgs):
     """Accepted; a failed pod makes no load that a move could relieve."""
     label_selector: LabelSelectorSection | None = None
     """Only pods with these labels may move."""
-    priority_threshold: PriorityThresholdSection | None = None
+    priority_threshold: PriorityThresholdSection | None = optional(example={"name": "high"})
     """Pods of this priority and above stay; the lower one of both plugins applies."""
     node_fit: bool | None = None
     """Accepted; whether a pod fits elsewhere is always checked."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 from desched.policy.document.limits import EvictionLimitsSection, FollowUpSection
 from desched.policy.document.root import DeschedulerPolicy
@@ -15,6 +15,11 @@ from desched.policy.reading.problems import Notes
 from desched.policy.resolution.plugins import ChosenProfile
 from desched.policy.share import Share
 
+_OF_DOCUMENT = (
+    "maxNoOfPodsToEvictTotal",
+    "maxNoOfPodsToEvictPerNode",
+    "maxNoOfPodsToEvictPerNamespace",
+)
 _DEFAULTS = FollowUpRules()
 _COUNTS = frozenset({"rounds", "workloads"})
 """Keys of the follow-up that are no durations."""
@@ -26,16 +31,19 @@ def eviction_limits(
     """The smaller where both forms give a limit; a default gives way to either."""
     own = profile.load_aware.eviction_limits or EvictionLimitsSection()
     defaults = profile.defaults
+    of_document = document.max_no_of_pods_to_evict_total
     most = {
-        "total": _smaller(own.total, document.max_no_of_pods_to_evict_total, defaults.total_limit),
+        "total": _smaller(own.total, of_document, defaults.total_limit),
         "node": _smaller(own.node, document.max_no_of_pods_to_evict_per_node, defaults.node_limit),
         "namespace": _smaller(own.namespace, document.max_no_of_pods_to_evict_per_namespace, None),
         "workload": _smaller(own.workload, None, defaults.workload_limit),
     }
-    if 0 in most.values():
-        in_args = 0 in (own.total, own.node, own.namespace, own.workload)
-        at = profile.notes.below("evictionLimits") if in_args else notes
-        at.warn("a limit of 0 evictions means that nothing is ever evicted.")
+    of_args = profile.notes.below("evictionLimits")
+    zeros = [(of_args, name) for name in most if getattr(own, name) == 0]
+    zeros += [(notes, key) for key in _OF_DOCUMENT if getattr(document, to_snake(key)) == 0]
+    for at, key in zeros:
+        at.warn("is 0, so nothing is ever evicted until this line is removed.", key)
+    totals = [at.place(key) for at, key in zeros if key in {"total", _OF_DOCUMENT[0]}]
     flight = {"workload": most["workload"], **written(**dict(own.in_flight or ()))}
     given = {
         "workload_hourly": defaults.workload_hourly_limit,
@@ -48,6 +56,11 @@ def eviction_limits(
         ),
     }
     given |= {f"in_flight_{name}": value for name, value in flight.items()}
+    if totals:
+        given |= {
+            "zero_at": totals[0],
+            "otherwise": _smaller(own.total or None, of_document or None, defaults.total_limit),
+        }
     return EvictionLimits(**most, **given)
 
 

@@ -115,7 +115,7 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     if name in UPSTREAM_PLUGINS:
         advice = ", which can run it beside desched; desched has LoadAware only, so remove it here."
         if name in COUNTERPARTS:
-            advice = "; enable its counterpart here, LoadAware, as policies/cautious.yaml does."
+            advice = "; `desched policy convert` translates it to LoadAware."
         return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"
     if name not in _ACTS_AT:
         return no_such_plugin(name)

@@ -34,6 +34,9 @@ def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...
     return rules
 
 
+HIGHEST_PERCENT = 100
+
+
 def _check_gpu(args: LoadAwareArgs, watched: set[str], notes: Notes) -> None:
     """Note why `gpu` would move nothing, or move it to nodes without other room."""
     if not watched & {Resource.CPU, Resource.MEMORY}:
@@ -79,6 +82,14 @@ def _rule(
         text = f"is {target:g} percent, so that nearly every node is overloaded."
         notes.warn(text, "targetThresholds", resource.value)
     stop_margin, ceiling_margin = _margins(args, resource, target, notes)
+    is_absolute = args.stop_margin is not None and not args.use_deviation_thresholds
+    # A target of 100 stands in for one that is invalid.
+    if is_absolute and 0 <= target - stop_margin < low < target < HIGHEST_PERCENT:
+        notes.refuse(
+            f"found {stop_margin:g}, so that relief would end at {target - stop_margin:g} percent, "
+            f"below thresholds.{resource.value} ({low:g}); give at most {target - low:g}.",
+            "stopMargin",
+        )
     return ResourceRule(
         resource=resource,
         low_ratio=low / 100,

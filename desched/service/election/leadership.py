@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from desched.errors import LeaseError
+from desched.errors import LeaseError, LeaseRefused
 from desched.ports import Lease, LeaseRecord
 from desched.service.election.lease_watch import LeaseWatch
 from desched.service.process.clock import seconds_since_boot
@@ -104,6 +104,8 @@ class Leadership:
         self._tenure: _Tenure | None = None  # one assignment, so readers need no lock
         self._watch = LeaseWatch(self.identity, self.timing.duration_seconds, self.seconds)
         self._trouble = "the lease has not been requested yet"
+        self.refused = False
+        """Whether the last attempt failed because the account lacks a right."""
         self._last_published = False
         self._last_logged = ""
 
@@ -166,9 +168,11 @@ class Leadership:
         try:
             self._publish_change()  # a pause may have outlasted the tenure
             self._trouble = self._attempt()
+            self.refused = False
             self._last_logged = ""
             self._publish_change()
         except LeaseError as error:
+            self.refused = isinstance(error, LeaseRefused)
             self._failed(str(error))
         except Exception as error:  # noqa: BLE001  (the thread must live as long as the process)
             _log.exception(

@@ -17,6 +17,7 @@ from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
     UNRESERVED,
     describe,
+    describe_not_acting,
     describe_unsteered,
     sentence_of,
     summary_of,
@@ -133,9 +134,8 @@ def _warnings(report: CycleReport) -> Iterator[str]:
         yield OTHER_DESCHEDULERS.format(others=", ".join(report.other_deschedulers))
     if report.plan.unsteered is not None:
         yield describe_unsteered(report.plan.unsteered)
-    if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:
-        why = describe(report.not_acting, report.not_acting_detail)
-        yield f"Evictions are not allowed now: {why}"
+    if why := describe_not_acting(report):
+        yield why
 
 
 def _notes(report: CycleReport) -> Iterator[str]:

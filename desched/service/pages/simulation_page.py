@@ -2,16 +2,16 @@
 
 from desched.model.simulated import Simulated
 from desched.service.pages.comparison_page import comparison_page
-from desched.service.reports.formatting import count
+from desched.service.reports.formatting import count, span
 from desched.service.reports.simulation import assumption
 
 
 def simulation_page(simulated: Simulated) -> str:
     """The page of a simulation."""
-    hours = (simulated.ended_at - simulated.started_at).total_seconds() / 3600
+    length = span(simulated.ended_at - simulated.started_at)
     size = f"{count(simulated.nodes, 'node')} and {count(simulated.pods, 'pod')}"
     about = (
-        f"{simulated.target}, {hours:g} hours from {simulated.started_at:%Y-%m-%d %H:%M} UTC",
+        f"{simulated.target}, {length} from {simulated.started_at:%Y-%m-%d %H:%M} UTC",
         f"{size}, a cycle every {simulated.interval_seconds:.0f} s",
     )
     return comparison_page(

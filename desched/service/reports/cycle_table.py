@@ -10,7 +10,7 @@ from rich.text import Text
 from desched.errors import ConfigurationError
 from desched.model.groups import grouped
 from desched.model.plan import PlannedEviction, Refusal, Unreserved
-from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
+from desched.model.report import CycleReport, Mode, Outcome, TaintChange
 from desched.service.reports.chains import describe_chain
 from desched.service.reports.earlier_moves import print_earlier_moves
 from desched.service.reports.formatting import count, percent, plain
@@ -27,7 +27,7 @@ from desched.service.reports.reason_texts import (
     ACKNOWLEDGED_DESCHEDULERS,
     OTHER_DESCHEDULERS,
     UNRESERVED,
-    describe,
+    describe_not_acting,
     describe_unsteered,
     sentence_of,
     summary_of,
@@ -219,6 +219,5 @@ def _print_warnings(report: CycleReport, console: Console) -> None:
         console.print(Text(plain(ACKNOWLEDGED_DESCHEDULERS.format(others=beside))))
     if report.plan.unsteered is not None:
         console.print(Text(describe_unsteered(report.plan.unsteered), style="yellow"))
-    if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:
-        why = describe(report.not_acting, report.not_acting_detail)
-        console.print(Text(plain(f"Evictions are not allowed now: {why}"), style="yellow"))
+    if why := describe_not_acting(report):
+        console.print(Text(plain(why), style="yellow"))

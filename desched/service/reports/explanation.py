@@ -23,6 +23,7 @@ from desched.explanation.values import (
     WorkloadExplanation,
 )
 from desched.model.plan import NodeVerdict, ResourcePressure
+from desched.model.text import count_of_nodes
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import clock_time, count, percent, plain, span
 from desched.service.reports.grouped_list import block, numbered, print_section
@@ -274,7 +275,7 @@ def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:
 
 
 def _print_placement(placement: Placement, source: str, console: Console) -> None:
-    lines = [f"{each.nodes} {each.reason}" for each in placement.excluded] + [
+    lines = [count_of_nodes(each.nodes, each.reason) for each in placement.excluded] + [
         f"node {each.node} {each.lacks}" for each in placement.near
     ]
     title = f"{placement.suitable} of {count(placement.nodes, 'node')} can take it now"

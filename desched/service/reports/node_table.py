@@ -46,12 +46,12 @@ def print_nodes(report: CycleReport, console: Console) -> None:
     """Print each node with its levels, its thresholds and its levels after the plan.
 
     In a large cluster only overloaded nodes and expected destinations are shown; the others are
-    counted. A terminal shows the recent load as well, and stacks resources if it is narrow.
+    counted. A terminal shows the recent load as well. Where it is narrow, resources are stacked.
     """
     shown, left = _choose_nodes(report)
     draws = console.is_terminal and console.encoding.startswith("utf")
     nodes = _Shown(shown, report.recent_loads if draws else (), report.gpu_loads)
-    console.print(_fitting(nodes, console) if console.is_terminal else nodes.side_by_side())
+    console.print(_fitting(nodes, console))
     if left:
         kinds = Counter(verdict.node_class.replace("_", " ") for verdict in left)
         counts = ", ".join(f"{number} more {kind}" for kind, number in sorted(kinds.items()))
@@ -179,7 +179,7 @@ class _Shown:
     def _windows(self, resource: Resource) -> str:
         """The windows of the levels in a cell, as `5m/15m`."""
         measured = max((_measured(v, resource) for v in self._verdicts), key=len, default=())
-        return "/".join(duration_text(window) for window, _ in measured)
+        return "/".join(duration_text(window) for window, _ in measured if window)
 
     def _cells(self, verdict: NodeVerdict, resource: Resource) -> list[Text]:
         cells = [*_cells(verdict, resource)]

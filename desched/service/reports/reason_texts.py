@@ -84,7 +84,9 @@ REFUSALS: Mapping[str, str] = {
     "in_flight": "Its workload already has as many evictions in flight as allowed.",
     "cooling_down": "Its workload cools down after a move that failed.",
     "moved_recently": "It is the replacement of a pod that desched moved a short time ago.",
-    "usage_unknown": "Its usage was not measured, so the effect of a move is unknown.",
+    "usage_unknown": (
+        "Its usage was not measured, so the effect of a move is unknown; `desched doctor` says why."
+    ),
     "constraint_not_evaluated": "desched does not evaluate one of its scheduling constraints.",
     "no_node_fits": "No other node would accept it.",
     "placement_domain": "No node in its placement domain could take it.",
@@ -135,7 +137,7 @@ NODES: Mapping[str, str] = {
 }
 
 UNKNOWN_LOADS: Mapping[str, str] = {
-    "absent": "Nothing measures it; check that its exporter or kubelet is scraped.",
+    "absent": "Nothing that metrics.sources accepts measures it; `desched doctor` says why.",
     "stale": "Its newest data is too old; check what measures it.",
     "window_not_covered": "Data covers too little of the window; wait, or set wider windows.",
     "not_finite": "Its data is not a number; check the query.",
@@ -208,6 +210,7 @@ MOVES: Mapping[str, str] = {
 
 NOT_ACTING: Mapping[str, str] = {
     "paused": "Everything is paused; `desched status` shows why, `desched resume` ends it.",
+    "limit_zero": "The policy's limit of 0 forbids evictions until its line is removed.",
     "outside_window": "The policy's windows forbid evictions at this time.",
     "not_leading": "Another replica holds the lease; this one is on standby.",
     "taint_stayed": "desched could not remove a soft taint; the next cycle tries again.",
@@ -246,6 +249,7 @@ SUMMARIES: Mapping[CycleResult, str] = {
     ),
 }
 
+LIMIT_ZERO = "{not_acting} Without it, this cycle would evict {planned}."
 OTHER_DESCHEDULERS = (
     "Another descheduler runs in this cluster: {others}. They undo each other's work; choose one."
 )
@@ -253,8 +257,8 @@ ACKNOWLEDGED_DESCHEDULERS = "Beside desched on purpose: {others}."
 GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
 SOME_NOT_JUDGED = "None of the {judged} with known load is overloaded; {not_judged} not judged."
 NOTHING_JUDGED = (
-    " The source of load has data for none of them; check that it is the right one and that "
-    "metrics.matchers, if the policy sets it, select this cluster."
+    " The source of load has data for none of them; `desched doctor` says why, and which "
+    "metrics.sources or metrics.matchers select this cluster."
 )
 
 
@@ -269,6 +273,15 @@ def describe(reason: StrEnum | None, detail: str) -> str:
         return ""
     sentence = sentence_of(reason)
     return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
+
+
+def describe_not_acting(report: CycleReport) -> str:
+    """Why evictions are not allowed now, unless the summary has it; else empty."""
+    in_summary = report.result is CycleResult.NOT_ACTING or _is_held_by_zero(report)
+    if report.not_acting is None or in_summary:
+        return ""
+    why = describe(report.not_acting, report.not_acting_detail)
+    return f"Evictions are not allowed now: {why}"
 
 
 def describe_unsteered(unsteered: Unsteered) -> str:
@@ -293,7 +306,8 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         )
     unknown = [node.reason for node in plan.nodes if node.node_class is NodeClass.UNKNOWN]
     all_absent = not judged and set(unknown) == {UnknownReason.ABSENT}
-    return SUMMARIES[report.result].format(
+    text = LIMIT_ZERO if _is_held_by_zero(report) else SUMMARIES[report.result]
+    return text.format(
         overloaded=count(classes[NodeClass.OVERLOADED], "node is", "nodes are"),
         planned=count(len(plan.evictions), "pod"),
         gone=sum(outcome.verdict in _GONE for outcome in report.outcomes),
@@ -303,6 +317,11 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         look="run" if single else "cycle",
         next_look=_next_look(plan, single=single),
     )
+
+
+def _is_held_by_zero(report: CycleReport) -> bool:
+    """Whether a dry run shows moves that its policy does not make."""
+    return report.result is CycleResult.PLANNED and report.not_acting is NotActing.LIMIT_ZERO
 
 
 def _next_look(plan: Plan, *, single: bool) -> str:

@@ -6,13 +6,16 @@ from rich.console import Console
 from rich.text import Text
 
 from desched.model.simulated import Assumed, Simulated
-from desched.service.reports.formatting import count, plain
+from desched.service.reports.formatting import count, plain, span
 from desched.service.reports.grouped_list import print_section
 from desched.service.reports.policy_figures import figures_table, print_idle, print_nodes
 from desched.service.reports.rendering import ReportFormat, rendered
 
 ASSUMPTIONS: Mapping[str, str] = {
-    "load_stays": "Each pod goes on to use what it used over its longest window.",
+    "load_stays": (
+        "Each pod uses what it used over its longest window, before and after the snapshot; "
+        "sustainedFor delays only nodes that moves overload."
+    ),
     "load_follows_pods": "A replacement uses what its predecessor did; all other load stays.",
     "scheduler_simulated": "kube-scheduler's default profile places replacements, simulated.",
     "ready_at_once": "Each replacement is Ready a few seconds after it has a node.",
@@ -36,11 +39,11 @@ def render_simulation(
 
 def print_simulation(simulated: Simulated, console: Console) -> None:
     """Print the simulation; it needs no colour, and 80 columns are enough for two policies."""
-    hours = (simulated.ended_at - simulated.started_at).total_seconds() / 3600
+    length = span(simulated.ended_at - simulated.started_at)
     console.print(Text(f"desched · simulate · {plain(simulated.target)}", style="bold"))
     console.print(
         Text(
-            f"{hours:g} hours from {simulated.started_at:%Y-%m-%d %H:%M} UTC, a cycle every "
+            f"{length} from {simulated.started_at:%Y-%m-%d %H:%M} UTC, a cycle every "
             f"{simulated.interval_seconds:.0f} s; {count(simulated.nodes, 'node')}, "
             f"{count(simulated.pods, 'pod')}"
         )

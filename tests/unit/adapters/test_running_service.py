@@ -1,4 +1,4 @@
-"""The samples of a running service; `desched explain --from` has the tests of the rest."""
+"""The samples of a running service; `desched explain --service` has the tests of the rest."""
 
 from http import HTTPStatus
 

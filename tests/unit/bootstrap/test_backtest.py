@@ -50,7 +50,7 @@ def written(path: Path, address: str, target: int = 80) -> Path:
 
 
 def words(*policies: Path) -> list[str]:
-    found = ["backtest", "--from", TIMES[0], "--to", TIMES[1]]
+    found = ["backtest", "--since", TIMES[0], "--until", TIMES[1]]
     for path in policies:
         found += ["--policy", str(path)]
     return found
@@ -94,11 +94,11 @@ def test_a_backtest_can_be_a_page(policy, tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--from", "2026-05-01T09:55"], "must be at least 2 intervals apart"),
-        (["--from", "2026-05-01T11:00"], "--from must be before --to"),
-        (["--to", "2999-01-01"], "--to must not be in the future"),
-        (["--from", "2026-01-01"], "at most 31 days apart"),
-        (["--from", "yesterday"], '"yesterday" is not a time'),
+        (["--since", "2026-05-01T09:55"], "must be at least 2 intervals apart"),
+        (["--since", "2026-05-01T11:00"], "--since must be before --until"),
+        (["--until", "2999-01-01"], "--until must not be in the future"),
+        (["--since", "2026-01-01"], "at most 31 days apart"),
+        (["--since", "yesterday"], '"yesterday" is not a time'),
         (["--step", "7m"], "--step must divide an hour"),
         (["--step", "5"], "--step has no unit"),
         (["--no-cache", "--cache", "."], "--cache has no effect with --no-cache"),
@@ -117,8 +117,8 @@ def test_wrong_flags_are_refused_with_a_sentence(policy, prometheus, capsys, fla
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--from", "7d"], "No policy is given; name one with --policy FILE (DESCHED_POLICY)."),
-        (["--policy", "a.yaml"], "Say with --from when the time to replay begins"),
+        (["--since", "7d"], "No policy is given; name one with --policy FILE (DESCHED_POLICY)."),
+        (["--policy", "a.yaml"], "Say with --since when the time to replay begins"),
     ],
 )
 def test_a_backtest_needs_a_time_and_a_policy(capsys, given, said) -> None:

@@ -27,6 +27,7 @@ from tests.unit.adapters.prometheus.fake_server import (
 from tests.unit.adapters.prometheus.test_reader import kind_of
 
 NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+ACCOUNT = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NO_FILE = Output()
 OLD = "2020-01-01T00:00:00Z"
@@ -77,6 +78,11 @@ class Cluster:
         server.lists["/api/v1/nodes"] = [NODE]
         server.lists["/api/v1/pods"] = [POD]
         server.answer = self.answer
+
+    def as_alice(self, request):
+        if request.path == ACCOUNT:
+            return Reply(201, {"status": {"userInfo": {"username": "alice@example.com"}}})
+        return self.answer(request)
 
     def answer(self, request):
         if request.path == REVIEWS:
@@ -203,7 +209,8 @@ def test_nothing_is_changed_in_the_cluster(run, cluster, prometheus, policy, tmp
 def test_every_right_is_asked_for_where_it_is_needed(run, cluster, policy):
     run(policy=policy, state_namespace="ops")
 
-    asked = [r.body["spec"]["resourceAttributes"] for r in cluster.server.requests if r.body]
+    reviews = [r.body for r in cluster.server.requests if r.path == REVIEWS]
+    asked = [body["spec"]["resourceAttributes"] for body in reviews]
     assert len(asked) == sum(len(feature.rights) for feature in FEATURES)
     places = {(a["verb"], a["resource"], a.get("namespace"), a.get("name")) for a in asked}
     assert ("list", "pods", None, None) in places
@@ -240,7 +247,8 @@ def test_rights_are_asked_for_the_pod_groups_that_the_cluster_has(run, cluster, 
 
     assert check["verdict"] == "warning"
     assert "has Volcano, but the account may not watch podgroups" in check["found"]
-    asked = [r.body["spec"]["resourceAttributes"] for r in cluster.server.requests if r.body]
+    reviews = [r.body for r in cluster.server.requests if r.path == REVIEWS]
+    asked = [body["spec"]["resourceAttributes"] for body in reviews]
     of_groups = [(a["verb"], a["group"]) for a in asked if a["resource"] == "podgroups"]
     assert of_groups == [("list", "scheduling.volcano.sh"), ("watch", "scheduling.volcano.sh")]
 
@@ -275,7 +283,7 @@ def test_the_rights_of_a_feature_are_told_apart(answer):
     found = feature_rights(feature, "ops", [True, answer])
     expected = {True: ((), ()), False: (("patch nodes",), ()), None: ((), ("patch nodes",))}
     assert (found.missing, found.unanswered) == expected[answer]
-    assert found.where == "in namespace ops"
+    assert found.namespace == "ops"
 
 
 def test_no_two_features_share_a_right():
@@ -544,3 +552,34 @@ def test_a_tenants_service_is_not_read_in_place_of_the_stack(run, cluster, by_st
     )
     assert "metrics.namespace" in found["prometheus"]["fix"]
     assert not [path for path in cluster.server.paths() if "/proxy" in path]
+
+
+def test_an_account_that_may_read_nothing_is_named_in_the_bindings_that_let_it(
+    run, cluster, policy
+):
+    cluster.server.answer = cluster.as_alice
+    cluster.denied = {(access.verb, access.resource) for f in FEATURES for access in f.rights}
+    cluster.refused = {access.path() for f in FEATURES for access in f.rights}
+    found = run(policy=policy)
+
+    assert (
+        "`kubectl create clusterrolebinding my-desched --clusterrole=desched "
+        "--user=alice@example.com` (the role is in deploy/base/rbac.yaml)."
+    ) in found["rights_plan"]["fix"]
+    assert (
+        "`kubectl create rolebinding my-desched-state --namespace desched-system "
+        "--role=desched-state --user=alice@example.com`"
+    ) in found["rights_state"]["fix"]
+    advice = "\n".join(found[name]["fix"] for name in CheckName)
+    assert "apply -k" not in advice
+    assert advice.count("--user=alice@example.com") == advice.count("the role is in")
+
+
+def test_while_a_policy_is_written_nobody_is_told_to_write_one(run, prometheus, tmp_path):
+    path = tmp_path / "new.yaml"
+    found = run(Output(path), prometheus_url=prometheus.url)
+
+    assert found["policy"]["verdict"] == "ok"
+    assert f"the policy that {path} gets" in found["policy"]["found"]
+    assert "--write-policy" not in "".join(found[name]["fix"] for name in CheckName)
+    assert load_policy(path).policy.rules

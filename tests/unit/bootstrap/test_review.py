@@ -81,7 +81,7 @@ def test_the_history_may_be_of_one_node_or_workload(
 
 def test_without_a_logbook_it_says_what_to_do(server, settings):  # noqa: F811
     server.answer = lambda _: config_map()
-    with pytest.raises(ObservationError, match="it is empty; a service in the cluster writes it"):
+    with pytest.raises(ObservationError, match="one outside only with --logbook"):
         read_review(settings, WEEK, io.StringIO())
     server.answer = lambda _: config_map(binaryData={"logbook": "AAAA"})
     with pytest.raises(ObservationError, match="it is damaged"):

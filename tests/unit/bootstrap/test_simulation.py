@@ -98,6 +98,33 @@ def test_a_policy_that_needs_more_than_the_snapshot_has_is_refused(path, tmp_pat
     assert "does not have node label disk" in capsys.readouterr().err
 
 
+def test_a_policy_with_a_target_for_pods_needs_nothing_anew(path, tmp_path, capsys) -> None:
+    by_pods = tmp_path / "pods.yaml"
+    text = POLICY.read_text()
+    for line in ("cpu: 80", "cpu: 30"):
+        assert text.count(line) == 1
+        text = text.replace(line, f"{line}\n            pods: 90")
+    by_pods.write_text(text)
+
+    assert main(["simulate", str(path), "--policy", str(by_pods), "--hours", "1"]) == 0
+    assert "1 h from" in capsys.readouterr().out
+
+
+def test_for_a_resource_that_was_not_measured_the_snapshot_is_to_be_taken_anew(
+    path, tmp_path, capsys
+) -> None:
+    by_gpus = tmp_path / "gpus.yaml"
+    text = POLICY.read_text()
+    for line in ("cpu: 80", "cpu: 30"):
+        text = text.replace(line, f"{line}\n            gpu: 90")
+    by_gpus.write_text(text)
+
+    assert main(["simulate", str(path), "--policy", str(by_gpus)]) == 2
+    said = capsys.readouterr().err
+    assert "does not have the load of gpu, which it watches; take it anew with" in said
+    assert f"`desched snapshot --policy {by_gpus}`" in said
+
+
 def test_one_policy_is_not_compared_with_itself(path, capsys) -> None:
     words = ["simulate", str(path), "--policy", str(POLICY), "--policy", str(POLICY)]
 

@@ -24,10 +24,10 @@ NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
     ],
 )
 def test_a_time_is_a_date_or_so_long_ago(text, meant):
-    assert point_in_time("--from", text, NOW) == meant
+    assert point_in_time("--since", text, NOW) == meant
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "2026-13-01", "08:00", "11y"])
 def test_another_text_is_refused_with_the_forms_that_are_known(text):
-    with pytest.raises(ConfigurationError, match=r"--from: .* is not a time; write one such as"):
-        point_in_time("--from", text, NOW)
+    with pytest.raises(ConfigurationError, match=r"--since: .* is not a time; write one such as"):
+        point_in_time("--since", text, NOW)

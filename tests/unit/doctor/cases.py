@@ -23,6 +23,7 @@ from desched.model.load import (
     LoadHistory,
     LoadProblem,
     Measured,
+    SeenLoad,
     Unknown,
     UnknownReason,
 )
@@ -75,7 +76,7 @@ API_SERVER = [
     Case(Name.API_SERVER, examination(server_version="v0.9"), PROBLEM, "v0.9", "Upgrade"),
     Case(Name.API_SERVER, examination(server_version=""), UNKNOWN, "not understood", "version"),
     Case(Name.CLUSTER, examination(), OK, "3 nodes and 3 pods"),
-    Case(Name.CLUSTER, examination(cluster=FORBIDDEN), UNKNOWN, "list nodes", "deploy/base"),
+    Case(Name.CLUSTER, examination(cluster=FORBIDDEN), UNKNOWN, "list nodes", "see rights_plan"),
     Case(Name.CLUSTER, examination(cluster=cluster(nodes=[], pods=[])), PROBLEM, "no node", "get"),
     Case(Name.CLUSTER, examination(server_version=SILENT, cluster=SILENT), SKIPPED, "not answer"),
     Case(Name.CLOCKS, examination(), OK, "API server and Prometheus agree"),
@@ -113,6 +114,20 @@ RIGHTS = [
         PROBLEM,
         "The account may not list nodes, list pods. Without them, nothing is evicted",
         "Grant it with `kubectl apply -k deploy/base`.",
+    ),
+    Case(
+        Name.RIGHTS_PLAN,
+        lacking("plan", "list nodes", run=run_facts(in_cluster=False, account="o'hara")),
+        PROBLEM,
+        "The account may not list nodes.",
+        "--clusterrole=desched --user='o'\"'\"'hara'` (the role is in deploy/base/rbac.yaml).",
+    ),
+    Case(
+        Name.RIGHTS_PLAN,
+        lacking("plan", "list nodes", run=run_facts(in_cluster=False)),
+        PROBLEM,
+        "The account may not list nodes.",
+        "--clusterrole=desched --user=USER`",
     ),
     Case(Name.RIGHTS_PLAN, unasked("plan"), UNKNOWN, "may list pods could not be", "can-i"),
     Case(Name.RIGHTS_PLAN, examination(server_version=SILENT), SKIPPED, "does not answer"),
@@ -727,6 +742,18 @@ def unknown_nodes(reason: UnknownReason, number: int = 3) -> ClusterLoad:
     return load(ratios | {f"n{i}": (Unknown(reason), 0.5) for i in range(number)})
 
 
+def uncovered(number: int) -> ClusterLoad:
+    """Nodes whose windows samples cover after another minute for each of them."""
+    found = unknown_nodes(UnknownReason.WINDOW_NOT_COVERED, number)
+    seen = {
+        f"n{i}": {Resource.CPU: SeenLoad(usable_in_seconds=60.0 * (i + 2))} for i in range(number)
+    }
+    return msgspec.structs.replace(found, seen=seen)
+
+
+OF_UNCOVERED = {name: found[Resource.CPU] for name, found in uncovered(3).nodes.items()}
+
+
 def of_ten(found: ClusterLoad, **fields: Any) -> Any:
     return examination(cluster=cluster(nodes=TEN, pods=[]), load=found, **fields)
 
@@ -763,7 +790,21 @@ NODES = [
         examination(cluster=cluster(nodes=[node("a", created_at=NOW)])),
         PROBLEM,
         "No node is in scope",
-        "Wait until nodes are older",
+        "Wait until 12:05 UTC, or shorten `windows`.",
+    ),
+    Case(
+        Name.NODES,
+        of_ten(uncovered(3)),
+        PROBLEM,
+        "The load of too many nodes is unknown (3 of 10 nodes",
+        "Wait until 12:04 UTC, or shorten `windows`.",
+    ),
+    Case(
+        Name.NODE_CPU,
+        of_ten(uncovered(3), metrics=metrics(measure("node_cpu", loads=OF_UNCOVERED))),
+        WARNING,
+        "7 of 10 nodes",
+        "Wait until 12:04 UTC, or shorten `windows`.",
     ),
     Case(
         Name.NODES,
@@ -893,7 +934,7 @@ STATE = [
     Case(Name.STATE, examination(), OK, "It can be read; no cycle yet, 0 evictions in flight."),
     Case(Name.STATE, examination(state=StoredState()), OK, "no state yet"),
     Case(Name.STATE, examination(state=FORBIDDEN), UNKNOWN, "403", "--state-namespace"),
-    Case(Name.STATE, examination(state=FORBIDDEN, run=DRY_RUN), WARNING, "403", "deploy/base"),
+    Case(Name.STATE, examination(state=FORBIDDEN, run=DRY_RUN), WARNING, "403", "see rights_state"),
     Case(
         Name.STATE,
         examination(state=StoredState(problem="The state cannot be used: it is damaged.")),

@@ -97,13 +97,15 @@ def policy(**fields: Any) -> Policy:
 def rights(lacking: str = "", **fields: Any) -> tuple[FeatureRights, ...]:
     """All rights, but for what the fields say of one feature."""
     return tuple(
-        FeatureRights(feature, "", "deploy/base", **(fields if feature == lacking else {}))
+        FeatureRights(
+            feature, "", "deploy/base", "desched", **(fields if feature == lacking else {})
+        )
         for feature in FEATURES
     )
 
 
 def run_facts(**fields: Any) -> RunFacts:
-    used = dict.fromkeys(("in_cluster", "evicts", "loops", "elects", "watches"), True)
+    used: Any = dict.fromkeys(("in_cluster", "evicts", "loops", "elects", "watches"), True)
     facts = RunFacts(target="in-cluster", **used)
     return msgspec.structs.replace(facts, **fields)
 

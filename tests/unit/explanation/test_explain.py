@@ -88,6 +88,18 @@ def of_workload(question: str, *args: Any, **more: Any) -> WorkloadExplanation:
     return found
 
 
+@pytest.mark.parametrize("minutes", [1, 600])
+def test_each_reason_of_a_rule_is_listed_once(minutes: int) -> None:
+    started = NOW - timedelta(minutes=minutes)
+    young = of_pod("pod apps/new", hot(pod("new", on="hot", started_at=started)))
+
+    reasons = [rule.reason for rule in young.rules]
+    assert len(reasons) == len(set(reasons))
+    found = {rule.reason: rule.outcome for rule in young.rules}
+    expected = RuleOutcome.REFUSED if minutes == 1 else RuleOutcome.PASSED
+    assert found[RefusalReason.TOO_YOUNG] is expected
+
+
 # --- nodes ------------------------------------------------------------------------------------
 
 
@@ -293,6 +305,15 @@ def test_a_rule_that_an_annotation_lifts_is_marked() -> None:
     lifted = [rule for rule in found.rules if rule.outcome is RuleOutcome.LIFTED]
     assert [rule.reason for rule in lifted] == [RefusalReason.PRIORITY_THRESHOLD]
     assert lifted[0].detail == "priority 200, threshold 100"
+
+
+def test_a_planned_pod_waits_for_a_limit_of_zero_to_go() -> None:
+    by = policy(limits=no_limits_but(total=0, zero_at="policy.yaml:9: total"))
+
+    found = of_pod("pod apps/p1", hot(), by)
+
+    assert found.summary.outcome is PodOutcome.EVICTED
+    assert found.changes == ("Remove the policy's limit of 0: policy.yaml:9: total.",)
 
 
 def test_a_planned_pod_has_its_eviction_and_nothing_to_change() -> None:

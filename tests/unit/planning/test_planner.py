@@ -127,7 +127,7 @@ def test_a_destination_is_judged_by_its_worst_window() -> None:
     plan = planned(msgspec.structs.replace(seen, load=busy), two)
     assert not plan.evictions
     assert reasons(plan) == dict.fromkeys(["a", "b"], "no_node_under_ceiling")
-    assert "1 node(s) would rise above their ceiling" in plan.refusals[0].detail
+    assert "1 node would rise above their ceiling" in plan.refusals[0].detail
 
 
 def test_missing_load_makes_a_node_unknown_and_never_a_destination() -> None:

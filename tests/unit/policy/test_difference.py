@@ -21,8 +21,8 @@ from tests.unit.policy.published import POLICIES, PUBLISHED_TEXT, published
 POLICY = parse_policy((POLICIES / "node-pools.yaml").read_text(), "p").policy
 NIGHT = ActingWindow(cron_fields("0 22 * * mon-fri"), 4 * 3600, ZoneInfo("Europe/Berlin"))
 WEB = LabelSelector((Requirement("pool", Operator.IN, ("web",)),))
-NOT_COMPARED = {"source", "digest", "place"}
-"""The name of the file, what is made of its text, and a line in it."""
+NOT_COMPARED = {"source", "digest", "place", "zero_at", "otherwise"}
+"""The name of the file, what is made of its text, lines in it, and what would be without one."""
 
 OTHERS: dict[str, Any] = {
     "address": "http://other",

@@ -9,10 +9,12 @@ import pytest
 from desched.bootstrap.policy_comparison import compare_on
 from desched.errors import ConfigurationError
 from desched.model.plan import HoldReason, NodeClass, RefusalReason
+from desched.model.report import NotActing
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.service.process.clock import SystemClock
-from desched.snapshot_file.comparison import PlanComparison, compare_plans
+from desched.service.reports.rendering import render_report
+from desched.snapshot_file.comparison import PlanComparison, compare_reports
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot
 
@@ -67,14 +69,35 @@ def test_the_other_way_round_everything_is_swapped() -> None:
 
 
 def test_a_plan_that_is_held_says_why() -> None:
-    plan = report_of(CONTENT, policy(), SystemClock()).plan
-    held = msgspec.structs.replace(
-        plan, evictions=(), hold=HoldReason.PARTIAL_DATA, hold_detail="x"
+    report = report_of(CONTENT, policy(), SystemClock())
+    plan = msgspec.structs.replace(
+        report.plan, evictions=(), hold=HoldReason.PARTIAL_DATA, hold_detail="x"
     )
-    found = compare_plans(plan, held)
+    found = compare_reports(report, msgspec.structs.replace(report, plan=plan))
     assert found.hold_before.reason is None
     assert (found.hold_after.reason, found.hold_after.detail) == (HoldReason.PARTIAL_DATA, "x")
     assert not found.equal
+
+
+def test_a_limit_of_zero_evicts_nothing_and_names_its_line() -> None:
+    found = compared("total: 20", "total: 0")
+    assert found.evictions_before
+    assert (found.evictions_in_both, found.evictions_after) == (0, ())
+    assert found.hold_after.reason is NotActing.LIMIT_ZERO
+    assert found.hold_after.detail == "p:17: profiles[0].pluginConfig[0].args.evictionLimits.total"
+
+
+def test_a_plan_shows_what_it_would_do_without_a_limit_of_zero() -> None:
+    own = report_of(CONTENT, policy(), SystemClock())
+    zero = report_of(CONTENT, policy(OWN.replace("total: 20", "total: 0")), SystemClock())
+    assert zero.plan == own.plan
+    said = render_report(zero, "table")
+    assert "To evict, run" not in said
+    assert " ".join(said.split()).endswith(
+        "The policy's limit of 0 forbids evictions until its line is removed (p:17: "
+        "profiles[0].pluginConfig[0].args.evictionLimits.total). Without it, this cycle would "
+        "evict 3 pods."
+    )
 
 
 @pytest.mark.parametrize(

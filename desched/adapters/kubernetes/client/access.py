@@ -274,7 +274,12 @@ CREATE_ACCESS_REVIEW = _right(
     "whether it may patch nodes",
     "desched plans without soft taints",
 )
-"""Every account has it, by the ClusterRole system:basic-user of Kubernetes itself."""
+CREATE_SELF_REVIEW = _right(
+    "create authentication.k8s.io selfsubjectreviews",
+    "the name of the account that lacks a right",
+    "`desched doctor` writes USER in its place",
+)
+"""Every account has both, by the ClusterRole system:basic-user of Kubernetes itself."""
 
 LEASE_ACCESS: tuple[Access, ...] = (
     GET_LEASE := _right("get coordination.k8s.io leases", "which replica may act", _NOT_LEADING),
@@ -342,12 +347,16 @@ class Where(StrEnum):
 
 
 class Feature(NamedTuple):
-    """A feature with the rights that it needs, where, and the folder that grants them."""
+    """A feature with the rights that it needs, where, and what grants them.
+
+    `role` is the ClusterRole of the folder, or the Role if the rights are for one namespace.
+    """
 
     name: str
     rights: tuple[Access, ...]
     where: Where
     folder: str
+    role: str = "desched"
 
 
 _BASE = "deploy/base"
@@ -358,17 +367,23 @@ _STEER = "deploy/overlays/evict"
 FEATURES: tuple[Feature, ...] = (
     Feature("plan", OBSERVING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("watch", WATCHING_ACCESS, Where.EVERYWHERE, _BASE),
-    Feature("sizing", SIZING_ACCESS, Where.EVERYWHERE, _BASE),
-    Feature("devices", DEVICE_ACCESS, Where.EVERYWHERE, _BASE),
-    Feature("metrics_server", METRICS_ACCESS, Where.EVERYWHERE, _BASE),
-    Feature("custom_metrics", CUSTOM_METRICS_ACCESS, Where.EVERYWHERE, _CUSTOM_METRICS),
+    Feature("sizing", SIZING_ACCESS, Where.EVERYWHERE, _BASE, "desched-vertical-autoscalers"),
+    Feature("devices", DEVICE_ACCESS, Where.EVERYWHERE, _BASE, "desched-devices"),
+    Feature("metrics_server", METRICS_ACCESS, Where.EVERYWHERE, _BASE, "desched-metrics-server"),
+    Feature(
+        "custom_metrics",
+        CUSTOM_METRICS_ACCESS,
+        Where.EVERYWHERE,
+        _CUSTOM_METRICS,
+        "desched-custom-metrics",
+    ),
     Feature("lease", LEASE_ACCESS, Where.OF_STATE, _BASE),
-    Feature("state", STATE_READING_ACCESS, Where.OF_STATE, _BASE),
-    Feature("evict", EVICTING_ACCESS, Where.EVERYWHERE, _EVICT),
-    Feature("record", STATE_WRITING_ACCESS, Where.OF_STATE, _EVICT),
-    Feature("steer", STEERING_ACCESS, Where.EVERYWHERE, _STEER),
-    Feature("events", EVENT_ACCESS, Where.EVERYWHERE, _EVICT),
-    Feature("logbook", LOGBOOK_ACCESS, Where.OF_STATE, _BASE),
-    Feature("own_events", OWN_EVENT_ACCESS, Where.OF_OWN_POD, _BASE),
+    Feature("state", STATE_READING_ACCESS, Where.OF_STATE, _BASE, "desched-state"),
+    Feature("evict", EVICTING_ACCESS, Where.EVERYWHERE, _EVICT, "desched-evict"),
+    Feature("record", STATE_WRITING_ACCESS, Where.OF_STATE, _EVICT, "desched-evict"),
+    Feature("steer", STEERING_ACCESS, Where.EVERYWHERE, _STEER, "desched-steering"),
+    Feature("events", EVENT_ACCESS, Where.EVERYWHERE, _EVICT, "desched-events"),
+    Feature("logbook", LOGBOOK_ACCESS, Where.OF_STATE, _BASE, "desched-logbook"),
+    Feature("own_events", OWN_EVENT_ACCESS, Where.OF_OWN_POD, _BASE, "desched-events"),
 )
 """All rights that `deploy/` grants, by what needs them, the most important first."""

@@ -75,7 +75,8 @@ class UnreadKinds:
         elif status == HTTPStatus.FORBIDDEN:
             _log.warning("right.not_granted", right=str(what), meaning=what.without)
         else:
-            _log.info("kind.not_served", resource=what.resource, group=what.group)
+            # Most clusters lack it, and one without VerticalPodAutoscalers lacks nothing.
+            _log.debug("kind.not_served", resource=what.resource, group=what.group)
 
     def add_unserved(self, what: Access, served: Collection[str]) -> None:
         """Note that the server has only these versions of the kind's group, perhaps none."""

@@ -449,15 +449,15 @@ def test_a_replacement_requests_what_a_vertical_autoscaler_recommends(
 
 
 @pytest.mark.parametrize(
-    ("reply", "event"),
+    ("reply", "level", "event"),
     [
-        (NO_SUCH_PATH, "kind.not_served"),
-        (status(404, "the server could not find the requested resource"), "kind.not_served"),
-        (status(403, "no"), "right.not_granted"),
+        (NO_SUCH_PATH, "debug", "kind.not_served"),
+        (status(404, "the server could not find it"), "debug", "kind.not_served"),
+        (status(403, "no"), "warning", "right.not_granted"),
     ],
 )
 def test_vertical_autoscalers_that_cannot_be_read_are_logged_once(
-    server: FakeApiServer, reply: Reply, event: str
+    server: FakeApiServer, reply: Reply, level: str, event: str
 ) -> None:
     sized_cluster(server)
     server.answer = lambda request: reply if request.path == VERTICAL_AUTOSCALERS else None
@@ -467,7 +467,7 @@ def test_vertical_autoscalers_that_cannot_be_read_are_logged_once(
         found = [requested(reader.read_cluster()) for _ in range(3)]
 
     assert found == [500, 500, 500]
-    assert [entry["event"] for entry in logs] == [event]
+    assert [(entry["log_level"], entry["event"]) for entry in logs] == [(level, event)]
 
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"

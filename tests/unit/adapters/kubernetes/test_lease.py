@@ -8,7 +8,7 @@ import pytest
 
 from desched.adapters.kubernetes.client.access import OWN_NAMESPACE_ACCESS
 from desched.adapters.kubernetes.lease import KubernetesLease
-from desched.errors import LeaseError
+from desched.errors import LeaseError, LeaseRefused
 from desched.ports import LeaseRecord
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -137,8 +137,9 @@ each_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 def test_whatever_else_comes_back_is_one_kind_of_error(
     server: FakeApiServer, call: Any, reply: Reply
 ) -> None:
-    with pytest.raises(LeaseError):
+    with pytest.raises(LeaseError) as raised:
         call(answering(server, reply))
+    assert isinstance(raised.value, LeaseRefused) is (reply.status == 403)
 
 
 @each_call
@@ -167,7 +168,7 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(
 
 
 def test_the_error_of_a_refusal_names_the_lease_and_the_cause(server: FakeApiServer) -> None:
-    with pytest.raises(LeaseError, match=r"desched-system/desched could .* 403: leases is forb"):
+    with pytest.raises(LeaseRefused, match=r"desched-system/desched could .* 403: leases is forb"):
         answering(server, status(403, "leases is forbidden")).create(RECORD)
 
 

@@ -77,7 +77,7 @@ def test_what_cannot_be_used_is_a_problem(server: FakeApiServer, text: str) -> N
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (status(404, "not found"), "it does not exist; `kubectl apply -k deploy/base` creates it"),
+        (status(404, "not found"), "a cluster then writes it only with --logbook"),
         (status(403, "forbidden"), "the account may not get configmaps"),
         (Reply(200, {"kind": "Secret"}), "the answer is no ConfigMap"),
         (Reply(200, b"<html>"), "the answer is no ConfigMap"),

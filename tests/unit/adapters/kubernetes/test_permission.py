@@ -3,7 +3,7 @@
 import pytest
 
 from desched.adapters.kubernetes.client.access import EVICT_POD, GET_STATE, PATCH_NODE, Access
-from desched.adapters.kubernetes.permission import has_right, reviewed
+from desched.adapters.kubernetes.permission import account_name, has_right, reviewed
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,
@@ -74,3 +74,24 @@ def test_a_result_that_cannot_be_had_is_no_right(server: FakeApiServer, reply: R
     server.answer = lambda _: reply
     assert not has_right(connection_to(server), PATCH_NODE)
     assert reviewed(connection_to(server), PATCH_NODE) is None
+
+
+def test_an_account_has_the_name_that_the_api_server_gives_it(server: FakeApiServer) -> None:
+    reply = Reply(201, body={"status": {"userInfo": {"username": "alice", "groups": []}}})
+    server.answer = lambda _: reply
+    assert account_name(connection_to(server)) == "alice"
+    (request,) = server.requests
+    assert (request.method, request.path) == (
+        "POST",
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    )
+    assert request.body == {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+    }
+
+
+@pytest.mark.parametrize("reply", [status(404, "not found"), Reply(201, body={"status": {}})])
+def test_an_account_whose_name_cannot_be_had_has_none(server: FakeApiServer, reply: Reply) -> None:
+    server.answer = lambda _: reply
+    assert account_name(connection_to(server)) == ""

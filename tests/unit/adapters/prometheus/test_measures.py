@@ -135,11 +135,19 @@ def test_where_nothing_is_found_it_is_said_what_is_left_out(fake: FakePrometheus
         )
 
 
-@pytest.mark.parametrize(("measured", "metric"), [("node_cpu", "node_cpu_"), ("pod_cpu", 'id="/"')])
+@pytest.mark.parametrize(
+    ("measured", "metric"),
+    [
+        ("node_cpu", "node_cpu_"),
+        ("pod_cpu", 'container_cpu_usage_seconds_total{pod!=""}'),
+        ("pod_memory", 'container_memory_working_set_bytes{pod!=""}'),
+    ],
+)
 def test_other_exporters_are_looked_for_without_matchers(
     fake: FakePrometheus, measured: str, metric: str
 ) -> None:
-    look(fake, Answers(), policy({CPU: (300,)}, matchers={"region": "eu"}))
+    """Series of pods by pods, because many stacks drop the root cgroup."""
+    look(fake, Answers(), policy({CPU: (300,), MEMORY: (300,)}, matchers={"region": "eu"}))
 
     asked = [each.query for each in fake.asked if each.query.startswith("count by")]
     assert [query for query in asked if metric in query], measured

@@ -87,7 +87,7 @@ def test_a_node_is_relieved_only_towards_its_domain() -> None:
     (refusal,) = stays.refusals
     assert (refusal.reason, evicted(stays)) == ("no_node_under_ceiling", [])
     assert refusal.detail.startswith(f"{GROUP}=pg1: 0/4 nodes are available: ")
-    assert "2 node(s) are outside its placement domain" in refusal.detail
+    assert "2 nodes are outside its placement domain" in refusal.detail
 
 
 def test_the_scope_alone_keeps_pods_inside() -> None:

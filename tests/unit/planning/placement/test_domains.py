@@ -177,7 +177,7 @@ def test_a_pod_stays_in_the_placement_group_of_its_node() -> None:
     (refusal,) = plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}, "none": {}}).refusals
     assert refusal.reason == "placement_domain"
     assert refusal.detail.startswith(f"{GROUP}=pg1: 0/3 nodes are available")
-    assert "2 node(s) are outside its placement domain" in refusal.detail
+    assert "2 nodes are outside its placement domain" in refusal.detail
 
 
 def test_a_landing_outside_is_a_risk() -> None:
@@ -513,8 +513,8 @@ def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     moved, why = volcano_plan({"p": "near"}, rack, by=ignoring, full=("near",))
     assert moved == []
     assert why.startswith("gang apps/llama (Volcano): HyperNode r1: 0/5 nodes are available: ")
-    assert "3 node(s) are outside its placement domain" in why
-    assert "1 node(s) would rise above their ceiling" in why
+    assert "3 nodes are outside its placement domain" in why
+    assert "1 node would rise above their ceiling" in why
 
 
 def test_a_gang_with_parts_names_its_hyper_node_once() -> None:

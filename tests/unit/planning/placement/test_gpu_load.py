@@ -205,7 +205,7 @@ def test_a_node_with_gpus_of_unknown_load_takes_pods_without_a_gpu_only() -> Non
 
     (refusal,) = plan_of("chat", watching()).refusals
     assert refusal.reason == "no_node_under_ceiling"
-    assert "1 node(s) have GPUs of unknown load" in refusal.detail
+    assert "1 node has GPUs of unknown load" in refusal.detail
     assert evicted(plan_of("web", watching())) == ["web"]
     assert evicted(plan_of("chat", watching(Resource.CPU))) == ["chat"]
 

@@ -71,7 +71,7 @@ def test_a_refusal_names_the_model_and_its_nodes() -> None:
     (refusal,) = planned(snapshot(nodes, [one], used), policy()).refusals
     assert refusal.reason == "model_cache"
     assert refusal.detail.startswith("model llama-70b is on hot and te9 only: 0/3 nodes are")
-    assert "1 node(s) do not hold its model" in refusal.detail
+    assert "1 node does not hold its model" in refusal.detail
 
 
 @pytest.mark.parametrize("text", ["", " ", "=", "=v2"])
@@ -86,9 +86,9 @@ def test_a_long_list_of_nodes_is_cut() -> None:
     (refusal,) = plan_of({**cold, **far, "te9": {GROUP: "own"}}, hot={GROUP: "own"}).refusals
     assert refusal.reason == "model_cache"
     assert refusal.detail.startswith(
-        "model llama-70b is on te1, te2, te3, te4, te5 and 2 other(s) only: "
+        "model llama-70b is on te1, te2, te3, te4, te5 and 2 others only: "
     )
-    assert "8 node(s) are outside its placement domain" in refusal.detail
+    assert "8 nodes are outside its placement domain" in refusal.detail
 
 
 def test_a_model_on_no_node_keeps_its_pod() -> None:

@@ -1,9 +1,10 @@
 """What a plan may still take."""
 
+import msgspec
 import pytest
 
 from desched.model.cluster import ClusterState, Pod
-from desched.model.plan import RefusalReason
+from desched.model.plan import Finding, RefusalReason
 from desched.planning.selection.limits import Cap, EvictionQuota
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share
@@ -43,6 +44,28 @@ def test_what_has_been_taken_is_refused_to_the_next(of: EvictionQuota, refused: 
     trial.take(WEB[0])
     assert reason(trial, WEB[1]) == refused
     assert reason(of, WEB[1]) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "detail"),
+    [
+        (EvictionLimits(), "5 per cycle, slow start; up to 20"),
+        (EvictionLimits(total=5), "5 per cycle"),
+        (EvictionLimits(slow_start=False), "20 per cycle"),
+    ],
+)
+def test_an_exhausted_limit_says_its_figure_and_what_it_grows_to(
+    limits: EvictionLimits, detail: str
+) -> None:
+    pods = [pod(f"web-{number}", on="hot") for number in range(21)]
+    cluster = ClusterState((), tuple(pods))
+    within = EvictionQuota(msgspec.structs.replace(limits, node=None, workload=None), cluster)
+    for one in pods[: int(detail.split(maxsplit=1)[0])]:
+        assert within.exhausted is None
+        within.take(one)
+
+    assert within.exhausted == Finding(RefusalReason.LIMIT_TOTAL, detail)
+    assert within.refuse(pods[-1]) == within.exhausted
 
 
 def test_only_limits_that_not_all_would_keep_are_caps() -> None:

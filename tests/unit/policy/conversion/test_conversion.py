@@ -282,3 +282,28 @@ def test_volcanos_spelling_of_metrics_server_is_kept() -> None:
     policy = parse_policy(found.text, "converted").policy
     assert policy.metrics.type is MetricsType.METRICS_SERVER
     assert policy.limits.total != 0
+
+
+def test_thresholds_of_requests_say_which_targets_are_higher_here() -> None:
+    args = {
+        "targetThresholds": {"cpu": 50, "memory": 90, "pods": 60},
+        "thresholds": {"cpu": 20, "memory": 20, "pods": 20},
+    }
+    document = {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "profiles": [
+            {
+                "name": "default",
+                "pluginConfig": [
+                    {"name": "DefaultEvictor", "args": {"evictLocalStoragePods": True}},
+                    {"name": "LowNodeUtilization", "args": args},
+                ],
+                "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
+            }
+        ],
+    }
+    found = convert_policy(json.dumps(document), "sigs.json")
+    said = "\n".join(note.text for note in found.notes)
+    assert "which are higher (cpu 50 became 80). Choose" in said
+    assert 'the annotation desched.io/evict: "true"' in said

@@ -39,7 +39,7 @@ BOUNDS = {
     "pause.workloads": (follow_up, 1, 1000, 0, 1001),
 }
 LOAD_AWARE = {
-    "stopMargin": (1, 80, -1, 100.1),
+    "stopMargin": (1, 50, -1, 100.1),
     "ceilingMargin": (1, 80, -1, 100.1),
     "deviationFloor": (0, 100, -0.1, 100.1),
     "maxLandingRisk": (0, 1, -0.01, 1.01),

@@ -80,6 +80,10 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
         {"placementDomains": "Require"},
         'found "Require", allowed is a mapping, for example "placementDomains: {mode: Prefer}".',
     ),
+    "a priority in place of a mapping": (
+        {"priorityThreshold": "high"},
+        'found "high", allowed is a mapping, for example "priorityThreshold: {name: high}".',
+    ),
     "a list that is not one of lists": (
         {"placementDomains": {"levels": ["zone"]}},
         (
@@ -189,6 +193,13 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     "a ceiling above the stop line": (
         {"stopMargin": 12, "ceilingMargin": 10},
         f"{ARGS}.ceilingMargin: found 10, which is less than stopMargin (12)",
+    ),
+    "a stop margin that empties nodes": (
+        {"stopMargin": 51},
+        (
+            f"{ARGS}.stopMargin: found 51, so that relief would end at 29 percent, below "
+            "thresholds.cpu (30); give at most 50."
+        ),
     ),
     "a ceiling below zero": (
         {"ceilingMargin": 82},
@@ -443,10 +454,8 @@ def test_a_mistake_around_the_profiles_gets_its_own_sentence(case):
 @pytest.mark.parametrize("plugin", sorted(COUNTERPARTS))
 def test_a_plugin_that_load_aware_stands_in_for_is_refused_with_that(plugin):
     text = refusal(profile(plugins={"balance": {"enabled": [plugin]}}))
-    assert (
-        f"{plugin} is a plugin of {UPSTREAM_PLUGINS[plugin]}; enable its counterpart here" in text
-    )
-    assert "policies/cautious.yaml" in text
+    advice = "`desched policy convert` translates it to LoadAware."
+    assert f"{plugin} is a plugin of {UPSTREAM_PLUGINS[plugin]}; {advice}" in text
 
 
 @pytest.mark.parametrize("plugin", sorted(UPSTREAM_PLUGINS.keys() - COUNTERPARTS))

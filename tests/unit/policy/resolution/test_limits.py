@@ -1,5 +1,6 @@
 """How much is evicted, when, and what follows, as the policy says it."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -29,6 +30,23 @@ def test_a_percentage_and_the_number_of_another_key_hold_both():
     found = limits({"total": "50%"}, maxNoOfPodsToEvictTotal=4)
     assert (count_of(found.total, 4), count_of(found.total, 100)) == (2, 4)
     assert limits({"total": "50%"}, maxNoOfPodsToEvictTotal=0).total == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "top_level", "key", "planned"),
+    [
+        ({"total": 0}, {}, "evictionLimits.total", EvictionLimits().total),
+        ({"total": 0}, {"maxNoOfPodsToEvictTotal": 7}, "evictionLimits.total", 7),
+        ({"total": 7}, {"maxNoOfPodsToEvictTotal": 0}, "maxNoOfPodsToEvictTotal", 7),
+    ],
+)
+def test_a_total_of_zero_stands_in_a_line_without_which_plans_are_made(
+    own, top_level, key, planned
+):
+    found = limits(own, **top_level)
+    assert found.total == 0
+    assert re.fullmatch(rf"\S+:\d+: (\S+\.)?{key}", found.zero_at)
+    assert found.planned_total == planned
 
 
 def test_without_a_total_the_larger_of_twenty_and_five_percent_holds():

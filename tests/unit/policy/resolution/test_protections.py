@@ -260,8 +260,10 @@ def test_the_smaller_limit_holds_and_a_default_gives_way_to_either(own, peers, l
 
 
 def test_a_limit_of_zero_gets_a_warning():
-    assert "nothing is ever evicted" in warnings(maxNoOfPodsToEvictTotal=0)
-    assert "args.evictionLimits: a limit of 0" in warnings(
+    assert "maxNoOfPodsToEvictTotal: is 0, so nothing is ever" in warnings(
+        maxNoOfPodsToEvictTotal=0
+    )
+    assert "args.evictionLimits.node: is 0, so nothing is ever" in warnings(
         load_aware={"evictionLimits": {"node": 0}}
     )
 

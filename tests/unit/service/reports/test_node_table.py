@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from desched.model.plan import NodeClass, NodeVerdict, UnjudgedLoad
+from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure, UnjudgedLoad
 from desched.model.report import CycleReport, GpuLoad, RecentLoad
 from desched.model.resources import Resource
 from desched.service.reports.node_table import print_nodes
@@ -76,6 +76,19 @@ def test_a_table_that_is_piped_is_plain():
     assert "last" not in lines[0]
     assert not set("".join(lines)) & set(LINE.replace(" ", ""))
     assert len(lines) == 2
+
+
+def test_a_piped_table_of_three_resources_cuts_nothing_off():
+    one = report("gke-production-pool-4711")
+    pods = ResourcePressure(Resource.PODS, ((0, 0.5),), 0.5, 0.5, 0.3, 0.8, 0.75, 0.7)
+    (verdict,) = one.plan.nodes
+    verdict = replace(verdict, pressures=(*verdict.pressures, pods))
+    lines = printed(replace(one, plan=replace(one.plan, nodes=(verdict,))), 80, terminal=False)
+
+    text = " ".join(lines)
+    assert {"gke-production-pool-4711", "overloaded", "Pods", "80/75"} <= set(text.split())
+    assert "…" not in text
+    assert "0s" not in text
 
 
 def test_a_terminal_without_these_characters_shows_none():

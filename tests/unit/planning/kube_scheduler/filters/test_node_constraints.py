@@ -176,32 +176,32 @@ def test_a_refusal_counts_nodes_by_the_first_filter_that_fails() -> None:
     sibling = pod("q", on="sibling")
     assert explained(one, *nodes, pods=(holder, sibling)) == (
         "0/9 nodes are available: "
-        "2 node(s) had untolerated taint {db: x}, "
+        "2 nodes had untolerated taint {db: x}, "
         "1 Insufficient cpu, "
         "1 Insufficient memory, "
-        "1 node(s) didn't have free ports for the requested pod ports, "
-        "1 node(s) didn't match Pod's node affinity/selector, "
-        "1 node(s) didn't match pod anti-affinity rules, "
-        "1 node(s) had untolerated taint {gone}, "
-        "1 node(s) is the one to be relieved, "
-        "1 node(s) were unschedulable"
+        "1 node didn't have free ports for the requested pod ports, "
+        "1 node didn't match Pod's node affinity/selector, "
+        "1 node didn't match pod anti-affinity rules, "
+        "1 node had untolerated taint {gone}, "
+        "1 node is the one to be relieved, "
+        "1 node was unschedulable"
     )
 
 
 def test_where_the_scheduler_would_let_it_in_the_refusal_is_desched_own() -> None:
     assert explained(pod("p", on="a"), node("a"), node("b"), node("c")) == (
-        "0/3 nodes are available: 2 node(s) are no destination, 1 node(s) is the one to be relieved"
+        "0/3 nodes are available: 2 nodes are no destination, 1 node is the one to be relieved"
     )
 
 
 def test_an_explanation_is_of_now_and_not_of_before_a_reservation() -> None:
     one = pod("p", on="a", request=amounts(3))
     free = FreeCapacity(ClusterState((node("a"), node("b")), (one,)), {}, ())
-    assert "1 node(s) are no destination" in free.fit(one, "a", {}).explanation
+    assert "1 node is no destination" in free.fit(one, "a", {}).explanation
     trial = free.copy()
     trial.reserve("b", pod("q", request=amounts(3)), {})
     assert trial.fit(one, "a", {}).explanation == (
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) is the one to be relieved"
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node is the one to be relieved"
     )
     assert "Insufficient" not in free.fit(one, "a", {}).explanation
 

@@ -1,4 +1,4 @@
-"""`desched explain --from`: what a running service answers, as a live explanation reads."""
+"""`desched explain --service`: what a running service answers, as a live explanation reads."""
 
 import json
 import socket
@@ -78,7 +78,7 @@ def questions(decision):
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_it_reads_exactly_as_the_live_explanation_does(url, decision, capsys, form):
     for words in questions(decision):
-        assert main(["explain", *words, "--from", url, "-o", form]) == 0
+        assert main(["explain", *words, "--service", url, "-o", form]) == 0
         said = capsys.readouterr()
         live = explain(parse_subject(*words), decision, "the lab")
         assert said.out == render_explanation(live, form)
@@ -87,13 +87,13 @@ def test_it_reads_exactly_as_the_live_explanation_does(url, decision, capsys, fo
 
 @pytest.mark.usefixtures("service")
 def test_what_the_cluster_does_not_have_is_a_sentence(url, capsys):
-    assert main(["explain", "node", "te99", "--from", f"{url}/"]) == 2
+    assert main(["explain", "node", "te99", "--service", f"{url}/"]) == 2
     assert "There is no node te99." in capsys.readouterr().err
 
 
 def test_a_service_without_a_decision_is_unknown(url, answers, capsys):
     answers.update(explain_answers(ExplainEndpoint("the lab")))
-    assert main(["explain", "node", "te1", "--from", url]) == 3
+    assert main(["explain", "node", "te1", "--service", url]) == 3
     assert "has decided nothing yet" in capsys.readouterr().err
 
 
@@ -109,12 +109,13 @@ def test_a_service_without_a_decision_is_unknown(url, answers, capsys):
 )
 def test_who_is_no_service_of_desched_is_told_from_one(url, answers, capsys, status, body):
     answers["/explain"] = lambda _: Answer(status, JSON, body, {"Location": "/elsewhere"})
-    assert main(["explain", "node", "te1", "--from", url]) == 2
+    assert main(["explain", "node", "te1", "--service", url]) == 2
     assert "is no service of desched" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("service")
-def test_a_service_is_asked_through_the_api_server(tmp_path, answers, decision, capsys):
+@pytest.mark.parametrize("name", ["desched", "service/desched"])
+def test_a_service_is_asked_through_the_api_server(tmp_path, answers, decision, capsys, name):
     prefix = "/api/v1/namespaces/lab/services/http:desched:10258/proxy"
 
     def proxied(request):
@@ -125,7 +126,7 @@ def test_a_service_is_asked_through_the_api_server(tmp_path, answers, decision, 
         server.answer = proxied
         config = tmp_path / "kubeconfig"
         config.write_text(json.dumps(kubeconfig(server.url)))
-        words = ["explain", "node", "te3", "--from", "service/desched", "-o", "json"]
+        words = ["explain", "node", "te3", "--service", name, "-o", "json"]
         assert main([*words, "--kubeconfig", str(config), "--state-namespace", "lab"]) == 0
     live = explain(parse_subject("node", "te3"), decision, "the lab")
     said = capsys.readouterr()
@@ -136,14 +137,14 @@ def test_a_service_is_asked_through_the_api_server(tmp_path, answers, decision, 
 def test_another_format_names_both(url, answers, capsys):
     body = b'{"version": "desched.io/explanation/v9"}'
     answers["/explain"] = lambda _: Answer(HTTPStatus.OK, JSON, body)
-    assert main(["explain", "node", "te1", "--from", url]) == 2
+    assert main(["explain", "node", "te1", "--service", url]) == 2
     assert "is in format desched.io/explanation/v9, this desched reads" in capsys.readouterr().err
 
 
 def test_a_hostile_problem_stays_on_its_line(url, answers, capsys):
     endpoint = ExplainEndpoint("the lab")
     answers["/explain"] = lambda _: endpoint.answer({"kind": HOSTILE})
-    assert main(["explain", "node", "te1", "--from", url]) == 2
+    assert main(["explain", "node", "te1", "--service", url]) == 2
     shown = capsys.readouterr().err
     assert shown.removesuffix("\n").isprintable()
 
@@ -151,22 +152,25 @@ def test_a_hostile_problem_stays_on_its_line(url, answers, capsys):
 def test_nobody_at_the_address_is_unknown(capsys):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    assert main(["explain", "node", "te1", "--from", f"http://127.0.0.1:{port}"]) == 3
+    assert main(["explain", "node", "te1", "--service", f"http://127.0.0.1:{port}"]) == 3
     assert "does not answer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--from", "localhost:10258"], "--from: write the URL of a service like http://"),
-        (["--from", "http://u:p@h"], "--from: write the URL"),
-        (["--from", "http://h", "--snapshot", "f"], "--from and --snapshot contradict each other"),
-        (["--from", "http://h", "--policy", "f"], "--policy has no effect with --from"),
-        (["--from", "http://h", "--context", "prod"], "--context has no effect with --from"),
-        (["--from", "service/Desched"], "or service/NAME to ask through the API server"),
+        (["--service", "localhost:10258"], "--service: write the URL of a service like http://"),
+        (["--service", "http://u:p@h"], "--service: write the URL"),
         (
-            ["--from", "service/desched", "--prometheus-url", "http://p"],
-            "--prometheus-url has no effect with --from",
+            ["--service", "http://h", "--snapshot", "f"],
+            "--service and --snapshot contradict",
+        ),
+        (["--service", "http://h", "--policy", "f"], "--policy has no effect with --service"),
+        (["--service", "http://h", "--context", "prod"], "--context has no effect with --service"),
+        (["--service", "Desched"], "or the name of a Kubernetes Service such as desched, to ask"),
+        (
+            ["--service", "desched", "--prometheus-url", "http://p"],
+            "--prometheus-url has no effect with --service",
         ),
     ],
 )
