@@ -32,13 +32,9 @@ class Saturation(msgspec.Struct, frozen=True):
     def levelling(self, usual: Thresholds) -> Thresholds:
         """The thresholds by which only the worst nodes are relieved, and only so far."""
         worst = min(SEVERE_RATIO, self.mean_ratio + FAR_ABOVE_MEAN_RATIO)
-        rise = max(0.0, worst - usual.target_ratio)
-        return Thresholds(
-            usual.low_ratio,
-            usual.target_ratio + rise,
-            usual.stop_ratio + rise,
-            usual.ceiling_ratio + rise,
-        )
+        target = max(usual.target_ratio, worst)
+        stop = target - (usual.target_ratio - usual.stop_ratio)
+        return Thresholds(usual.low_ratio, target, stop, ceiling_ratio=stop)
 
 
 Saturated = Mapping[tuple[str, Resource], Saturation]
