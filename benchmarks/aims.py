@@ -33,6 +33,12 @@ def _left(value: Value) -> Callable[[str, Found], float]:
     return share
 
 
+def _worst_day(name: str, found: Found) -> float:
+    """The largest share of the overload that is left of any day."""
+    pairs = zip(found[name], found[NOBODY], strict=True)
+    return max(a.overload_node_minutes / max(1, b.overload_node_minutes) for a, b in pairs)
+
+
 def _of_evictions(count: Value) -> Callable[[str, Found], float]:
     def share(name: str, found: Found) -> float:
         return sum(map(count, found[name])) / max(1, sum(run.evictions for run in found[name]))
@@ -74,7 +80,7 @@ AIMS: dict[Kind, tuple[Aim, ...]] = {
         Aim("of the points x minutes left", _left(lambda run: run.excess_point_minutes), 0.4),
         _most_evictions(60),
     ),
-    Kind.SATURATED: (_most_left(1.0),),
+    Kind.SATURATED: (Aim("of the overload left on the worst day", _worst_day, 1.0),),
 }
 AGAIN = Aim(
     "of replicas moved again within the hour", _of_evictions(lambda run: run.replica_repeats), 0.01

@@ -185,7 +185,7 @@ def moves(*found: Move) -> LoopResult:
 
 def test_the_severity_of_overload_is_in_node_minutes_and_points() -> None:
     cpu = [[0.8, 0.85, 0.9, 0.95, 1.0, 1.25], [np.nan, 0.5, 0.5, 0.5, 0.5, 0.5]]
-    memory = [[0.1] * 6, [np.nan, 0.8, 0.86, 0.95, 0.8, 0.8]]
+    memory = [[0.1, 0.1, 0.1, 0.9, 0.1, 0.1], [np.nan, 0.8, 0.86, 0.95, 0.8, 0.8]]
     load, targets = np.stack([cpu, memory], axis=2), np.array([0.8, 0.85])
     result = LoopResult(load, targets, (), 720.0, {}, step_seconds=120.0)
     assert result.overload_minutes == 14
