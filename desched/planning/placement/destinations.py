@@ -29,7 +29,14 @@ from desched.planning.placement.late_landings import (
     late_landings,
     with_late_landings,
 )
-from desched.planning.placement.steering import Check, Steerable, relied_on, steer
+from desched.planning.placement.steering import (
+    CLEAR_MARGIN_RATIO,
+    CLOSE_MARGIN_RATIO,
+    Check,
+    Steerable,
+    relied_on,
+    steer,
+)
 
 MOST_NAMED = 5
 """A plan names at most so many of the likeliest nodes."""
@@ -146,6 +153,8 @@ class Destinations:
         self.free = free
         self._within = within or Steerable(none, none)
         self._view = view.with_steered(self._within.steered)
+        # With steering there is a choice of nodes.
+        self._margin_ratio = CLEAR_MARGIN_RATIO if self._within.is_on else 0.0
         self._most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
@@ -158,6 +167,21 @@ class Destinations:
         """An independent copy."""
         copied: Destinations = copy.copy(self)
         copied.free = self.free.copy()
+        return copied
+
+    def closer(self) -> "Destinations | None":
+        """A copy in which landings may come closer to the target; None if they already may."""
+        if self._margin_ratio <= CLOSE_MARGIN_RATIO:
+            return None
+        return self._with_margin(CLOSE_MARGIN_RATIO)
+
+    def clear(self) -> "Destinations":
+        """What `closer` returned, with the usual distance to the target again."""
+        return self._with_margin(CLEAR_MARGIN_RATIO)
+
+    def _with_margin(self, margin_ratio: float) -> "Destinations":
+        copied: Destinations = self.copy()
+        copied._margin_ratio, copied._refused_if_late = margin_ratio, []  # noqa: SLF001  (its own)
         return copied
 
     def without_limits(self) -> "Destinations":
@@ -285,14 +309,14 @@ class Destinations:
             free.over_ceiling(loads),
             landing,
             scores,
-            free.harmed(loads, self._within.margin_ratio),
+            free.harmed(loads, self._margin_ratio),
             self._most_risk_of(pod),
             found,
         )
 
     def _bad(self, fit: Fit, *, cool: bool, at_most: Mapping[Resource, float]) -> Mask:
         """The bad nodes, see `Landing.risk`."""
-        harmed = self.free.harmed(fit.loads, self._within.margin_ratio, at_most)
+        harmed = self.free.harmed(fit.loads, self._margin_ratio, at_most)
         return harmed | ~fit.under_ceiling if cool else harmed
 
     def _destination(

@@ -14,11 +14,12 @@ from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import Landing
 
-STEERED_MARGIN_RATIO = 0.02
-"""With a replacement, a node must stay this far below its target.
+CLEAR_MARGIN_RATIO, CLOSE_MARGIN_RATIO = 0.05, 0.02
+"""With a replacement, a node must stay this far below its target; the second one counts where
+nothing else relieves an overloaded node.
 
-See docs/decisions/0009-steer-clear-of-the-target.md: loads near the target often rise by more than
-this within minutes.
+See docs/decisions/0020-clear-landings-first.md: loads near the target often rise by more than two
+points within minutes.
 """
 
 Check = Callable[[Landing], bool]
@@ -39,11 +40,6 @@ class Steerable(msgspec.Struct, frozen=True):
     def is_on(self) -> bool:
         """Whether any node may have the taint."""
         return self.most > 0
-
-    @property
-    def margin_ratio(self) -> float:
-        """How far below its target a node must stay: with steering there is a choice of nodes."""
-        return STEERED_MARGIN_RATIO if self.is_on else 0.0
 
 
 def steer(
