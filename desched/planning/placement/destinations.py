@@ -181,7 +181,7 @@ class Destinations:
 
     def _with_margin(self, margin_ratio: float) -> "Destinations":
         copied: Destinations = self.copy()
-        copied._margin_ratio, copied._refused_if_late = margin_ratio, []  # noqa: SLF001  (its own)
+        copied._margin_ratio, copied._refused_if_late = margin_ratio, []
         return copied
 
     def without_limits(self) -> "Destinations":
