@@ -91,8 +91,10 @@ def show(results: Results) -> None:
         _strategies(found)
     print("\ndesched on all kinds of days\n")
     _days(by_day)
-    print("\nlandings of desched\n")
-    _landings([run for found in by_day.values() for run in found.get(DESCHED, ())])
+    names = dict.fromkeys(run.contestant for run, found in results.items() if found.landings)
+    for name in names:
+        print(f"\nlandings of {name}\n")
+        _landings([run for found in by_day.values() for run in found.get(name, ())])
 
 
 def main(arguments: Sequence[str]) -> None:

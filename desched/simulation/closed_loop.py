@@ -294,18 +294,21 @@ class RecordingEvictor:
         judged: NDArray[np.bool_] = np.any(load > targets, axis=2)
         overloaded = dict(zip((node.name for node in nodes), judged, strict=True))
         history = self._simulation.cluster.history
-        moves = [_landed(move, history, overloaded, pace) for move in self._moves]
+        moves = [landed(move, history, overloaded, pace) for move in self._moves]
         seconds = self._simulation.clock.monotonic() - pace.begins_at
         return LoopResult(load, targets, moves, seconds, self._replicas, pace.step_seconds)
 
 
-def _landed(
+def landed(
     move: Move,
     history: LoadHistory,
     overloaded: Mapping[str, NDArray[np.bool_]],
     pace: Pace,
 ) -> Move:
-    """The move with its landing; its times are since the start of the result."""
+    """The move with its landing; its times are since the start of the result.
+
+    `overloaded` has for each node whether it was overloaded in each step.
+    """
     move = move._replace(at=move.at - pace.begins_at)
     stays = history.stays_of(move.replacement)
     if not stays:

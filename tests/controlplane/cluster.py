@@ -68,8 +68,11 @@ class ControlPlane:
         binaries: Mapping[str, Path],
         scheduler_flags: Sequence[str] = (),
         usage_refresh_seconds: float = REFRESH_SECONDS,
+        with_usage: Callable[[Objects], Objects] = lambda pods: pods,
     ) -> None:
+        """`with_usage` returns pods with the annotations by which the exporters count."""
         self._binaries = binaries
+        self._with_usage = with_usage
         self._scheduler_flags = scheduler_flags
         self._usage_refresh_seconds = usage_refresh_seconds
         self._addresses = (f"10.1.{high}.{low}" for high in range(256) for low in range(1, 255))
@@ -109,7 +112,7 @@ class ControlPlane:
         self._initial_keys = self._keys()
         self._nodes, self._pods = map(self._watch, ("/api/v1/nodes", "/api/v1/pods"))
         self.metrics = UsageExporter(
-            lambda: (self.seen_nodes, self.seen_pods), self._usage_refresh_seconds
+            lambda: (self.seen_nodes, self._with_usage(self.seen_pods)), self._usage_refresh_seconds
         )
         self._cleanup.callback(self.metrics.stop)
 
