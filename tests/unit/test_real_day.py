@@ -17,7 +17,7 @@ from benchmarks.live_load import LiveLoad
 from benchmarks.real_hours import Times, lag_of, named_in
 from desched.eviction import recent_moves
 from desched.model.cluster import PodRef
-from desched.model.plan import LandingChance
+from desched.model.landing import LandingChance
 from desched.planning import clocks
 from desched.policy.loading import parse_policy
 from desched.simulation.closed_loop import Day, Pace

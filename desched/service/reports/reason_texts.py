@@ -101,7 +101,9 @@ REFUSALS: Mapping[str, str] = {
     "room_being_made": "A pod of another node makes room for it first.",
     "node_settling": "The node lost a pod that the measurements still include.",
     "not_sustained_yet": "The node was overloaded for less than the policy's sustainedFor.",
-    "pool_saturated": "The node's pool is full; it needs more nodes, not moves.",
+    "pool_saturated": (
+        "The node's pool is full; it needs more nodes, and only its worst nodes are levelled."
+    ),
     "node_cooling_down": "The node cools down, because moves did not relieve it.",
     "pool_paused": "The node's pool is paused; `desched status` shows why and until when.",
     "probe_first": "After a pause, one careful move of another pod must succeed first.",
@@ -128,7 +130,9 @@ NODES: Mapping[str, str] = {
     "without_domain": "It has no domain of the level that the policy's balanceScope names.",
     "settling": "It lost a pod that the measurements still include.",
     "not_sustained_yet": "It was overloaded for less than the policy's sustainedFor.",
-    "pool_saturated": "Its pool is full; add nodes, because moves cannot help.",
+    "pool_saturated": (
+        "Its pool is full; add nodes. Only the worst nodes of such a pool are levelled."
+    ),
     "destination_unknown": "Its load over destinationWindows is unknown, so no pod is moved to it.",
     "cooling_down": "It cools down, because moves did not relieve it; check what else runs on it.",
     "pool_paused": "Its pool is paused; `desched status` shows why and until when.",
@@ -167,8 +171,8 @@ HOLDS: Mapping[str, str] = {
     ),
     "clocks_differ": "The clocks differ, so the age of data is unknown; set them by NTP.",
     "cluster_saturated": (
-        "The cluster, or each pool with overloaded nodes, is full; it needs more nodes or less "
-        "load."
+        "The cluster, or each pool with overloaded nodes, is full, and no move would level it; it "
+        "needs more nodes or less load."
     ),
     "too_few_underloaded_nodes": (
         "Fewer nodes are underloaded than the policy's numberOfNodes requires."
