@@ -176,9 +176,11 @@ def _labels(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def _preference(pod: Pod, context: EligibilityContext) -> Why:
+    workload = context.cluster.workload_of(pod)
+    on_workload = workload.annotations if workload else {}
     return (
         context.protections.prefer_no_eviction_is_mandatory
-        and PREFER_NO_EVICTION_ANNOTATION in pod.annotations
+        and (PREFER_NO_EVICTION_ANNOTATION in (*pod.annotations, *on_workload))
         and not context.eviction_annotations(pod).overrides
         and PREFER_NO_EVICTION_ANNOTATION
     )
