@@ -20,7 +20,8 @@ from benchmarks.api_server import cpu_seconds
 from benchmarks.faster_service import faster_policy
 from benchmarks.live_load import LiveLoad
 from desched.model.cluster import PodRef
-from desched.model.plan import LandingChance, NodeClass
+from desched.model.landing import LandingChance
+from desched.model.plan import NodeClass
 from desched.model.report import EvictionVerdict
 from desched.simulation.closed_loop import Day, Deployment, LoopResult, Pace
 from desched.simulation.history import Floats, UsageSeries

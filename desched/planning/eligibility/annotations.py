@@ -32,7 +32,7 @@ def _is_forbidding_cost(value: str) -> bool:
 
 _FORBIDS: Mapping[str, Callable[[str], bool]] = {
     OWN_ANNOTATION: lambda value: value not in TRUE,
-    EVICT_ANNOTATION: lambda value: value == "false",
+    EVICT_ANNOTATION: lambda value: bool(value) and value not in TRUE,  # often without a value
     SAFE_TO_EVICT_ANNOTATION: lambda value: value not in TRUE,
     DO_NOT_DISRUPT_ANNOTATION: lambda value: value not in _FALSE,
     PREEMPTABLE: lambda value: value not in TRUE,

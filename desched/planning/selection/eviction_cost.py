@@ -5,6 +5,7 @@ than many tiny ones, and a few tiny ones are cheaper than one important pod.
 """
 
 import math
+from collections.abc import Mapping
 from datetime import datetime
 
 from desched.model.cluster import Pod, Workload
@@ -46,7 +47,7 @@ def cost(
     return (
         EVICTION
         + _of_priority(pod.priority)
-        + _of_preference(pod)
+        + _of_preference(pod, workload)
         + FOR_QOS.get(pod.qos, max(FOR_QOS.values()))
         + MOST_FOR_SHARE / max(1, workload.desired_replicas if workload else 1)
         + _of_youth(pod, now)
@@ -58,18 +59,20 @@ def _of_priority(priority: int) -> float:
     return min(MOST_FOR_PRIORITY, math.log10(1 + max(0, priority)) / _DIGITS_PER_UNIT)
 
 
-def _of_preference(pod: Pod) -> float:
-    if not pod.annotations:
-        return 0.0
-    if PREFER_NO_EVICTION_ANNOTATION in pod.annotations:
+def _of_preference(pod: Pod, workload: Workload | None) -> float:
+    on_workload = workload.annotations if workload else {}
+    if not pod.annotations and not on_workload:
+        return 0.0  # most pods
+    found = {**on_workload, **pod.annotations}
+    if PREFER_NO_EVICTION_ANNOTATION in found:
         return MOST_FOR_PREFERENCE
-    stated = max(_stated(pod, DELETION_COST_ANNOTATION), _stated(pod, EVICTION_COST_ANNOTATION))
+    stated = max(_stated(found, DELETION_COST_ANNOTATION), _stated(found, EVICTION_COST_ANNOTATION))
     return min(MOST_FOR_PREFERENCE, math.log10(1 + stated) / _COST_DIGITS_PER_UNIT)
 
 
-def _stated(pod: Pod, annotation: str) -> int:
+def _stated(annotations: Mapping[str, str], annotation: str) -> int:
     try:
-        value = int(pod.annotations.get(annotation, "0"))
+        value = int(annotations.get(annotation, "0"))
     except ValueError:
         return 0  # the controllers that read these annotations also ignore invalid values
     return min(max(0, value), _LARGEST_INT32)

@@ -20,6 +20,8 @@ FORBIDDING = [
     (OWN_ANNOTATION, ""),
     (EVICT_ANNOTATION, "false"),
     (EVICT_ANNOTATION, "False"),
+    (EVICT_ANNOTATION, "flase"),
+    (EVICT_ANNOTATION, "0"),
     (SAFE_TO_EVICT_ANNOTATION, "false"),
     (SAFE_TO_EVICT_ANNOTATION, "never"),
     (DO_NOT_DISRUPT_ANNOTATION, "true"),
@@ -41,7 +43,7 @@ ASKING = [
     (OWN_ANNOTATION, "True"),
     (EVICT_ANNOTATION, "true"),
     (EVICT_ANNOTATION, ""),
-    (EVICT_ANNOTATION, "0"),
+    (EVICT_ANNOTATION, "1"),
 ]
 
 

@@ -291,6 +291,12 @@ def test_a_policy_leaves_open_what_it_does_not_protect(spoil: Spoil) -> None:
     assert spoiled(spoil).reason is None
 
 
+def test_the_preference_of_a_workload_holds_for_its_pods() -> None:
+    mandatory = by_policy(prefer_no_eviction_is_mandatory=True)
+    on_workload = of_workload(annotations={PREFER_NO_EVICTION_ANNOTATION: ""})
+    assert spoiled(all_of(on_workload, mandatory)).reason == "prefers_no_eviction"
+
+
 @pytest.mark.parametrize("namespace", sorted(SYSTEM_NAMESPACES))
 def test_system_namespaces_stay_unless_the_policy_includes_them(namespace: str) -> None:
     one = Candidate(namespace=namespace)

@@ -74,6 +74,18 @@ def test_all_surcharges_together_are_bounded() -> None:
     assert cost(dearest, one, NOW, model_elsewhere=False) == pytest.approx(9.5)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "surcharge"),
+    [
+        ("descheduler.alpha.kubernetes.io/prefer-no-eviction", 2.0),
+        ("scheduling.koordinator.sh/eviction-cost", 1.0),
+    ],
+)
+def test_what_a_workload_says_holds_for_its_pods(annotation: str, surcharge: float) -> None:
+    plain, dear = workload("web", 20), workload("web", 20, annotations={annotation: "99"})
+    assert cost(pod("p"), dear, NOW) - cost(pod("p"), plain, NOW) == pytest.approx(surcharge)
+
+
 def test_a_plan_says_what_each_of_its_evictions_costs() -> None:
     one = pod("web", on="hot", priority=999, qos="Guaranteed")
     of_load = load({"hot": (0.95, 0.1), "cool": (0.05, 0.1)}, {"web": (0.8, 0.1)})
