@@ -168,7 +168,7 @@ def observe(world: World, policy: Policy) -> Snapshot:
     Raises:
         ObservationError: the cluster or its load could not be read.
     """
-    return _with_load(world, policy, _without_load(world))
+    return _with_load(world, policy, _without_load(world, policy))
 
 
 def _observe_needed(world: World, policy: Policy, state: State) -> ClassifiedNodes:
@@ -176,7 +176,7 @@ def _observe_needed(world: World, policy: Policy, state: State) -> ClassifiedNod
 
     What the choice of pods is made from is not computed again if it has all usage that it needs.
     """
-    unread = _without_load(world)
+    unread = _without_load(world, policy)
     began = world.clock.now()
     latest: ClassifiedNodes | None = None
 
@@ -194,10 +194,10 @@ def _observe_needed(world: World, policy: Policy, state: State) -> ClassifiedNod
         return ClassifiedNodes.of(snapshot, policy, state)
 
 
-def _without_load(world: World) -> Snapshot:
+def _without_load(world: World, policy: Policy) -> Snapshot:
     now = world.clock.now
     began = now()
-    cluster = world.cluster.read_cluster()
+    cluster = world.cluster.read_cluster(policy.protections.understood_owner_kinds)
     between = now()
     lead = lead_seconds(cluster.server_times, began, between)
     return Snapshot(cluster, ClusterLoad({}, {}), between, lead)

@@ -36,8 +36,10 @@ Looked = FreshLook | None | ObservationError
 class ClusterReader(Protocol):
     """Reads the state of the cluster."""
 
-    def read_cluster(self) -> ClusterState:
+    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
         """Everything that planning needs, in a bounded number of requests.
+
+        Of controllers of the declared kinds only the annotations are read.
 
         Raises:
             ObservationError: something could not be read in time.

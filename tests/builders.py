@@ -9,6 +9,7 @@ import msgspec
 from desched.eviction.follow_up import FollowUp, follow_up
 from desched.model.cluster import (
     ClusterState,
+    ControllerKey,
     Node,
     Owner,
     Pod,
@@ -183,6 +184,18 @@ def load(
     )
 
 
+def with_readable_owners(cluster: ClusterState) -> ClusterState:
+    """The cluster with the owners of pods and of controllers, unless it says which can be read."""
+    if cluster.declared_owners or cluster.unread_kinds:
+        return cluster
+    owned = [(pod.namespace, pod.owner) for pod in cluster.pods if pod.owner]
+    owned += [(key[0], owner) for key, owner in cluster.controller_owners.items()]
+    owners: dict[ControllerKey, Mapping[str, str]] = {
+        (where, each.uid): {} for where, each in owned
+    }
+    return msgspec.structs.replace(cluster, declared_owners=owners)
+
+
 def snapshot(
     nodes: Iterable[Node],
     pods: Iterable[Pod],
@@ -193,7 +206,7 @@ def snapshot(
     owned = [*workloads] or [workload("web", replicas=20)]
     by_controller = {(w.namespace, w.uid): w for w in owned}
     state = ClusterState(tuple(nodes), tuple(pods), by_controller, **cluster)
-    return Snapshot(state, of_load, NOW)
+    return Snapshot(with_readable_owners(state), of_load, NOW)
 
 
 def planned(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> Plan:

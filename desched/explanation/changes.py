@@ -36,7 +36,8 @@ FOR_PODS: Mapping[str, str] = {
     "not_ready": "It must become Ready.",
     "bare_pod": "Give it a controller, such as a Deployment.",
     "owner_not_understood": (
-        "Add the kind to understoodOwnerKinds, and cover its pods with a PodDisruptionBudget."
+        "Add the kind to understoodOwnerKinds, let desched list its objects, and cover its pods "
+        "with a PodDisruptionBudget."
     ),
     "opted_out": (
         'Remove that annotation; desched.io/evict: "true" also overrides those of other projects.'

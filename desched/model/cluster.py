@@ -113,6 +113,12 @@ class Owner(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     uid: str
     api_version: str = ""
 
+    @property
+    def declared_kind(self) -> str:
+        """The group and kind as in policies, such as `argoproj.io/Rollout`; core has no group."""
+        group, slash, _ = self.api_version.rpartition("/")
+        return f"{group}{slash}{self.kind}"
+
 
 ControllerKey = tuple[str, str]
 """The namespace and the uid of a controller.
@@ -297,8 +303,9 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `survives_disruption` is false if an eviction counts as a failure of the workload (a Job without
     a policy for it). `template_requests` is what the template of its pods requests, as
     VerticalPodAutoscalers change it, None if there is no template; `requests_unknown` is why that
-    is not known. Unless `sized`, `desired_replicas` is only the number of existing pods, and the
-    `uid` begins with the namespace, because only the owner references of the pods have it.
+    is not known, `annotations_unknown` why its annotations are not. Unless `sized`,
+    `desired_replicas` is only the number of existing pods, and the `uid` begins with the namespace,
+    because only the owner references of the pods have it.
     """
 
     kind: str
@@ -315,6 +322,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     template_requests: Amounts | None = None
     requests_unknown: str = ""
     sized: bool = True
+    annotations_unknown: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -452,6 +460,10 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     `controller_owners` has the controller's owner if its kind is not understood, such as the
     Rollout of a ReplicaSet.
 
+    `declared_owners` has the annotations of the controllers of the kinds that a policy declares, by
+    namespace (empty for a cluster-scoped one) and uid, `unread_kinds` why those of a kind were not
+    read.
+
     `sized_owners` has the kind, the namespace and the name of what VerticalPodAutoscalers target.
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
     None outside the cluster. `server_times` is the API server's clock, in whole seconds, at its
@@ -479,6 +491,13 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    declared_owners: Mapping[ControllerKey, Mapping[str, str]] = {}
+    unread_kinds: Mapping[str, str] = {}
+
+    def owner_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str] | None:
+        """The annotations of the controller of a pod in the namespace, None if not known."""
+        cluster_scoped = self.declared_owners.get(("", owner.uid))
+        return self.declared_owners.get((namespace, owner.uid), cluster_scoped)
 
     @cached_property
     def own_pods(self) -> tuple[Pod, ...]:

@@ -1,5 +1,6 @@
 """The snapshot of the cluster and its load, and the fresh look at one pod."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -45,6 +46,7 @@ class FreshLook(msgspec.Struct, frozen=True):
     (see `ClusterState`). `budgets` are all budgets of the namespace. `room` is another node that
     was asked for, None if it is gone. `siblings` are the pods of the namespace if the pod is in a
     gang that may spare it or move whole, else empty. `declared_groups` are those of its gangs.
+    `owner_annotations` are those of a controller of a declared kind, None if they are not known.
     """
 
     pod: Pod
@@ -55,6 +57,7 @@ class FreshLook(msgspec.Struct, frozen=True):
     room: Room | None = None
     siblings: tuple[Pod, ...] = ()
     declared_groups: tuple[DeclaredGroup, ...] = ()
+    owner_annotations: Mapping[str, str] | None = None
 
     @property
     def charged(self) -> tuple[PodDisruptionBudget, ...]:

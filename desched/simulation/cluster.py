@@ -65,8 +65,11 @@ class SimulatedCluster:
 
     # --- reading: the ClusterReader port ------------------------------------------------------
 
-    def read_cluster(self) -> ClusterState:
-        """Everything as it is now."""
+    def read_cluster(
+        self,
+        declared_kinds: Sequence[str] = (),  # noqa: ARG002 (port)
+    ) -> ClusterState:
+        """Everything as it is now; the owners of pods are those of the cluster around."""
         return replace(
             self._around,
             nodes=tuple(self._nodes.values()),
@@ -98,17 +101,20 @@ class SimulatedCluster:
         workloads = self._controllers.workloads(self._pods)
         workload = workloads.get(pod.controller) if pod.controller else None
         declared = self._around.declared_by_key
+        above = self._around.controller_owners.get(pod.controller) if pod.controller else None
+        owner = above or pod.owner
         return FreshLook(
             pod=pod,
             node=self._nodes.get(pod.node),
             workload=workload,
-            controller_owner=self._around.controller_owners.get(pod.controller)
-            if pod.controller
-            else None,
+            controller_owner=above,
             budgets=tuple(map(self._as_seen, budgets)),
             room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
             siblings=self._pods.all if any(groups_of(pod, workload, declared)) else (),
             declared_groups=self._around.declared_groups,
+            owner_annotations=self._around.owner_annotations(pod.namespace, owner)
+            if owner
+            else None,
         )
 
     def pod(self, ref: PodRef) -> Pod | None:

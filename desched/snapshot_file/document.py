@@ -74,6 +74,8 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    declared_owners: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
+    unread_kinds: Mapping[str, str] = {}
     server_version: str = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
@@ -227,6 +229,7 @@ def _cluster_document(cluster: ClusterState) -> _Cluster:
         "workloads": _entries(cluster.workloads),
         "controller_selectors": _entries(cluster.controller_selectors),
         "controller_owners": _entries(cluster.controller_owners),
+        "declared_owners": _entries(cluster.declared_owners),
         "sized_owners": tuple(sorted(cluster.sized_owners)),
         "claims": tuple(cluster.claims.values()),
     }
@@ -239,6 +242,7 @@ def _cluster(document: _Cluster) -> ClusterState:
         "workloads": _by_key(document.workloads),
         "controller_selectors": _by_key(document.controller_selectors),
         "controller_owners": _by_key(document.controller_owners),
+        "declared_owners": _by_key(document.declared_owners),
         "sized_owners": frozenset(document.sized_owners),
         "claims": {(claim.namespace, claim.name): claim for claim in document.claims},
     }

@@ -348,6 +348,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "uid": _UID,
         "annotations": _annotations,
         "requests_unknown": _an_autoscaler,
+        "annotations_unknown": _nothing,
     },
     PodDisruptionBudget: {"namespace": _NAMESPACE, "name": _one(Named.OBJECT)},
     PersistentVolumeClaim: {
@@ -445,6 +446,11 @@ class _Renaming:
             workloads=self._by_controller(cluster.workloads),
             controller_selectors=self._by_controller(cluster.controller_selectors),
             controller_owners=self._by_controller(cluster.controller_owners),
+            declared_owners={
+                key: _annotations(self._names, found, cluster)
+                for key, found in self._by_controller(cluster.declared_owners).items()
+            },
+            unread_kinds=dict.fromkeys(cluster.unread_kinds, "its objects were not read"),
             sized_owners=frozenset(map(self._target, cluster.sized_owners)),
             budgets=self.of(cluster.budgets),
             namespaces={
@@ -488,7 +494,7 @@ class _Renaming:
 
     def _by_controller(self, found: Mapping[tuple[str, str], V]) -> dict[tuple[str, str], V]:
         return {
-            (self._names.of(Named.NAMESPACE, namespace), _uid(self._names, uid, None)): self.of(it)
+            (_NAMESPACE(self._names, namespace, None), _uid(self._names, uid, None)): self.of(it)
             for (namespace, uid), it in found.items()
         }
 

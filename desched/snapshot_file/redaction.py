@@ -24,6 +24,7 @@ from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS
+from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from desched.planning.eligibility.virtual_machines import TAKES_OVER
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
@@ -82,6 +83,9 @@ def redacted(snapshot: Snapshot, kept: LabelKeys | None) -> Snapshot:
             nodes=tuple(map(narrow.node, cluster.nodes)),
             pods=tuple(map(narrow.pod, cluster.pods)),
             workloads={key: _workload(each) for key, each in cluster.workloads.items()},
+            declared_owners={
+                key: _only(found, ANNOTATIONS) for key, found in cluster.declared_owners.items()
+            },
             namespaces={
                 name: _only(labels, kept.namespaces) if kept else labels
                 for name, labels in cluster.namespaces.items()
@@ -94,6 +98,7 @@ def redacted(snapshot: Snapshot, kept: LabelKeys | None) -> Snapshot:
 def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
     """The keys of labels that decide on a plan of the cluster by the policy."""
     by_policy = labels_read_by(policy)
+    cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
     classes = _classes(cluster)
     terms = [
         term

@@ -12,6 +12,7 @@ import yaml
 from desched.cli import ExitCode
 from desched.model.load import UnknownReason
 from tests.controlplane import forks
+from tests.controlplane.chart_rendering import objects, renderer, template
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.files import replace
 from tests.controlplane.manifests import Object
@@ -88,6 +89,12 @@ class Installation:
         self.allow_state_in(account["namespace"])
         self.kubeconfig = self.plane.kubeconfig_for(account["namespace"], account["name"])
         self.account = account
+
+    def allow_owner_kinds(self, *kinds: str) -> None:
+        """The right that the chart grants with these values of `rights.ownerKinds`."""
+        values = {"rights": {"ownerKinds": kinds}}
+        flags = ("--show-only", "templates/owner-kinds-rbac.yaml")
+        self.plane.apply(*objects(template(renderer("helm"), values, *flags)).values())
 
     def allow_state_in(self, *namespaces: str) -> None:
         """The rights that `deploy/` ships for the namespace of the Lease and the state."""

@@ -10,7 +10,7 @@ from desched import cycle
 from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, COMMAND, lacks_samples
-from tests.controlplane.manifests import Object, deployment, pod_spec, usage
+from tests.controlplane.manifests import Object, custom_kind, deployment, pod_spec, usage
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.sites import SITE, Site, Sites, app_of, evicted
 
@@ -19,7 +19,7 @@ SLOW = "evil-and-slow"
 SHOP = "shop"
 TERMS = 1_000
 WORKLOADS = ("a", "b", "c")
-GAME = {"apiVersion": "odd.example/v1", "kind": "Game", "name": "chess", "uid": "uid-of-chess"}
+GAME: Object = {"apiVersion": "odd.example/v1", "kind": "Game"}
 DECLARED: Object = {"understoodOwnerKinds": ["odd.example/Game"]}
 
 
@@ -27,15 +27,15 @@ def namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def claimed() -> Site:
+def claimed(uid: str) -> Site:
     """A saturated node hides how much its pods need: too much for the cold one, as is assumed."""
     site = Site("claimed")
     site.node("hot", uses="2600m")
     site.node("cold", uses="1800m")
     site.manifests += [
-        *(game(site.name, f"mine-{i}", site.name, "hot", "800m") for i in range(2)),
-        game(EVIL, "evil-hot", site.name, "hot", "0"),
-        *(game(EVIL, f"evil-{i}", site.name, "cold", "0") for i in range(20)),
+        *(game(uid, site.name, f"mine-{i}", site.name, "hot", "800m") for i in range(2)),
+        game(uid, EVIL, "evil-hot", site.name, "hot", "0"),
+        *(game(uid, EVIL, f"evil-{i}", site.name, "cold", "0") for i in range(20)),
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -46,8 +46,15 @@ def claimed() -> Site:
     return site
 
 
-def game(namespace: str, name: str, site: str, node: str, uses: str) -> Object:
-    """A pod of a kind that only the policy declares; whoever creates it binds it."""
+def chess(plane: ControlPlane) -> str:
+    """A Game for pods of any namespace, which only the policy declares; returns its uid."""
+    plane.serve(custom_kind("odd.example", "v1", "Game", scope="Cluster"))
+    plane.apply({**GAME, "metadata": {"name": "chess"}})
+    return str(plane.get("/apis/odd.example/v1/games/chess")["metadata"]["uid"])
+
+
+def game(uid: str, namespace: str, name: str, site: str, node: str, uses: str) -> Object:
+    """A pod of the Game; whoever creates it binds it."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -55,7 +62,7 @@ def game(namespace: str, name: str, site: str, node: str, uses: str) -> Object:
             "name": name,
             "namespace": namespace,
             "annotations": usage(uses),
-            "ownerReferences": [{**GAME, "controller": True}],
+            "ownerReferences": [{**GAME, "name": "chess", "uid": uid, "controller": True}],
         },
         "spec": pod_spec(nodeName=f"{site}-{node}", nodeSelector={SITE: site}),
     }
@@ -116,7 +123,8 @@ def sites(
     with running_control_plane.prometheus() as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.build(*failing(), claimed(), waiting(), slow(), movable("overdue"))
+            mine = claimed(chess(running_control_plane))
+            built.build(*failing(), mine, waiting(), slow(), movable("overdue"))
             running_control_plane.wait_for_ready_pods(SLOW, 10)
             running = [p for p in running_control_plane.items("/api/v1/pods") if on_node(p)]
             built.wait_until_measured(len(running))
@@ -146,6 +154,7 @@ def told(sites: Sites, site: str) -> str:
 
 
 def test_idle_pods_that_claim_an_owner_do_not_make_its_pods_look_small(sites: Sites) -> None:
+    sites.allow_owner_kinds("games.odd.example")
     report = sites.look("claimed", **DECLARED)
     assert report["plan"]["evictions"] == []
     ((reason, detail),) = refused(report, "claimed")

@@ -423,6 +423,11 @@ def test_virtual_machines_move_by_migration_within_the_limits_of_kubevirt(
         "understoodOwnerKinds": [KIND],
         "evictionLimits": {"total": 50, "node": 10, "slowStart": False},
     }
+    unread = sites.look("machines", **rules)
+    assert {each["detail"].partition(": ")[2] for each in unread["plan"]["refusals"]} == {
+        "the account may not list virtualmachineinstances in group kubevirt.io"
+    }
+    sites.allow_owner_kinds("virtualmachineinstances.kubevirt.io")
     report = sites.look("machines", "--evict", *PATIENTLY, **rules)
     assert {outcome["verdict"] for outcome in report["outcomes"]} == {"taken_over"}
     evicted_machines = [app_of(outcome["pod"]) for outcome in report["outcomes"]]

@@ -34,9 +34,11 @@ from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts, quantity
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.model.snapshot import FreshLook
 from desched.ports import Announcement, LookAt
 from desched.service.process.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.manifests import custom_kind, pod_spec
 
 Object = dict[str, Any]
 
@@ -488,6 +490,37 @@ def test_an_account_without_rights_is_told_which_one_it_lacks(
 
     assert answer.verdict is EvictionVerdict.FORBIDDEN
     assert "stranger" in answer.detail
+
+
+def test_controllers_of_declared_kinds_are_read_by_the_right_to_list_them(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    control_plane.serve(custom_kind("argoproj.io", "v1alpha1", "Rollout"))
+    metadata = {"name": "web", "namespace": namespace, "annotations": {"desched.io/evict": "false"}}
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": metadata}
+    control_plane.apply(rollout)
+    path = f"/apis/argoproj.io/v1alpha1/namespaces/{namespace}/rollouts/web"
+    uid = control_plane.get(path)["metadata"]["uid"]
+    own = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "uid": uid}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-1",
+            "namespace": namespace,
+            "ownerReferences": [{**own, "controller": True}],
+        },
+        "spec": pod_spec(),
+    }
+    control_plane.apply(pod)
+    reader = reader_of(control_plane.admin_kubeconfig)
+
+    found = reader.read_cluster(["argoproj.io/Rollout", "argoproj.io/Absent"])
+    assert found.declared_owners[namespace, uid] == {"desched.io/evict": "false"}
+    assert found.unread_kinds == {"argoproj.io/Absent": "the API server does not have this kind"}
+    (look,) = reader.read_around([LookAt(PodRef(namespace, "web-1"))])
+    assert isinstance(look, FreshLook)
+    assert look.owner_annotations == {"desched.io/evict": "false"}
 
 
 def test_credentials_that_nobody_knows_are_refused_with_a_sentence(

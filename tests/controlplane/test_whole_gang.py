@@ -64,8 +64,8 @@ class Cluster:
         self.cycles += 1
         return report
 
-    def read_cluster(self) -> ClusterState:
-        found = self._reader.read_cluster()
+    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
+        found = self._reader.read_cluster(declared_kinds)
         return replace(found, pods=self._older(found.pods), nodes=self._older(found.nodes))
 
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:

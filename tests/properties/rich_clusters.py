@@ -305,6 +305,11 @@ class RichCluster:
             if self._gangs.random() < 0.3
             else (),
             declared_groups=(self._declared_group(),),
+            declared_owners={
+                ("ns-acme-tools", "uid-roll"): {"desched.io/evict": "true"},
+                ("", "uid-wide"): {f"{MARK}-note": MARK},
+            },
+            unread_kinds={"example.com/PetSet": f"{HIDDEN} may not be read"},
         )
         return Snapshot(cluster, self._load(), NOW, 0.25, -0.125)
 

@@ -41,6 +41,7 @@ OVERLAYS: dict[str, Values] = {
 """Folders for kustomize, with the values for the same."""
 DEPLOYMENT = "Deployment"
 CLEARING = "desched-clear-soft-taints"
+OWNER_KINDS = "desched-owner-kinds"
 
 CREDENTIALS: Values = {
     "url": "https://prometheus.example.com",
@@ -411,3 +412,15 @@ def test_each_alert_leads_to_its_section_of_the_page_that_the_values_name(helm: 
         url = alert["annotations"].pop("runbook_url")
         assert url == f"{page}#{alert['alert'].lower()}"
     assert linked == without
+
+
+def test_the_objects_of_declared_kinds_are_listed_only_where_their_kinds_are_named(
+    helm: Path,
+) -> None:
+    kinds = ["rollouts.argoproj.io", "replicationcontrollers"]
+    role = the("ClusterRole", rendered(helm, {"rights": {"ownerKinds": kinds}}), OWNER_KINDS)
+    assert role["rules"] == [
+        {"apiGroups": ["argoproj.io"], "resources": ["rollouts"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["list"]},
+    ]
+    assert not any(name == OWNER_KINDS for _, _, name in rendered(helm, {}))

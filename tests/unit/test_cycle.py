@@ -54,7 +54,7 @@ class ScriptedWorld:
         self.unwritable = False
         self.state = State()
 
-    def read_cluster(self) -> ClusterState:
+    def read_cluster(self, _: Sequence[str] = ()) -> ClusterState:
         self.looks += 1
         return self.seen.cluster
 

@@ -1,6 +1,6 @@
 """Reads the state of a cluster in pages, and one pod with what decides on its eviction."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
@@ -21,6 +21,11 @@ from desched.adapters.kubernetes.objects.budgets import (
     NAMESPACES,
     PRIORITY_CLASSES,
     SERVICES,
+)
+from desched.adapters.kubernetes.objects.declared_owners import (
+    OwnerKind,
+    read_declared_owner,
+    read_declared_owners,
 )
 from desched.adapters.kubernetes.objects.device_counts import DeviceObjects, with_devices
 from desched.adapters.kubernetes.objects.metadata import controller_of
@@ -124,11 +129,22 @@ class KubernetesReader:
     deadline_seconds: float = DEADLINE_SECONDS
     cluster_deadline_seconds: float = CLUSTER_DEADLINE_SECONDS
     unread: UnreadKinds = field(default_factory=UnreadKinds)
+    _owner_kinds: Mapping[str, OwnerKind] = field(default_factory=dict, init=False)
 
-    def read_cluster(self) -> ClusterState:
+    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
         """All that planning needs, in a few consistent lists."""
         read = self._reading(self.cluster_deadline_seconds)
-        return cluster_state(read, lambda: _facts(read, self._version()), self.own_pod)
+        state = cluster_state(read, lambda: _facts(read, self._version()), self.own_pod)
+        return self.with_declared_owners(state, declared_kinds)
+
+    def with_declared_owners(self, state: ClusterState, kinds: Sequence[str]) -> ClusterState:
+        """The same state with the controllers of the declared kinds, read now.
+
+        Looks at single pods read again those of the kinds of the last call.
+        """
+        found = read_declared_owners(self._reading(self.cluster_deadline_seconds), kinds)
+        self._owner_kinds = found.kinds
+        return replace(state, declared_owners=found.annotations, unread_kinds=found.unread)
 
     def read_server(self) -> ServerFacts:
         """The version and the time of the API server, in one request that has to succeed.
@@ -167,24 +183,27 @@ class KubernetesReader:
     def _look(self, at: LookAt) -> FreshLook | None:
         """One pod; None if there is none.
 
-        Five or six requests within one deadline, two more for a node with room, two or three for a
-        gang, and four or five for ResourceClaims. Other pods are read only for a gang that may
-        spare one or move whole; then all of the namespace are. No right is needed beyond those of
-        `read_cluster` and `get pods`. Budgets are read last, so that what protects the pod is the
-        newest. VerticalPodAutoscalers are not read again: what they recommend changes over hours.
+        Five or six requests within one deadline, one more for a controller of a declared kind, two
+        for a node with room, two or three for a gang, and four or five for ResourceClaims. Other
+        pods are read only for a gang that may spare one or move whole; then all of the namespace
+        are. No right is needed beyond those of `read_cluster` and `get pods`. Budgets are read
+        last, so that what protects the pod is the newest. VerticalPodAutoscalers are not read
+        again: what they recommend changes over hours.
         """
         ref, read = at.pod, self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
         if pod is None:
             return None
         node = read.named(NODES, pod.node) if pod.node else None
-        workload = controller_owner = None
+        workload = controller_owner = annotations = None
         if pod.owner is not None and pod.controller is not None:
             controllers = _controllers_of(read, pod.owner, pod.namespace)
             scaling = scaling_by_target(read.all(AUTOSCALERS, pod.namespace))
             # By uid: a later controller of the same name is not the pod's.
             workload = workloads_by_controller(controllers, scaling, {}).get(pod.controller)
             controller_owner = owners_by_controller(controllers).get(pod.controller)
+            owner = controller_owner or pod.owner
+            annotations = read_declared_owner(read, owner, pod.namespace, self._owner_kinds)
         room = _room(read, at.room_on) if at.room_on else None
         pod, room = _with_devices(read, pod, room)
         declared = _declared_groups_of(read, pod, workload)
@@ -193,7 +212,10 @@ class KubernetesReader:
         gang = at.siblings and any(group.whole or not group.stays for group in groups)
         siblings = read.all(pods_kind(), pod.namespace) if gang else ()
         budgets = read.all(BUDGETS, pod.namespace)
-        return FreshLook(pod, node, workload, controller_owner, budgets, room, siblings, declared)
+        return FreshLook(
+            *(pod, node, workload, controller_owner, budgets, room, siblings, declared),
+            owner_annotations=annotations,
+        )
 
     def _reading(self, seconds: float) -> Reading:
         deadline = Deadline(seconds)

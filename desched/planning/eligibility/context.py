@@ -95,13 +95,19 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def _declared(self, look: FreshLook) -> Workload | None:
         """The declared workload of the pod, if its controller is still the same.
 
-        The API has no status of it that desched understands, so its size is that of the plan.
+        The API has no status of it that desched understands, so its size is that of the plan; its
+        annotations are those of the look.
         """
         owner = look.controller_owner or look.pod.owner
         known = self.cluster.workload_of(look.pod)
         if known is None or owner is None or known.sized:
             return None
-        return known if known.uid == declared_uid(look.pod, owner) else None
+        if known.uid != declared_uid(look.pod, owner):
+            return None
+        unknown = "" if look.owner_annotations is not None else "it cannot be read any more"
+        return msgspec.structs.replace(
+            known, annotations=look.owner_annotations or {}, annotations_unknown=unknown
+        )
 
     @cached_property
     def resting(self) -> Mapping[str, datetime]:

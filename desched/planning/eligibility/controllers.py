@@ -8,12 +8,6 @@ LONGEST_NAME = 253
 """Kubernetes allows no longer names, so no object with a longer name or uid exists."""
 
 
-def kind_of(owner: Owner) -> str:
-    """The group and kind as in policies, such as `argoproj.io/Rollout`; core has no group."""
-    group, slash, _ = owner.api_version.rpartition("/")
-    return f"{group}{slash}{owner.kind}"
-
-
 def top_owner(pod: Pod, cluster: ClusterState) -> Owner | None:
     """The controller of the pod, or the owner of that controller if its kind is not understood."""
     if pod.owner is None:
@@ -29,9 +23,9 @@ def declared_uid(pod: Pod, owner: Owner) -> str:
 def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> ClusterState:
     """Add a workload to the cluster for each controller of these kinds.
 
-    The desired number of replicas is not known, so the workload is not `sized`, and its template is
-    not read. Pods of Jobs are
-    excluded: an eviction may fail the whole Job, whatever the policy declares.
+    The desired number of replicas is not known, so the workload is not `sized`; only its
+    annotations are read. Pods of Jobs are excluded: an eviction may fail the whole Job, whatever
+    the policy declares.
     """
     if not kinds:
         return cluster
@@ -40,17 +34,18 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
         owner = top_owner(pod, cluster)
         if pod.owner is None or owner is None or pod.owner.kind == "Job":
             continue
-        if kind_of(owner) not in kinds or max(len(owner.name), len(owner.uid)) > LONGEST_NAME:
+        if owner.declared_kind not in kinds or max(len(owner.name), len(owner.uid)) > LONGEST_NAME:
             continue
         key = (pod.namespace, pod.owner.uid)
         known = found.get(key) or cluster.workloads.get(key)
         if known is None:
             uid = declared_uid(pod, owner)
-            unknown = _requests_unknown(pod, owner, cluster)
+            annotations = cluster.owner_annotations(pod.namespace, owner)
             known = Workload(
-                *(owner.kind, pod.namespace, owner.name, uid, 0),
-                requests_unknown=unknown,
+                *(owner.kind, pod.namespace, owner.name, uid, 0, annotations or {}),
+                requests_unknown=_requests_unknown(pod, owner, cluster),
                 sized=False,
+                annotations_unknown=_why_unknown(owner, cluster) if annotations is None else "",
             )
         if not known.sized:
             count = known.desired_replicas + (not pod.finished)
@@ -64,3 +59,8 @@ def _requests_unknown(pod: Pod, owner: Owner, cluster: ClusterState) -> str:
         if each is not None and (each.kind, pod.namespace, each.name) in cluster.sized_owners:
             return f"a VerticalPodAutoscaler sizes the pods of {each.kind} {each.name}"
     return ""
+
+
+def _why_unknown(owner: Owner, cluster: ClusterState) -> str:
+    """Why the annotations of the owner are not known."""
+    return cluster.unread_kinds.get(owner.declared_kind, "no object with its uid was read")

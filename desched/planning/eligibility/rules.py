@@ -19,7 +19,7 @@ from desched.planning.eligibility import (
 )
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext, Refused, Why
-from desched.planning.eligibility.controllers import kind_of, top_owner
+from desched.planning.eligibility.controllers import top_owner
 from desched.policy.durations import duration_seconds
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -139,8 +139,12 @@ def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
     owner = top_owner(pod, context.cluster)
     if owner is None:
         return True
-    if context.cluster.workload_of(pod) is None:
-        return Finding(RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind_of(owner)} {owner.name}")
+    workload = context.cluster.workload_of(pod)
+    if workload is None:
+        return Finding(RefusalReason.OWNER_NOT_UNDERSTOOD, f"{owner.declared_kind} {owner.name}")
+    if workload.annotations_unknown:
+        detail = f"{owner.declared_kind} {owner.name}: {workload.annotations_unknown}"
+        return Finding(RefusalReason.OWNER_NOT_UNDERSTOOD, detail)
     return None
 
 

@@ -11,7 +11,7 @@ from desched.model.cluster import ClusterState, Pod
 from desched.model.groups import grouped
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext, Why
-from desched.planning.eligibility.controllers import declared_uid, kind_of
+from desched.planning.eligibility.controllers import declared_uid
 
 KIND = "kubevirt.io/VirtualMachineInstance"
 """The policy has to declare it, as every kind that desched does not read."""
@@ -28,7 +28,7 @@ Key = tuple[str, str]
 
 def is_virtual_machine(pod: Pod) -> bool:
     """Whether a virtual machine of KubeVirt runs in the pod."""
-    return pod.owner is not None and kind_of(pod.owner) == KIND
+    return pod.owner is not None and pod.owner.declared_kind == KIND
 
 
 def is_taken_over(pod: Pod) -> bool:

@@ -105,7 +105,7 @@ class DefaultEvictorArgs(PluginArgs):
     min_pod_age: Seconds | None = None
     """Pods that started less than this ago stay. Default: no limit."""
     no_eviction_policy: NoEvictionPolicy | None = optional(NoEvictionPolicy.PREFERRED)
-    """Whether the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` lets other pods go
-    first that suffice (`Preferred`) or protects the pod (`Mandatory`)."""
+    """Whether the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` lets other pods
+    go first that suffice (`Preferred`) or protects the pod (`Mandatory`)."""
     pod_protections: PodProtections | None = None
     """Protections switched off and on, by name."""

@@ -32,7 +32,9 @@ REFUSALS: Mapping[str, str] = {
     "not_running": "It is not running and causes no load.",
     "not_ready": "It is not Ready, and a move could make that worse.",
     "bare_pod": "It has no controller that would replace it.",
-    "owner_not_understood": "Its controller is of a kind that desched does not support.",
+    "owner_not_understood": (
+        "Its controller is of a kind that desched does not support or cannot read."
+    ),
     "opted_out": "One of its annotations forbids eviction.",
     "system_critical": "It has a system-critical priority.",
     "priority_threshold": "Its priority is at or above the policy's priorityThreshold.",

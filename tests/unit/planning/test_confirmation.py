@@ -63,11 +63,14 @@ class Second:
         self.later_seconds = 1.0
         self.room: Room | None = None
         self.siblings: tuple[Pod, ...] = ()
+        self.owner_annotations: dict[str, str] | None = {}
 
     def finding(self) -> Refused:
         owner = self.controller_owner
         look = FreshLook(
-            *(self.pod, self.node, self.workload, owner, self.budgets, self.room), self.siblings
+            *(self.pod, self.node, self.workload, owner, self.budgets, self.room),
+            self.siblings,
+            owner_annotations=self.owner_annotations,
         )
         now = NOW + timedelta(seconds=self.later_seconds)
         return reconsider(self.eviction, look, self.context, now)
@@ -279,7 +282,7 @@ def test_a_load_is_acted_on_for_its_shortest_window_and_five_minutes_at_most(
 
 
 class TestDeclaredKinds:
-    """The policy declares a Rollout to replace its pods; nothing of it can be read."""
+    """The policy declares a Rollout to replace its pods; only its annotations are read."""
 
     def second(self) -> Second:
         by = policy(
@@ -308,6 +311,16 @@ class TestDeclaredKinds:
     def test_a_controller_that_has_lost_its_owner_is_left_alone(self) -> None:
         second = self.second()
         second.controller_owner = None
+        assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
+
+    def test_what_its_annotations_forbid_now_holds(self) -> None:
+        second = self.second()
+        second.owner_annotations = {"desched.io/evict": "false"}
+        assert second.reason() is RefusalReason.OPTED_OUT
+
+    def test_one_that_cannot_be_read_any_more_keeps_its_pods(self) -> None:
+        second = self.second()
+        second.owner_annotations = None
         assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
 
 

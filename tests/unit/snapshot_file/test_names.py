@@ -62,7 +62,7 @@ NO_NAMES = {
 RENAMED_BY_KEY = {
     "ClusterState": {
         *("workloads", "controller_selectors", "controller_owners", "sized_owners", "namespaces"),
-        *("claims", "volumes", "storage_classes", "csi_nodes"),
+        *("claims", "volumes", "storage_classes", "csi_nodes", "declared_owners", "unread_kinds"),
     },
     "ClusterLoad": {
         *("nodes", "pods", "problems", "history", "destination_ratios", "throttled", "seen"),

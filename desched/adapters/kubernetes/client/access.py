@@ -228,6 +228,17 @@ MODEL_CACHE_ACCESS: Mapping[str, tuple[Access, ...]] = {
 LIST_KSERVE_CACHES = MODEL_CACHE_ACCESS["kserve"][0]
 LIST_MODEL_STORES = MODEL_CACHE_ACCESS["gpustack"][0]
 
+
+def owners_access(group: str, resource: str, version: str) -> Access:
+    """The right to read the controllers of a kind that a policy declares."""
+    return _right(
+        f"list {group} {resource}",
+        "annotations of workloads of declared kinds",
+        "pods of this kind stay (`owner_not_understood`)",
+        version,
+    )
+
+
 EVICTING_ACCESS: tuple[Access, ...] = (
     GET_POD := _right(
         "get pods", "a fresh look just before an eviction", "nothing is evicted (`unreadable`)"

@@ -1,6 +1,6 @@
 """Reads objects from the API server within one deadline: lists page by page, or one by name."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -10,8 +10,16 @@ from typing import Generic, NamedTuple, TypeVar
 import structlog
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import LIST_PRIORITY_CLASSES, Access
-from desched.adapters.kubernetes.client.api_types.status import APIGroup, APIGroupList
+from desched.adapters.kubernetes.client.access import (
+    LIST_PRIORITY_CLASSES,
+    Access,
+    owners_access,
+)
+from desched.adapters.kubernetes.client.api_types.status import (
+    APIGroup,
+    APIGroupList,
+    APIResourceList,
+)
 from desched.adapters.kubernetes.client.connection import JSON, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
@@ -44,10 +52,14 @@ class Kind(NamedTuple, Generic[W, V]):
 
 
 class Listing(NamedTuple, Generic[V]):
-    """All values of a kind at one version; the version is "" if the server lacks the kind."""
+    """All values of a kind at one version; the version is "" if the server lacks the kind.
+
+    `may_be_read` is false if the account may not read an optional kind.
+    """
 
     values: Sequence[V]
     version: str
+    may_be_read: bool = True
 
 
 GROUPS_OF_EVERY_SERVER = frozenset({LIST_PRIORITY_CLASSES.group})
@@ -168,7 +180,7 @@ class Reading:
             if kind.is_optional and answer.status in _NOT_READ:
                 served = partial(self.served_versions, kind.access)
                 self.unread.add(kind.access, answer.status, served)
-                return Listing((), "")
+                return Listing((), "", answer.status != HTTPStatus.FORBIDDEN)
             if (
                 answer.status == HTTPStatus.NOT_FOUND
                 and kind.may_be_absent
@@ -199,10 +211,29 @@ class Reading:
             groups = self._groups = self._groups or self._served_groups(what)
         except ObservationError:  # an answer to the list itself then decides
             groups = None
-        if groups is None:
-            return None
-        found = (each.versions or () for each in groups if each.name == what.group)
-        return frozenset(each.version for versions in found for each in versions)
+        return None if groups is None else frozenset(_versions(groups, what.group))
+
+    def resource_of(self, kind: str) -> tuple[Access, bool] | None:
+        """The right to list a kind as in policies, and whether it is in namespaces; None if absent.
+
+        Of several versions the first one counts: the API server names the preferred one first.
+        """
+        group, _, name = kind.rpartition("/")
+        seek = owners_access(group, name, "v1")
+        if group and self._groups is None:
+            self._groups = self._served_groups(seek)
+            if self._groups is None:
+                raise ObservationError(
+                    ObservationSource.CLUSTER, "The API groups of the server could not be read."
+                )
+        for version in _versions(self._groups or (), group) if group else ["v1"]:
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            answer = self._get(seek, path, {})
+            _require_ok(answer, seek)
+            for each in Decoder(APIResourceList, lambda found: found.resources).one(answer.body):
+                if each.kind == name and "/" not in each.name:
+                    return owners_access(group, each.name, version), each.namespaced
+        return None
 
     def _served_groups(self, what: Access) -> Sequence[APIGroup] | None:
         answer = self._get(what, "/apis", {})
@@ -223,6 +254,13 @@ class Reading:
         if answer.date is not None:
             self.dates.append(answer.date)
         return answer
+
+
+def _versions(groups: Sequence[APIGroup], of: str) -> Iterator[str]:
+    """The versions of a group, in the order of the API server."""
+    for group in groups:
+        if group.name == of:
+            yield from (each.version for each in group.versions or ())
 
 
 def _require_ok(answer: Answer, what: Access) -> None:

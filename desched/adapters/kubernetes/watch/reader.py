@@ -21,10 +21,14 @@ class WatchingReader:
     watch: ClusterWatch
     wait: Callable[[float], bool]
 
-    def read_cluster(self) -> ClusterState:
-        """The objects as of the last events, once the API server has answered one request."""
+    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
+        """The objects as of the last events, once the API server has answered one request.
+
+        Controllers of declared kinds are not watched but listed.
+        """
         server = self.reader.read_server()
-        return cluster_state(self.watch.look(self.wait), lambda: server, self.reader.own_pod)
+        state = cluster_state(self.watch.look(self.wait), lambda: server, self.reader.own_pod)
+        return self.reader.with_declared_owners(state, declared_kinds)
 
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
         """The pods with their surroundings, read now."""

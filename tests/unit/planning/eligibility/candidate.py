@@ -19,7 +19,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits, Protections
-from tests.builders import GIB, NOW, load, node, pod, policy, workload
+from tests.builders import GIB, NOW, load, node, pod, policy, with_readable_owners, workload
 
 
 class Candidate:
@@ -78,7 +78,7 @@ class Candidate:
             ),
         )
         of_load = msgspec.structs.replace(load({}), pods=usage if self.measured else {})
-        seen = Snapshot(loaded, of_load, NOW)
+        seen = Snapshot(with_readable_owners(loaded), of_load, NOW)
         chosen = policy(
             protections=Protections(**self.protections), limits=EvictionLimits(in_flight_workload=1)
         )

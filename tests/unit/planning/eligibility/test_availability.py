@@ -10,7 +10,7 @@ from desched.model.cluster import Autoscaler, ClusterState, Owner, PodDisruption
 from desched.model.selectors import LabelSelector
 from desched.planning.eligibility.annotations import EVICT_ANNOTATION
 from desched.planning.eligibility.availability import availability, replicas_to_spare
-from desched.planning.eligibility.controllers import kind_of, with_declared_workloads
+from desched.planning.eligibility.controllers import with_declared_workloads
 from tests.builders import (
     NOW,
     budget,
@@ -22,6 +22,7 @@ from tests.builders import (
     policy,
     rule,
     snapshot,
+    with_readable_owners,
     workload,
 )
 from tests.unit.planning.eligibility.candidate import Candidate
@@ -239,6 +240,28 @@ def test_pods_of_a_declared_kind_move_only_within_a_budget(
     assert of_a_rollout(*budgets, kinds=("argoproj.io/Rollout",)).reason == reason
 
 
+@pytest.mark.parametrize("namespace", ["apps", ""])
+def test_annotations_of_a_declared_workload_hold_for_its_pods(namespace: str) -> None:
+    one = of_a_rollout(ROOMY, kinds=("argoproj.io/Rollout",))
+    one.cluster["declared_owners"] = {(namespace, ROLLOUT.uid): {EVICT_ANNOTATION: "false"}}
+    assert one.finding() == ("opted_out", f'{EVICT_ANNOTATION}: "false" on Rollout apps/web')
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        ({"declared_owners": {("other", ROLLOUT.uid): {}}}, "no object with its uid was read"),
+        ({"unread_kinds": {"argoproj.io/Rollout": "it is forbidden"}}, "it is forbidden"),
+    ],
+)
+def test_pods_of_a_declared_workload_stay_unless_its_annotations_are_known(
+    read: dict[str, Any], why: str
+) -> None:
+    one = of_a_rollout(ROOMY, kinds=("argoproj.io/Rollout",)).annotate(EVICT_ANNOTATION, "true")
+    one.cluster |= read
+    assert one.finding() == ("owner_not_understood", f"argoproj.io/Rollout web: {why}")
+
+
 def test_a_declared_kind_may_own_its_pods_without_a_replica_set() -> None:
     one = Candidate(owner=Owner("CloneSet", "web", "uid-clones", "apps.kruise.io/v1alpha1"))
     one.cluster = {"workloads": {}}
@@ -287,7 +310,8 @@ def test_a_job_of_another_controller_cannot_be_declared() -> None:
 
 def test_a_declared_workload_has_as_many_replicas_as_there_are_pods() -> None:
     owned = [pod("a"), pod("b"), pod("c", phase="Succeeded"), pod("d", of=None)]
-    loaded = ClusterState((), tuple(owned), {}, controller_owners={("apps", "uid-web"): ROLLOUT})
+    owners = {("apps", "uid-web"): ROLLOUT}
+    loaded = with_readable_owners(ClusterState((), tuple(owned), {}, controller_owners=owners))
     declared = with_declared_workloads(loaded, ("argoproj.io/Rollout",))
     assert declared.workloads == {
         ("apps", "uid-web"): Workload("Rollout", "apps", "web", "apps/uid-rollout", 2, sized=False)
@@ -310,4 +334,4 @@ def test_pods_of_another_namespace_are_no_replicas_of_a_declared_workload() -> N
 def test_a_kind_is_written_with_its_group_and_without_its_version(
     api_version: str, kind: str
 ) -> None:
-    assert kind_of(Owner("Foo", "f", "u", api_version)) == kind
+    assert Owner("Foo", "f", "u", api_version).declared_kind == kind

@@ -37,6 +37,19 @@ class APIGroup(Wire):
     versions: list[APIVersion] | None = None
 
 
+class APIResource(Wire):
+    name: str
+    kind: str
+    namespaced: bool
+
+
+class APIResourceList(Wire):
+    """What the API server has in one version of a group."""
+
+    kind: Literal["APIResourceList"]
+    resources: list[APIResource]
+
+
 class APIGroupList(Wire):
     """What the API server has beside the core group."""
 

@@ -83,6 +83,21 @@ def test_a_look_waits_for_the_first_lists_and_asks_for_none_again(
     assert first.server_times is not None
 
 
+def test_controllers_of_declared_kinds_are_listed_in_each_cycle(scene: Scene) -> None:
+    kinds = [{"name": "rollouts", "kind": "Rollout", "namespaced": True}]
+    groups = [{"name": "argoproj.io", "versions": [{"version": "v1"}]}]
+    scene.instead |= {
+        "/apis": Reply(body={"kind": "APIGroupList", "groups": groups}),
+        "/apis/argoproj.io/v1": Reply(body={"kind": "APIResourceList", "resources": kinds}),
+    }
+    for uid in ("uid-1", "uid-2"):
+        web = {"metadata": manifests.metadata("web", uid=uid)}
+        listed = {"metadata": {"resourceVersion": "9"}, "items": [web]}
+        scene.instead["/apis/argoproj.io/v1/rollouts"] = Reply(body=listed)
+        found = scene.reader.read_cluster(["argoproj.io/Rollout"])
+        assert found.declared_owners == {("shop", uid): {}}
+
+
 def test_nothing_is_asked_for_before_the_first_look(server: FakeApiServer, scene: Scene) -> None:
     scene.watch.end()
 
