@@ -26,6 +26,7 @@ from desched.adapters.kubernetes.client.access import (
     STEERING_ACCESS,
     WATCHING_ACCESS,
     Access,
+    owners_access,
 )
 from desched.cli import ExitCode
 from desched.model.report import CycleResult, Mode, NotActing
@@ -104,6 +105,7 @@ PERMISSIONS = {
     "Load by the custom metrics API": CUSTOM_METRICS_ACCESS,
     "PodGroups": tuple(access for rights in POD_GROUP_ACCESS.values() for access in rights),
     "Model caches": tuple(access for rights in MODEL_CACHE_ACCESS.values() for access in rights),
+    "Declared kinds": (owners_access("argoproj.io", "rollouts", "v1alpha1"),),
     "Leader election": LEASE_ACCESS,
     "State": STATE_READING_ACCESS,
     "Logbook": LOGBOOK_ACCESS,
