@@ -12,6 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+LOWEST := $(BIN)/uv pip install --quiet --python build/lowest/bin/python
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
 
@@ -60,6 +61,19 @@ format: $(INSTALLED) ## put the code into shape
 # Three, because some of these tests wait: on 2 CPUs a sixth faster than two.
 unit: $(INSTALLED) ## the unit tests, in less than a minute
 	@$(PYTEST) --numprocesses 3 tests/unit
+
+# The newest ones are locked; the bounds of pyproject.toml are true only if these pass, too.
+lowest: $(INSTALLED) ## the unit tests with the lowest versions of all dependencies that pyproject.toml allows
+	@mkdir -p build
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --no-header --python $(BIN)/python --resolution lowest-direct \
+		--all-extras pyproject.toml -o build/lowest.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
+	@$(LOWEST) -r build/lowest.txt
+	@$(LOWEST) --constraint build/lowest.txt --group test
+	@$(LOWEST) --no-deps --editable .
+	@build/lowest/bin/python -m pytest --dist loadfile --no-loadscope-reorder --tb=short \
+		--numprocesses 3 tests/unit
 
 coverage: $(INSTALLED) ## the unit tests, and which lines they run
 	@$(PYTEST) --numprocesses 2 --cov --cov-report=term:skip-covered tests/unit
@@ -176,4 +190,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt requirements/signing.txt
 	@$(PIP) --require-hashes --no-deps -r requirements/signing.txt
 	@touch $@
 
-.PHONY: help demo test check format unit coverage properties mutation controlplane-binaries browser pictures soak wheel image kubectl-plugin site generated lock clean
+.PHONY: help demo test check format unit lowest coverage properties mutation controlplane-binaries browser pictures soak wheel image kubectl-plugin site generated lock clean
