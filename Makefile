@@ -68,10 +68,10 @@ lowest: $(INSTALLED) ## the unit tests with the lowest versions of all dependenc
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --no-header --python $(BIN)/python --resolution lowest-direct \
 		--all-extras pyproject.toml -o build/lowest.txt
-	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
+	@$(BIN)/uv venv --quiet --clear --seed --python $(BIN)/python build/lowest
 	@$(LOWEST) -r build/lowest.txt
-	@$(LOWEST) --constraint build/lowest.txt --group test
-	@$(LOWEST) --no-deps --editable .
+	@$(LOWEST) --constraint build/lowest.txt --group test --group build
+	@$(LOWEST) --no-deps --no-build-isolation --editable .
 	@build/lowest/bin/python -m pytest --dist loadfile --no-loadscope-reorder --tb=short \
 		--numprocesses 3 tests/unit
 
