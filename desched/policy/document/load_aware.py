@@ -114,7 +114,7 @@ class LoadAwareArgs(PluginArgs):
     """Pods with a longer `terminationGracePeriodSeconds` stay."""
     understood_owner_kinds: tuple[OwnerKind, ...] | None = optional(example=["argoproj.io/Rollout"])
     """Further kinds of controllers, as group and kind, that replace an evicted pod with a new one
-    elsewhere. Their pods move only within a PodDisruptionBudget."""
+    elsewhere. Their pods move only within a PodDisruptionBudget, and if desched may list them."""
     metrics: Metrics
     """Where load comes from."""
     duration: Seconds | None = optional(seconds=DEFAULT_WINDOW_SECONDS)
