@@ -19,6 +19,7 @@ from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.simulated import Assumption
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
+from desched.ports import LookAt
 from desched.simulation.continuation import Continuation
 from desched.simulation.demo import demo_policy
 from desched.simulation.scenarios import ai_scenario, guarded_scenario, steering_scenario
@@ -211,6 +212,15 @@ def test_what_no_pod_or_node_is_stays_as_it_was() -> None:
     assert found.namespaces["apps"] == {"team": "a"}
     assert found.priority_classes["high"] == 7
     assert found.claims == seen.cluster.claims
+
+
+def test_a_look_finds_the_annotations_of_the_owner_in_the_snapshot() -> None:
+    protected = {"desched.io/evict": "false"}
+    seen = one_hot(declared_owners={("apps", "uid-web"): protected})
+    simulation = begun(seen)
+    (look,) = simulation.cluster.read_around([LookAt(seen.cluster.pods[0].ref)])
+    assert look is not None
+    assert look.owner_annotations == protected
 
 
 def test_a_replacement_goes_only_where_its_volume_can_be_reached() -> None:
