@@ -56,7 +56,7 @@ class GangMode(StrEnum):
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
-    sustained_seconds: int = 600
+    sustained_seconds: int = 300
     stop_margin: float = 5.0
     ceiling_margin: float = 10.0
     deviation_floor: float = 50.0
