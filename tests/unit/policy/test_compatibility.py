@@ -89,7 +89,7 @@ def test_what_is_turned_off_is_off():
 
 
 WRITTEN = {
-    "sustainedFor": "10m",
+    "sustainedFor": "5m",
     "stopMargin": 5,
     "ceilingMargin": 10,
     "maxLandingRisk": 0.15,
@@ -174,7 +174,7 @@ def test_a_policy_that_names_nothing_has_the_extended_defaults():
     policy = Policy("", "", (), MetricsSource(""))
     document = resolved()
     names = ("sustained_seconds", "deviation_floor_ratio", "dead_band_ratio", "max_landing_risk")
-    assert [getattr(policy, name) for name in names] == [600, 0.5, 0.05, 0.15]
+    assert [getattr(policy, name) for name in names] == [300, 0.5, 0.05, 0.15]
     assert not differing(policy, document) & {
         *names,
         "limits",

@@ -36,7 +36,7 @@ def test_the_published_config_map_means_what_its_users_expect():
             pvc_pods=True,
             excluded_namespaces=("default",),
         ),
-        sustained_seconds=600,
+        sustained_seconds=300,
         deviation_floor_ratio=0.5,
     )
     assert loaded.policy == expected

@@ -79,9 +79,9 @@ def test_a_mistake_in_a_pool_gets_its_own_sentence(sections, sentence):
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"), [(None, 600), ("0s", 0), ("10s", 10), ("90s", 90), ("24h", 86_400)]
+    ("value", "seconds"), [(None, 300), ("0s", 0), ("10s", 10), ("90s", 90), ("24h", 86_400)]
 )
-def test_load_must_last_for_ten_minutes_if_nothing_else_is_said(value, seconds):
+def test_load_must_last_for_five_minutes_if_nothing_else_is_said(value, seconds):
     given = {} if value is None else {"sustainedFor": value}
     assert resolved(load_aware=given).sustained_seconds == seconds
 
