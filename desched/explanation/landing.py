@@ -55,11 +55,6 @@ class _Placing:
         self._candidate = candidate
         self._decision = decision
         self._found: Examination = destinations.examine(candidate.pod, candidate.charge)
-        closer = None if isinstance(self._found.found, Destination) else destinations.closer()
-        if closer is not None:
-            nearer = closer.examine(candidate.pod, candidate.charge)
-            if isinstance(nearer.found, Destination):
-                self._found = nearer
 
     def placement(self) -> Placement:
         found, names = self._found, self._free.names

@@ -31,7 +31,6 @@ from desched.planning.placement.late_landings import (
 )
 from desched.planning.placement.steering import (
     CLEAR_MARGIN_RATIO,
-    CLOSE_MARGIN_RATIO,
     Check,
     Steerable,
     relied_on,
@@ -167,21 +166,6 @@ class Destinations:
         """An independent copy."""
         copied: Destinations = copy.copy(self)
         copied.free = self.free.copy()
-        return copied
-
-    def closer(self) -> "Destinations | None":
-        """A copy in which landings may come closer to the target; None if they already may."""
-        if self._margin_ratio <= CLOSE_MARGIN_RATIO:
-            return None
-        return self._with_margin(CLOSE_MARGIN_RATIO)
-
-    def clear(self) -> "Destinations":
-        """What `closer` returned, with the usual distance to the target again."""
-        return self._with_margin(CLEAR_MARGIN_RATIO)
-
-    def _with_margin(self, margin_ratio: float) -> "Destinations":
-        copied: Destinations = self.copy()
-        copied._margin_ratio, copied._refused_if_late = margin_ratio, []
         return copied
 
     def without_limits(self) -> "Destinations":

@@ -87,7 +87,7 @@ def select_moves(
             refusals = dict.fromkeys(node.pods, leaving[node.name])
             selected[node.name] = NodeSelection((), 1.0, refusals, destinations, quota)
             continue
-        found = _relieve_clearly(node, destinations, quota)
+        found = _relieve(node, destinations, quota)
         single = node.loaded.is_levelled  # chains and gangs are for full relief
         if found.stuck and openings is not None and not single:
             found = openings.open_for(node, found)
@@ -135,20 +135,6 @@ def _suffices(
 
     best, patient = over_next_cycles(node), over_next_cycles(cheap)
     return patient.relieved and patient.cost <= MOST_FOR_PATIENCE * best.cost
-
-
-def _relieve_clearly(
-    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
-) -> NodeSelection:
-    """Select the node's moves; landings come closer to the target only if nothing else helps."""
-    found = _relieve(node, destinations, quota)
-    closer = destinations.closer() if found.stuck else None
-    if closer is None:
-        return found
-    better = _relieve(node, closer, quota)
-    if better.stuck:
-        return found
-    return msgspec.structs.replace(better, destinations=better.destinations.clear())
 
 
 def _relieve(
