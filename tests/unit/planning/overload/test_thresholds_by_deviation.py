@@ -38,7 +38,7 @@ def pressure(plan: Plan, name: str) -> ResourcePressure:
 
 
 def test_below_the_floor_nothing_is_evicted_however_idle_the_others_are() -> None:
-    seen = cluster({"n1": [0.4] * 4, "n2": [0.1], "n3": [0.1]})
+    seen = cluster({"n1": [0.2] * 8, "n2": [0.1], "n3": [0.1]})
     assert planned(seen, around_mean(0.1)).evictions
     plan = planned(seen, around_mean(0.1, floor=0.5))
     assert pressure(plan, "n1").target_ratio == 0.5

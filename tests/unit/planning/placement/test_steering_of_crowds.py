@@ -124,7 +124,7 @@ def test_a_replacement_that_a_later_taint_may_keep_off_its_node_has_to_find_room
     assert waiting(plan) == (0 if count == 2 else 2)
 
 
-@pytest.mark.parametrize(("second_load", "count"), [(0.27, 4), (0.29, 3), (0.4, 3)])
+@pytest.mark.parametrize(("second_load", "count"), [(0.24, 4), (0.26, 3), (0.4, 3)])
 def test_a_move_counts_on_replacements_that_earlier_taints_may_keep_off_their_node(
     second_load: float, count: int
 ) -> None:
