@@ -24,6 +24,9 @@ LEAST_RELIEF_SHARE = 0.02
 """A pod must clear at least this share: otherwise the node would need more than fifty evictions."""
 
 NOT_NEEDED = Finding(RefusalReason.NOT_NEEDED)
+ONE_AT_A_TIME = Finding(
+    RefusalReason.NODE_SETTLING, "a node of a saturated pool loses one pod at a time"
+)
 
 DEAR = 2.0
 """A pod is dear if it costs this much more than the cheapest pod of its node."""
@@ -249,8 +252,10 @@ class _Task:
         """The moves of the trial, and a refusal for each other candidate."""
         gone = [move.candidate for move in trial.moves]
         moved = {candidate.pod.uid for candidate in gone}
+        relieved = self._excess.clears(gone)
+        stays = NOT_NEEDED if relieved or not trial.is_levelled else ONE_AT_A_TIME
         refusals = {
-            c.pod.uid: self.denied.get(c.pod.uid, NOT_NEEDED)
+            c.pod.uid: self.denied.get(c.pod.uid, stays)
             for c in self._candidates
             if c.pod.uid not in moved
         }
@@ -260,7 +265,7 @@ class _Task:
             refusals,
             trial.destinations,
             trial.quota,
-            relieved=self._excess.clears(gone),
+            relieved=relieved,
         )
 
     def _open(self) -> list[int]:
@@ -290,6 +295,11 @@ class Trial:
         self.moves: list[Move] = []
         self._levelled = Excess(source) if source is not None and source.is_levelled else None
 
+    @property
+    def is_levelled(self) -> bool:
+        """Whether the source is levelled."""
+        return self._levelled is not None
+
     def move_all(self, candidates: Iterable[Candidate]) -> dict[str, Finding[RefusalReason]]:
         """Move these candidates until one is denied; return that one's uid with the reason."""
         for candidate in candidates:
@@ -308,7 +318,7 @@ class Trial:
                 move = self.find(candidate)
                 if not isinstance(move, Finding):
                     self.take(move)
-                    moved = self._levelled is None
+                    moved = not self.is_levelled
                     break
                 task.denied[candidate.pod.uid] = move
 

@@ -9,6 +9,7 @@ from desched.eviction.follow_up import follow_up
 from desched.model.cluster import MIGRATING_ANNOTATION, Owner
 from desched.model.landing import LandingChance
 from desched.model.load import LoadProblem
+from desched.model.plan import ResourceRelief
 from desched.model.resources import Resource
 from desched.model.state import (
     LONGEST_MIGRATION,
@@ -49,6 +50,22 @@ from tests.unit.eviction.moves import (
 )
 
 SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("left_ratio", "expected"),
+    [
+        (0.85, MoveResult.LANDED_AS_FORECAST),
+        (0.83, MoveResult.LANDED_OVERLOADED),
+        (None, MoveResult.LANDED_OVERLOADED),
+    ],
+)
+def test_a_levelled_node_may_be_replaced_by_one_that_is_no_fuller(
+    left_ratio: float | None, expected: MoveResult
+) -> None:
+    left = () if left_ratio is None else (ResourceRelief(Resource.CPU, left_ratio),)
+    seen = look([replacement()], {**CALM, "n1": 0.84})
+    assert result(record(levelled_to=left, cpu_millicores=0.0), seen) is expected
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,12 @@ def test_no_node_is_levelled_if_a_destination_would_become_fuller_than_it_is_lef
     assert move.levelled_to
 
 
+def test_a_levelled_node_loses_one_pod_at_a_time() -> None:
+    plan = planned(cluster(n1=1.0, n2=0.9, n3=0.3, n4=0.9), CPU_ONLY)
+    assert len(plan.evictions) == 1
+    assert reasons(plan) == {"b": "node_settling"}
+
+
 @given(st.lists(st.floats(0.5, 1.0), min_size=2, max_size=6))
 def test_levelling_never_makes_a_destination_fuller_than_the_source_is_left(
     others: list[float],
