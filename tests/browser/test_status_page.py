@@ -100,7 +100,8 @@ def test_without_scripts_it_is_a_page_that_reloads(
     status.cycle_completed(FOLLOWED_UP)
     opened = tab(address, scripts=False)
 
-    assert opened.column("moved", 5)[0] == "Its replacement is Ready where it was expected."
+    sentence = "Its replacement is Ready on one of the nodes that the plan named."
+    assert opened.column("moved", 5)[0] == sentence
     assert opened.page.locator("noscript meta[http-equiv=refresh]").count() == 1
 
 

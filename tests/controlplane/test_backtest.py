@@ -43,6 +43,7 @@ profiles:
       metrics: {type: Prometheus}
       targetThresholds: {cpu: 70, memory: 85}
       thresholds: {cpu: 30, memory: 30}
+      sustainedFor: 10m  # the series of a backtest are too coarse for less
   plugins: {balance: {enabled: [LoadAware]}}
 """
 

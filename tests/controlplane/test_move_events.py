@@ -61,5 +61,5 @@ def test_a_move_that_went_well_is_shown_on_its_workload_only(
     landed = msgspec.structs.replace(record, result=MoveResult.LANDED_AS_FORECAST, landed_on="te2")
     on_workload, on_node = written(control_plane, landed)
     assert "Moved" in on_workload
-    assert "Ready where it was expected (it on te2)" in on_workload
+    assert "Ready on one of the nodes that the plan named (it on te2)" in on_workload
     assert "Moved" not in on_node
