@@ -68,6 +68,11 @@ def test_no_node_is_levelled_if_a_destination_would_become_fuller_than_it_is_lef
     assert move.levelled_to
 
 
+def test_a_node_above_90_percent_is_levelled_however_high_the_mean_is() -> None:
+    plan = planned(cluster(n1=0.93, n2=0.93, n3=0.7), CPU_ONLY)
+    assert [move.node for move in plan.evictions] == ["n1"]
+
+
 def test_a_levelled_node_loses_one_pod_at_a_time() -> None:
     plan = planned(cluster(n1=1.0, n2=0.9, n3=0.3, n4=0.9), CPU_ONLY)
     assert len(plan.evictions) == 1

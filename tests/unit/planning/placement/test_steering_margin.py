@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
-from desched.model.cluster import Toleration
+from desched.model.cluster import PodAffinityTerm, Toleration
 from desched.model.plan import RefusalReason
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.destinations import Destination
+from desched.planning.planner import destinations_before
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, ResourceRule, SteeringRules
 from tests.builders import (
@@ -20,6 +26,7 @@ from tests.builders import (
     policy,
     reasons,
     rule,
+    selector,
     snapshot,
     workload,
 )
@@ -86,3 +93,36 @@ def test_pods_are_counted_and_need_no_margin(warm_pods: int, steered: tuple[str,
     """With the replacement it is 88 of 110, which is the target, with 87 others."""
     (eviction,) = planned(neighbours(0.1, warm_pods), steering(3, CPU, PODS)).evictions
     assert eviction.steered == steered
+
+
+def test_the_replacement_is_reserved_where_it_is_likeliest_even_above_the_ceiling() -> None:
+    """`warm` ends between its ceiling and its target; `cool` stays under its ceiling."""
+    seen, by = neighbours(0.62), steering(most=0)
+    book = UsageBook(seen, by, seen.taken_at)
+    context = EligibilityContext.of(book, State())
+    destinations = destinations_before(context, classify(book, State()))
+    web = next(one for one in seen.cluster.pods if one.name == "web")
+    found = destinations.find(web, {Resource.CPU: 400.0})
+    assert isinstance(found, Destination)
+    assert found.expected_node == "warm"
+    assert found.count == 1
+
+
+def test_a_pod_of_another_scheduler_stays_if_only_busy_nodes_can_take_it_beside_itself() -> None:
+    """`cool` has room only once the pod has left: both may not be on one node of the zone."""
+    zone = "topology.kubernetes.io/zone"
+    apart = PodAffinityTerm(zone, selector(app="web"))
+    one = pod(
+        "web",
+        on="hot",
+        request=amounts(0.4, 1),
+        scheduler="volcano",
+        scheduling={"pod_anti_affinity": (apart,)},
+    )
+    zones = {"hot": "a", "cool": "a", "busy": "b"}
+    nodes = [node(name, labels={zone: where}) for name, where in zones.items()]
+    loads = load({"hot": (0.9, 0.1), "cool": (0.1, 0.1), "busy": (0.78, 0.1)}, {"web": (0.4, 0.1)})
+    plan = planned(snapshot(nodes, [one], loads, [workload("web", 20)]), policy(CPU))
+    (refusal,) = plan.refusals
+    assert refusal.reason is RefusalReason.NO_NODE_UNDER_CEILING
+    assert refusal.detail == "until it leaves, volcano can place it on no node under its ceiling"

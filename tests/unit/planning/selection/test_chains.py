@@ -112,6 +112,13 @@ def test_a_pod_of_little_use_makes_room_on_a_cool_node() -> None:
     assert verdict(plan, "te9") == (NodeReason.ROOM_BEING_MADE, why)
 
 
+def test_no_room_is_made_for_a_node_that_is_only_levelled() -> None:
+    busy = {f"busy{i}": 0.86 for i in range(12)}
+    plan = planned(with_load(full_cluster(), {"te9": 0.95, "te2": 0.15, "te6": 0.15, **busy}))
+    assert plan.evictions == ()
+    assert verdict(plan, "te9")[0] is NodeReason.EXCESS_NOT_MOVABLE
+
+
 def test_the_room_is_taken_once_the_first_move_has_landed() -> None:
     plan = planned(after_the_first_move(), state=landed())
     (eviction,) = plan.evictions
