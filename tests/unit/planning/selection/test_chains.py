@@ -114,7 +114,9 @@ def test_a_pod_of_little_use_makes_room_on_a_cool_node() -> None:
 
 def test_no_room_is_made_for_a_node_that_is_only_levelled() -> None:
     busy = {f"busy{i}": 0.86 for i in range(12)}
-    plan = planned(with_load(full_cluster(), {"te9": 0.95, "te2": 0.15, "te6": 0.15, **busy}))
+    full = (a_pod(f"of-{name}", name, request=amounts(4, 0.1)) for name in busy)
+    seen = full_cluster(*full)
+    plan = planned(with_load(seen, {"te9": 0.93, "te2": 0.15, "te6": 0.15, **busy}))
     assert plan.evictions == ()
     assert verdict(plan, "te9")[0] is NodeReason.EXCESS_NOT_MOVABLE
 
