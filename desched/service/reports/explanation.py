@@ -77,7 +77,7 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
         console.print(Text(line))
     if node.arriving:
         names = ", ".join(str(each.pod) for each in node.arriving)
-        console.print(Text(plain(f"Expected on it: the replacements of {names}.")))
+        console.print(Text(plain(f"It may get the replacements of {names}.")))
     console.print()
     _print_changes("to relieve or to judge it", node.changes, console)
     _print_pods("on it, the largest load first", node.pods, console)
