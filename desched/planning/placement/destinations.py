@@ -7,7 +7,6 @@ the state after the earlier ones.
 
 import copy
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +19,7 @@ from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
-from desched.planning.placement.free_capacity import Fit, FreeCapacity, Member
+from desched.planning.placement.free_capacity import NO_LIMITS, Fit, FreeCapacity, Member
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
 from desched.planning.placement.late_landings import (
@@ -54,9 +53,6 @@ IF_EARLIER_LATE = (
     "soft taints of this plan may redirect replacements of earlier moves that have not landed yet "
     "to nodes where they and this pod together would do harm"
 )
-
-
-NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 
 
 class Destination(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.domains import PlacementLimits
 from desched.planning.placement.pending_pods import WaitingPods
 
-__all__ = ["Fit", "FreeCapacity", "Mask", "usage_of"]
+__all__ = ["NO_LIMITS", "Fit", "FreeCapacity", "Mask", "Member", "usage_of"]
 
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
@@ -36,6 +36,8 @@ OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
 WITHOUT_MODEL = "node(s) do not hold its model"
 GPUS_UNKNOWN = "node(s) have GPUs of unknown load"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
+
+NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 
 _EPSILON = 1e-9
 
@@ -312,7 +314,7 @@ class FreeCapacity:
         self,
         loads: Mapping[Resource, Floats],
         margin_ratio: float = 0.0,
-        at_most: Mapping[Resource, float] = MappingProxyType({}),
+        at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> Mask:
         """The nodes that would exceed their target with these loads, or are no destination.
 

@@ -14,7 +14,8 @@ import numpy as np
 from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.placement.destinations import NO_LIMITS, Destination, Destinations
+from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.free_capacity import NO_LIMITS
 from desched.planning.selection.eviction_cost import OUTSIDE_PREFERRED
 from desched.planning.selection.excess import Candidate, Excess
 from desched.planning.selection.limits import EvictionQuota
