@@ -187,11 +187,17 @@ def destination_loads(seen: Snapshot, plan: Plan, resource: Resource) -> dict[st
 @slow
 @given(clusters())
 def test_no_node_that_is_likely_to_get_pods_of_a_plan_comes_near_its_target(seen: Snapshot) -> None:
-    """With all pods that are expected on it; two points below, or under its ceiling."""
+    """With all pods that are expected on it: five points below, or no fuller than one left it."""
     plan = planned(seen, LIMITED)
     for resource, target in ((Resource.CPU, 0.8), (Resource.MEMORY, 0.85)):
-        for after in destination_loads(seen, plan, resource).values():
-            assert after <= target - 0.02 + 1e-9
+        for name, after in destination_loads(seen, plan, resource).items():
+            levelled = [
+                left.ratio
+                for each in plan.evictions
+                for left in each.levelled_to
+                if each.expected_node == name and left.resource is resource
+            ]
+            assert after <= max([target - 0.05, *levelled]) + 1e-9
 
 
 @slow
