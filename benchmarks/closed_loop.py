@@ -53,7 +53,7 @@ from desched.policy.compatibility import Steering
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy, SteeringRules
 from desched.ports import World
-from desched.simulation.closed_loop import (
+from desched.whatif.closed_loop import (
     ORDINARY_PACE,
     Day,
     Descheduler,
@@ -61,7 +61,7 @@ from desched.simulation.closed_loop import (
     Pace,
     run,
 )
-from desched.simulation.world import Simulation
+from desched.whatif.world import Simulation
 
 FIRST_JUDGING_SEED = 1_000
 SEEDS, SEEDS_OF_OTHER_KINDS = 5, 3

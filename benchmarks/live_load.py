@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.day import CAPACITY
 from desched.model.cluster import PodRef
-from desched.simulation.closed_loop import Day, LoopResult, Move, Pace, landed
-from desched.simulation.history import IDLE, Floats, LoadHistory, UsageSeries, host_of
+from desched.whatif.closed_loop import Day, LoopResult, Move, Pace, landed
+from desched.whatif.history import IDLE, Floats, LoadHistory, UsageSeries, host_of
 from tests.controlplane.manifests import Object, usage
 
 Objects = Sequence[Object]

@@ -21,7 +21,7 @@ import desched
 from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.model.report import CycleReport, EvictionVerdict
-from desched.simulation.closed_loop import LoopResult
+from desched.whatif.closed_loop import LoopResult
 
 SEVERE_RATIO = 0.9
 

@@ -16,11 +16,11 @@ from desched.model.cluster import ClusterState, Effect, Pod, Taint
 from desched.policy.policy import Policy
 from desched.policy.share import count_of
 from desched.ports import Evictor, World
-from desched.simulation.closed_loop import targets_of
-from desched.simulation.history import Floats
-from desched.simulation.scheduler.choice import choose_node
-from desched.simulation.scheduler.view import ClusterView
-from desched.simulation.world import Simulation
+from desched.whatif.closed_loop import targets_of
+from desched.whatif.history import Floats
+from desched.whatif.scheduler.choice import choose_node
+from desched.whatif.scheduler.view import ClusterView
+from desched.whatif.world import Simulation
 
 STEER = (Taint("desched.io/steering", Effect.PREFER_NO_SCHEDULE),)
 

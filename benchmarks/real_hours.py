@@ -23,8 +23,8 @@ from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.model.plan import NodeClass
 from desched.model.report import EvictionVerdict
-from desched.simulation.closed_loop import Day, Deployment, LoopResult, Pace
-from desched.simulation.history import Floats, UsageSeries
+from desched.whatif.closed_loop import Day, Deployment, LoopResult, Pace
+from desched.whatif.history import Floats, UsageSeries
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, REPOSITORY
 from tests.controlplane.logs import events_in

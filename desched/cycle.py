@@ -15,9 +15,9 @@ from desched.eviction.follow_up import follow_up
 from desched.eviction.journal import Journal
 from desched.eviction.requests import Acting
 from desched.eviction.steering import Steering
+from desched.history.logged_cycle import BEGUN
 from desched.model.cluster import Pod
 from desched.model.load import ClusterLoad, PodChoice, Unknown
-from desched.model.logbook_cycle import BEGUN
 from desched.model.plan import Finding, NodeClass, Plan
 from desched.model.report import (
     CycleReport,

@@ -7,13 +7,13 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from desched.errors import ObservationError
+from desched.history.stored import StoredLogbook
 from desched.model.cluster import ClusterState, PodRef
 from desched.model.load import ClusterLoad, PodChoice
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.snapshot import FreshLook
 from desched.model.state import State
-from desched.model.stored_logbook import StoredLogbook
 from desched.model.stored_state import StoredState
 from desched.policy.policy import Policy
 

@@ -16,10 +16,10 @@ from urllib3.exceptions import HTTPError
 
 from desched.adapters.bounded_http import Deadline, HttpBounds
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.explanation.subject import Subject
-from desched.explanation.values import EXPLANATION_VERSION, Explanation
 from desched.model.plan import VerdictReason, verdict_reason
 from desched.model.text import on_one_line
+from desched.views.explained.subject import Subject
+from desched.views.explained.values import EXPLANATION_VERSION, Explanation
 
 DEADLINE_SECONDS = 30.0
 LONGEST_BODY_BYTES = 64 * 2**20

@@ -13,18 +13,18 @@ from desched.adapters.prometheus.past.queries import KUBE_STATE_SCOPE
 from desched.adapters.prometheus.past.reader import HowToRead
 from desched.bootstrap.load_source import LoadSource, needs_proxy, prometheus_url
 from desched.errors import ConfigurationError
-from desched.model.backtest import Backtest
-from desched.model.past import Past
+from desched.history.past import Past
 from desched.policy.loading import load_policy
 from desched.policy.policy import Policy
 from desched.ports import Clock
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
-from desched.service.reports.backtest import print_backtest, render_backtest
-from desched.service.reports.progress import ProgressLine
-from desched.service.reports.rendering import ReportFormat
 from desched.settings import Settings
-from desched.simulation.past.backtest import Span, backtest, lead_seconds
+from desched.views.backtest import print_backtest, render_backtest
+from desched.views.progress import ProgressLine
+from desched.views.rendering import ReportFormat
+from desched.whatif.figures import Backtest
+from desched.whatif.past.backtest import Span, backtest, lead_seconds
 
 
 class PastSource(NamedTuple):

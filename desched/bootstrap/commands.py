@@ -16,9 +16,9 @@ from desched.bootstrap.state import state_namespace, state_store
 from desched.errors import LeaseError, ObservationError, ObservationSource
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
-from desched.service.reports.formatting import plain
-from desched.service.reports.status import Status, print_status, render_status
 from desched.settings import Settings
+from desched.views.formatting import plain
+from desched.views.status import Status, print_status, render_status
 
 LONGEST_NAME = 200  # characters
 _PAUSE_COMMANDS = {"pause": pausing, "resume": resuming}

@@ -14,14 +14,14 @@ from desched.bootstrap.snapshot import SnapshotFile
 from desched.bootstrap.state import state_namespace
 from desched.cycle import decide, observe
 from desched.errors import ConfigurationError
-from desched.explanation.explain import explain
-from desched.explanation.subject import Subject
-from desched.explanation.values import Explanation
 from desched.service.process.clock import SystemClock
-from desched.service.reports.explanation import print_explanation, render_explanation
-from desched.service.reports.formatting import plain, span
 from desched.settings import Settings, service_name, service_url
 from desched.snapshot_file.report import target_of
+from desched.views.explained.explain import explain
+from desched.views.explained.subject import Subject
+from desched.views.explained.values import Explanation
+from desched.views.explanation import print_explanation, render_explanation
+from desched.views.formatting import plain, span
 
 
 def explain_live(

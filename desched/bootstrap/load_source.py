@@ -30,10 +30,10 @@ from desched.bootstrap.stack_service import (
     is_own,
 )
 from desched.errors import ConfigurationError, ObservationError
+from desched.history.past import Past
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
-from desched.model.past import Past
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.ports import ChoosePods, Clock, all_pods
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins

@@ -18,8 +18,8 @@ from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.policy.durations import duration_seconds
 from desched.ports import StateStore
-from desched.service.reports.formatting import clock_time, first_names, plain, span
-from desched.service.reports.status import pause_line, pause_origin
+from desched.views.formatting import clock_time, first_names, plain, span
+from desched.views.status import pause_line, pause_origin
 
 ATTEMPTS = 5
 """Attempts to change the state while others change it too."""

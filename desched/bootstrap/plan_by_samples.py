@@ -13,9 +13,9 @@ from desched.policy.resolution.metrics_source import KEPT_WINDOW_SECONDS
 from desched.policy.windows_of_samples import with_one_window
 from desched.service.cycles.runner import ReportSink
 from desched.service.process.clock import SystemClock
-from desched.service.reports.cycle_table import WHOLE, TableView
-from desched.service.reports.progress import ProgressLine
 from desched.settings import Settings
+from desched.views.cycle_table import WHOLE, TableView
+from desched.views.progress import ProgressLine
 
 
 def wait_seconds(text: str) -> int:

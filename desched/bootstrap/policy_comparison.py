@@ -4,11 +4,11 @@ from pathlib import Path
 
 from desched.policy.policy import Policy
 from desched.service.process.clock import SystemClock
-from desched.service.reports.formatting import plain
 from desched.snapshot_file.comparison import PlanComparison, compare_reports
 from desched.snapshot_file.load_check import own_policy, refuse_unmeasured
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot
+from desched.views.formatting import plain
 
 
 def compare_on(path: Path, before: Policy, after: Policy) -> PlanComparison:

@@ -9,19 +9,19 @@ from rich.console import Console
 from desched.adapters.kubernetes.client.connection import connect
 from desched.bootstrap.logbook import logbook_store
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.model.logbook import Logbook, LoggedMove
-from desched.model.review import LONGEST_REVIEW, Review, review
+from desched.history.logbook import Logbook, LoggedMove
+from desched.history.review import LONGEST_REVIEW, Review, review
 from desched.policy.durations import duration_seconds
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
-from desched.service.reports.rendering import ReportFormat
-from desched.service.reports.review import (
+from desched.settings import Settings
+from desched.views.rendering import ReportFormat
+from desched.views.review import (
     print_history,
     print_review,
     render_history,
     render_review,
 )
-from desched.settings import Settings
 
 
 class Asked(NamedTuple):

@@ -37,8 +37,6 @@ from desched.service.process.health import Health
 from desched.service.process.http_endpoints import listen_address, serve
 from desched.service.process.logs import configure_logs
 from desched.service.process.signals import stop_on_signals
-from desched.service.reports.cycle_table import WHOLE, TableView, print_report
-from desched.service.reports.rendering import render_report
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
 from desched.service.telemetry.kubernetes_events import EventPublisher
@@ -46,6 +44,8 @@ from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.telemetry.samples_endpoint import SamplesEndpoint, samples_answers
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
+from desched.views.cycle_table import WHOLE, TableView, print_report
+from desched.views.rendering import render_report
 
 LISTEN_IN_CLUSTER = ":10258"
 LISTEN_OUTSIDE = "127.0.0.1:10258"

@@ -8,27 +8,27 @@ from rich.console import Console
 
 from desched.cycle import observe
 from desched.errors import ConfigurationError
-from desched.model.simulated import Simulated
 from desched.model.state import State
 from desched.policy.loading import load_policy
 from desched.policy.policy import Policy
 from desched.service.process.clock import SystemClock
-from desched.service.reports.formatting import plain
-from desched.service.reports.progress import ProgressLine
-from desched.service.reports.rendering import ReportFormat
-from desched.service.reports.simulation import print_simulation, render_simulation
-from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import (
+from desched.snapshot_file.load_check import own_policy, refuse_unseen
+from desched.snapshot_file.report import target_of
+from desched.snapshot_file.storage import load_snapshot
+from desched.views.formatting import plain
+from desched.views.progress import ProgressLine
+from desched.views.rendering import ReportFormat
+from desched.views.simulation import print_simulation, render_simulation
+from desched.whatif.demo import demo_policy
+from desched.whatif.figures import Simulated
+from desched.whatif.scenarios import (
     ai_scenario,
     guarded_scenario,
     published_scenario,
     steering_scenario,
 )
-from desched.simulation.simulate import Beginning, Course, simulate
-from desched.simulation.world import Simulation
-from desched.snapshot_file.load_check import own_policy, refuse_unseen
-from desched.snapshot_file.report import target_of
-from desched.snapshot_file.storage import load_snapshot
+from desched.whatif.simulate import Beginning, Course, simulate
+from desched.whatif.world import Simulation
 
 SCENARIOS: Mapping[str, Callable[[], Simulation]] = {
     "published": published_scenario,

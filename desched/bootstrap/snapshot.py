@@ -10,14 +10,14 @@ from desched.policy.loading import load_policy
 from desched.policy.policy import Policy
 from desched.service.cycles.runner import ReportSink
 from desched.service.process.clock import SystemClock
-from desched.service.reports.cycle_table import WHOLE, TableView
-from desched.service.reports.formatting import count, plain
 from desched.settings import Settings
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.load_check import own_policy, refuse_unmeasured
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot, save_snapshot, write_snapshot
 from desched.snapshot_file.taken import Redaction, take_snapshot
+from desched.views.cycle_table import WHOLE, TableView
+from desched.views.formatting import count, plain
 
 STANDARD_OUTPUT = "-"
 

@@ -24,8 +24,8 @@ CACHE = "~/.cache/desched/backtest"
 def run(invocation: Invocation) -> None:
     """Replay the past, and print the figures of all policies side by side."""
     from desched.bootstrap.backtest import PastSource, backtested, span_of, write_backtest
-    from desched.service.pages.backtest_page import backtest_page
     from desched.service.process.clock import SystemClock
+    from desched.views.pages.backtest_page import backtest_page
 
     flags, page, settings = invocation.flags, charts_file(invocation), invocation.settings()
     begin, end = _between(invocation, SystemClock().now())

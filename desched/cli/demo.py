@@ -12,8 +12,8 @@ from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.setting_flags import SETTING_OF_FLAG, own_flag
 
 if TYPE_CHECKING:
-    from desched.model.timeline import Timeline
-    from desched.simulation.demo import TimelineSink
+    from desched.history.timeline import Timeline
+    from desched.whatif.demo import TimelineSink
 
 
 def run(invocation: Invocation) -> int:
@@ -23,8 +23,8 @@ def run(invocation: Invocation) -> int:
     path = charts_file(invocation)
     scenario = invocation.flags.get("scenario", "load")
     keep = None if path is None else _page_writer(path, scenario)
-    from desched.service.reports.cycle_table import print_report
-    from desched.simulation.demo import run_demo
+    from desched.views.cycle_table import print_report
+    from desched.whatif.demo import run_demo
 
     try:
         code = run_demo(Console(), print_report, keep, scenario)
@@ -36,8 +36,8 @@ def run(invocation: Invocation) -> int:
 
 def _page_writer(path: Path, scenario: str) -> "TimelineSink":
     def write(before: "Timeline", after: "Timeline") -> None:
-        from desched.service.pages.timeline_page import comparison_of, timeline_page
-        from desched.simulation.demo import DEMONSTRATIONS
+        from desched.views.pages.timeline_page import comparison_of, timeline_page
+        from desched.whatif.demo import DEMONSTRATIONS
 
         about = (DEMONSTRATIONS[scenario].about,)
         write_page(

@@ -15,7 +15,7 @@ def run(invocation: Invocation) -> int:
     """Explain the subject that the words name."""
     from desched.bootstrap.explain import explain_file, explain_from, explain_live
     from desched.bootstrap.snapshot import read
-    from desched.explanation.subject import parse_subject
+    from desched.views.explained.subject import parse_subject
 
     flags, settings = invocation.flags, invocation.settings()
     subject = parse_subject(flags["kind"], flags.get("name", ""))

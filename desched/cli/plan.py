@@ -12,13 +12,13 @@ from desched.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from desched.service.cycles.runner import ReportSink
-    from desched.service.reports.cycle_table import TableView
     from desched.settings import Settings
+    from desched.views.cycle_table import TableView
 
 
 def run(invocation: Invocation) -> int:
     """Run one cycle as a dry run, whatever the environment says; or plan a snapshot."""
-    from desched.service.reports.cycle_table import TableView
+    from desched.views.cycle_table import TableView
 
     flags = invocation.flags
     sinks = [_page_writer(path)] if (path := page_file(invocation)) else []
@@ -51,7 +51,7 @@ def _collected(settings: "Settings", text: str, view: "TableView", *sinks: "Repo
 
 
 def _page_writer(path: Path) -> "ReportSink":
-    from desched.service.pages.cycle_page import cycle_page
+    from desched.views.pages.cycle_page import cycle_page
 
     return lambda report: write_page(path, cycle_page(report, single=True))
 

@@ -20,8 +20,8 @@ def run(invocation: Invocation) -> None:
     from desched.cli.policy_files import policy_text
     from desched.policy.conversion.conversion import Dialect, convert_policy
     from desched.policy.loading import parse_policy
-    from desched.service.reports.conversion_notes import conversion_notes, print_conversion_notes
-    from desched.service.reports.rendering import json_text
+    from desched.views.conversion_notes import conversion_notes, print_conversion_notes
+    from desched.views.rendering import json_text
 
     dialect = invocation.flags.get("dialect", "auto")
     text, source = policy_text(invocation.flags["file"], sys.stdin.buffer)

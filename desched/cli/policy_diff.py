@@ -18,7 +18,7 @@ def run(invocation: Invocation) -> None:
     from desched.cli.policy_files import policy_text
     from desched.policy.difference import policy_differences
     from desched.policy.loading import parse_policy
-    from desched.service.reports.policy_differences import print_differences, render_differences
+    from desched.views.policy_differences import print_differences, render_differences
 
     flags = invocation.flags
     before, after = (

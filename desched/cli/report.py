@@ -18,7 +18,7 @@ def run(invocation: Invocation) -> None:
     found = read_review(settings, since, sys.stderr)
     write_review(found, settings, sys.stdout)
     if page is not None:
-        from desched.service.pages.review_page import review_page
+        from desched.views.pages.review_page import review_page
 
         write_page(page, review_page(found))
 

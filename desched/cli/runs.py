@@ -8,8 +8,8 @@ from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
 if TYPE_CHECKING:
     from desched.bootstrap.runs import Ending
     from desched.service.cycles.runner import ReportSink
-    from desched.service.reports.cycle_table import TableView
     from desched.settings import Settings
+    from desched.views.cycle_table import TableView
 
 
 def run_cycles(settings: "Settings", view: "TableView | None" = None, *sinks: "ReportSink") -> int:
@@ -19,7 +19,7 @@ def run_cycles(settings: "Settings", view: "TableView | None" = None, *sinks: "R
     standard output.
     """
     from desched.bootstrap.runs import run
-    from desched.service.reports.cycle_table import WHOLE
+    from desched.views.cycle_table import WHOLE
 
     return exit_code_of(run(settings, sys.stdout, sys.stderr, view or WHOLE, *sinks))
 

@@ -18,8 +18,8 @@ DEFAULT_HOURS = 4.0
 def run(invocation: Invocation) -> None:
     """Simulate, and print the figures of all policies side by side."""
     from desched.bootstrap.simulation import simulated, write_simulation
-    from desched.service.pages.simulation_page import simulation_page
-    from desched.simulation.simulate import Course
+    from desched.views.pages.simulation_page import simulation_page
+    from desched.whatif.simulate import Course
 
     flags, page = invocation.flags, charts_file(invocation)
     hours = flags.get("hours", DEFAULT_HOURS)

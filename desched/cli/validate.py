@@ -11,7 +11,7 @@ from desched.cli.exit_codes import ExitCode
 from desched.cli.setting_flags import own_flag
 
 if TYPE_CHECKING:
-    from desched.service.reports.policy_findings import ValidatedFile
+    from desched.views.policy_findings import ValidatedFile
 
 _FORMATS = ("table", "json", "yaml", "sarif", "github")
 
@@ -21,7 +21,7 @@ def run(invocation: Invocation) -> int:
     import shutil
 
     from desched.policy.reading.findings import Severity
-    from desched.service.reports.policy_findings import render_findings
+    from desched.views.policy_findings import render_findings
 
     names = dict.fromkeys(invocation.flags["files"])
     files = [*validated(names, sys.stdin.buffer)]
@@ -38,7 +38,7 @@ def validated(names: Iterable[str], standard_input: BinaryIO) -> "Iterable[Valid
     from desched.cli.policy_files import policy_text, shown_name
     from desched.policy.loading import validate_policy
     from desched.policy.reading.findings import InvalidPolicy
-    from desched.service.reports.policy_findings import ValidatedFile
+    from desched.views.policy_findings import ValidatedFile
 
     for name in names:
         try:

@@ -8,7 +8,7 @@ from desched.doctor.examination import Examination
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget
 from desched.model.groups import grouped
 from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
-from desched.service.reports.formatting import count, first_names
+from desched.views.formatting import count, first_names
 
 
 class _Closed(NamedTuple):

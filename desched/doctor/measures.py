@@ -12,7 +12,7 @@ from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
 from desched.model.resources import Resource
 from desched.planning.overload.scope import out_of_scope
 from desched.policy.policy import Policy
-from desched.service.reports.formatting import count, first_names, percent
+from desched.views.formatting import count, first_names, percent
 
 NAMES: Mapping[str, CheckName] = {
     "node_cpu": CheckName.NODE_CPU,

@@ -4,7 +4,7 @@ from desched.doctor.checks import Check, CheckName, Verdict, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.errors import ConfigurationError
 from desched.policy.resolution.priority import resolve_threshold
-from desched.service.reports.formatting import count
+from desched.views.formatting import count
 
 
 def check_policy(examination: Examination) -> Check:

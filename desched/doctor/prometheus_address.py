@@ -15,7 +15,7 @@ from desched.doctor.checks import (
 )
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
 from desched.model.measures import LabelGroup, MetricsFacts
-from desched.service.reports.formatting import first_names
+from desched.views.formatting import first_names
 
 NETWORK_POLICY_PORTS = frozenset({443, 6443, 9090})
 """Ports of pods that deploy/base/network-policy.yaml lets desched reach."""

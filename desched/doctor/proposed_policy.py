@@ -18,7 +18,7 @@ from desched.model.resources import Resource
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, MetricsType, Policy
-from desched.service.reports.formatting import plain
+from desched.views.formatting import plain
 
 DEFAULT_WINDOWS_SECONDS = (300, 900)
 DEFAULT_SUSTAINED_SECONDS = 600

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from desched.doctor.checks import Check, CheckName, ok, warning
 from desched.doctor.examination import Examination
 from desched.model.cluster import DEFAULT_SCHEDULER, ClusterState
-from desched.service.reports.formatting import count
+from desched.views.formatting import count
 
 PACKING: Mapping[str, str] = {
     "gke.io/optimize-utilization-scheduler": "Google's profile optimize-utilization",

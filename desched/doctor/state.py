@@ -3,8 +3,8 @@
 from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknown, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.model.cluster import ClusterState
-from desched.service.reports.formatting import count, first_names, moment
-from desched.service.reports.reason_texts import GRANT_STEERING
+from desched.views.formatting import count, first_names, moment
+from desched.views.reason_texts import GRANT_STEERING
 
 
 def check_state(examination: Examination) -> Check:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from desched.doctor.checks import Check, CheckName, ok, skipped, unknown, warning
 from desched.doctor.examination import Examination, RunFacts, SystemFacts, Unanswered
-from desched.service.reports.formatting import first_names
+from desched.views.formatting import first_names
 
 
 class _Objects(NamedTuple):

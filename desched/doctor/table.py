@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.doctor.checks import Check, Diagnosis, Verdict
-from desched.service.reports.formatting import count, plain
-from desched.service.reports.rendering import ReportFormat, rendered
+from desched.views.formatting import count, plain
+from desched.views.rendering import ReportFormat, rendered
 
 DOCTOR_VERSION = "desched.io/doctor/v1"
 STYLES = {

@@ -10,7 +10,7 @@ from desched.errors import StopActing
 from desched.eviction.fresh_looks import FreshLooks
 from desched.eviction.journal import Journal
 from desched.eviction.pacing import BURST, Patience, Rate, is_ahead
-from desched.model.logbook_cycle import BEGUN
+from desched.history.logged_cycle import BEGUN
 from desched.model.plan import PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.snapshot import FreshLook

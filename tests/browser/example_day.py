@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from desched.history.timeline import Timeline
 from desched.model.cluster import SchedulingClass
 from desched.model.report import CycleReport
 from desched.model.resources import Amounts
-from desched.model.timeline import Timeline
 from desched.policy.policy import Policy
 from desched.ports import World
-from desched.service.pages.timeline_page import Comparison, comparison_of
-from desched.simulation.clock import EPOCH
-from desched.simulation.closed_loop import Day, Deployment, Descheduler, Pace, run
-from desched.simulation.cycle_counts import CycleCounts
-from desched.simulation.demo import demo_policy
-from desched.simulation.history import UsageSeries
-from desched.simulation.loop_timeline import timeline_of
-from desched.simulation.template import PodTemplate
+from desched.views.pages.timeline_page import Comparison, comparison_of
+from desched.whatif.clock import EPOCH
+from desched.whatif.closed_loop import Day, Deployment, Descheduler, Pace, run
+from desched.whatif.cycle_counts import CycleCounts
+from desched.whatif.demo import demo_policy
+from desched.whatif.history import UsageSeries
+from desched.whatif.loop_timeline import timeline_of
+from desched.whatif.template import PodTemplate
 
 NODES = 24
 WORKLOADS = "web cart search ledger mail auth feed ads media geo chat jobs stock prices"

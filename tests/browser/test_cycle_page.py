@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from desched.model.report import CycleReport
-from desched.service.pages.cycle_page import cycle_page
+from desched.views.pages.cycle_page import cycle_page
 from tests.browser.driver import Tab
 from tests.unit.service.example_reports import FOLLOWED_UP, REPORT
 from tests.unit.service.test_adversarial_outputs import HOSTILE, poisoned, with_all

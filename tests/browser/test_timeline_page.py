@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from desched.service.pages.heat_map import CELLS
-from desched.service.pages.timeline_page import Comparison, timeline_page
+from desched.views.pages.heat_map import CELLS
+from desched.views.pages.timeline_page import Comparison, timeline_page
 from tests.browser.driver import IDLE, Tab
 from tests.controlplane.waiting import wait_for
-from tests.unit.service.pages.test_timeline_page import COMPARISON
 from tests.unit.service.test_adversarial_outputs import poisoned
+from tests.unit.views.pages.test_timeline_page import COMPARISON
 
 Open = Callable[..., Tab]
 

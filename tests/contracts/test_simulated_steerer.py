@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from desched.model.cluster import Node, Taint
-from desched.simulation.world import Simulation
+from desched.whatif.world import Simulation
 from tests.contracts.steerer_contract import SteererContract
 
 

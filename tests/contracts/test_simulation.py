@@ -14,9 +14,9 @@ from desched.model.cluster import (
 )
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from desched.simulation.budgets import SimulatedBudget
-from desched.simulation.template import PodTemplate
-from desched.simulation.world import Simulation
+from desched.whatif.budgets import SimulatedBudget
+from desched.whatif.template import PodTemplate
+from desched.whatif.world import Simulation
 from tests.contracts.cluster_contract import EASY_GOING, ZONE_LABEL, ClusterContract, Manners
 
 LONGEST_SECONDS = 60

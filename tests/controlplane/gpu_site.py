@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from desched.model.cluster import VolumeKind
 from desched.model.groups import grouped
 from desched.model.resources import Amounts
-from desched.simulation.gpu_cluster import (
+from desched.whatif.gpu_cluster import (
     CPU_MILLICORES,
     HYPER_NODES,
     AiWorkload,
     ai_nodes,
     ai_workloads,
 )
-from desched.simulation.template import PodTemplate
+from desched.whatif.template import PodTemplate
 from tests.controlplane.manifests import Object, pod_spec, usage
 from tests.controlplane.sites import SITE, Site
 

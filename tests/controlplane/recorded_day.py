@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from desched.model.cluster import Node, Pod
 from desched.model.resources import Amounts
-from desched.simulation.history import host_of
-from desched.simulation.world import Simulation
+from desched.whatif.history import host_of
+from desched.whatif.world import Simulation
 
 Floats = NDArray[np.float64]
 Labels = Mapping[str, str]

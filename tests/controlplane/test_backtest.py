@@ -15,11 +15,11 @@ from desched.model.resources import Amounts
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.ports import World
-from desched.simulation.clock import EPOCH
-from desched.simulation.closed_loop import Day, Deployment, Descheduler, LoopResult, run
-from desched.simulation.history import UsageSeries
-from desched.simulation.template import PodTemplate
-from desched.simulation.world import Simulation
+from desched.whatif.clock import EPOCH
+from desched.whatif.closed_loop import Day, Deployment, Descheduler, LoopResult, run
+from desched.whatif.history import UsageSeries
+from desched.whatif.template import PodTemplate
+from desched.whatif.world import Simulation
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.recorded_day import RecordedDay, backfilled

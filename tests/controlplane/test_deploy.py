@@ -30,9 +30,9 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP, KubernetesLogbookStore
 from desched.adapters.kubernetes.permission import has_right, reviewed
 from desched.errors import ObservationError
-from desched.model.logbook import Logbook, LoggedLoad, LoggedStep
+from desched.history.logbook import Logbook, LoggedLoad, LoggedStep
+from desched.history.stored import StoredLogbook, encode_logbook
 from desched.model.resources import Resource
-from desched.model.stored_logbook import StoredLogbook, encode_logbook
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

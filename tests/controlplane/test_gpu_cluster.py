@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from desched.simulation.gpu_cluster import GANG, RACKS, RIGHT_RACK
+from desched.whatif.gpu_cluster import GANG, RACKS, RIGHT_RACK
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.gpu_site import GPU_SITE, gpu_hyper_nodes, gpu_site
 from tests.controlplane.installation import DEPLOY

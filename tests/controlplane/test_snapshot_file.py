@@ -18,11 +18,11 @@ from desched.policy.policy import Policy
 from desched.ports import ChoosePods, ClusterReader, LoadReader, LookAt, all_pods
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
-from desched.simulation.clock import VirtualClock
 from desched.snapshot_file.document import decode, encode
 from desched.snapshot_file.load_check import own_policy
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.taken import Redaction, take_snapshot
+from desched.whatif.clock import VirtualClock
 from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import COMMAND, measured

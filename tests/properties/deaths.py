@@ -20,10 +20,10 @@ from desched.ports import EvictionAnswer
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
 from desched.service.inputs.state_keeper import StateKeeper
-from desched.simulation.budgets import SimulatedBudget
-from desched.simulation.history import Usage
-from desched.simulation.template import PodTemplate
-from desched.simulation.world import Simulation
+from desched.whatif.budgets import SimulatedBudget
+from desched.whatif.history import Usage
+from desched.whatif.template import PodTemplate
+from desched.whatif.world import Simulation
 from tests.builders import policy, selector
 from tests.mortal import Step, mortal, mortal_world
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore

@@ -16,7 +16,7 @@ from desched.model.resources import Resource
 from desched.model.state import State
 from desched.policy.policy import Policy
 from desched.ports import ChoosePods, World, all_pods
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 from tests.builders import GIB, NOW, measured
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (

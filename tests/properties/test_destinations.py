@@ -16,8 +16,8 @@ from desched.model.plan import Plan
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
-from desched.simulation.scheduler.choice import score_nodes
-from desched.simulation.scheduler.view import ClusterView
+from desched.whatif.scheduler.choice import score_nodes
+from desched.whatif.scheduler.view import ClusterView
 from tests.builders import amounts, load, node, planned, pod, policy, snapshot, workload
 from tests.properties.test_feasibility import APPS, HOST, constraints, terms
 

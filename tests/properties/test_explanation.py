@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from desched.cycle import Decision, decide
-from desched.explanation.explain import explain
-from desched.explanation.subject import Subject, SubjectKind
-from desched.explanation.values import Explanation, PodExplanation, PodOutcome, RuleOutcome
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass
 from desched.policy.loading import parse_policy
-from desched.service.reports.explanation import render_explanation
+from desched.views.explained.explain import explain
+from desched.views.explained.subject import Subject, SubjectKind
+from desched.views.explained.values import Explanation, PodExplanation, PodOutcome, RuleOutcome
+from desched.views.explanation import render_explanation
 from tests.properties.outputs import FORMATS, harmless
 from tests.properties.rich_clusters import POLICY, RichCluster
 

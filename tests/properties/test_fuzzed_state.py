@@ -25,7 +25,7 @@ from desched.model.state import (
     State,
 )
 from desched.model.stored_state import decode_state, encode_state, pruned
-from desched.service.reports.status import Status, render_status
+from desched.views.status import Status, render_status
 from tests.builders import NOW, policy
 from tests.properties.hostile_cluster import HostileCluster, documents
 from tests.properties.mutations import mutated

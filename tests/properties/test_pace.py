@@ -11,7 +11,7 @@ from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share
-from desched.simulation.closed_loop import (
+from desched.whatif.closed_loop import (
     INTERVAL_SECONDS,
     REPEAT_SECONDS,
     Day,
@@ -20,8 +20,8 @@ from desched.simulation.closed_loop import (
     Move,
     run,
 )
-from desched.simulation.history import Usage, UsageSeries
-from desched.simulation.template import PodTemplate
+from desched.whatif.history import Usage, UsageSeries
+from desched.whatif.template import PodTemplate
 from tests.builders import policy
 
 NODE = Amounts(cpu_millicores=4_000, memory_bytes=16 * 2**30)

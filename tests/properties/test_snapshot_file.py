@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from desched.cycle import decide, observe
 from desched.errors import ConfigurationError
-from desched.explanation.explain import explain
-from desched.explanation.subject import Subject, SubjectKind
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan
@@ -20,13 +18,15 @@ from desched.model.snapshot import Snapshot
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.ports import ChoosePods, Looked, World, all_pods
-from desched.service.reports.explanation import render_explanation
-from desched.simulation.clock import VirtualClock
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import decode, encode
 from desched.snapshot_file.load_check import own_policy
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.taken import Redaction, take_snapshot
+from desched.views.explained.explain import explain
+from desched.views.explained.subject import Subject, SubjectKind
+from desched.views.explanation import render_explanation
+from desched.whatif.clock import VirtualClock
 from tests.builders import NOW
 from tests.properties.mutations import mutated
 from tests.properties.outputs import every_output, harmless

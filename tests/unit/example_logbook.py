@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from desched.model.logbook import Logbook
-from desched.model.logbook_cycle import entry_of
-from desched.model.logbook_steps import updated
+from desched.history.logbook import Logbook
+from desched.history.logged_cycle import entry_of
+from desched.history.steps import updated
 from desched.model.plan import NodeClass, NodeVerdict
 from desched.model.report import CycleReport, CycleResult, Mode
 from tests.unit.service.example_reports import EVICTION, REPORT, STARTED_AT, pressure

@@ -44,9 +44,9 @@ from desched.policy.difference import policy_differences
 from desched.policy.loading import load_policy
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import ListenAddress, listen_address, serve
-from desched.service.reports.reason_texts import GRANT_STEERING
 from desched.service.steering.janitor import STOPPING_SECONDS
 from desched.settings import Settings, load_settings, variable_of
+from desched.views.reason_texts import GRANT_STEERING
 from tests.repository import ROOT
 
 BASE = ROOT / "deploy" / "base"

@@ -20,8 +20,8 @@ from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.planning import clocks
 from desched.policy.loading import parse_policy
-from desched.simulation.closed_loop import Day, Pace
-from desched.simulation.history import UsageSeries
+from desched.whatif.closed_loop import Day, Pace
+from desched.whatif.history import UsageSeries
 
 DAY = Day({"n1": NODE, "n2": NODE}, ())
 TARGETS = np.array([0.8, 0.85])

@@ -16,10 +16,10 @@ from desched.model.report import Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.policy.loading import load_policy
-from desched.service.reports.cycle_table import print_report
-from desched.simulation.history import Usage
-from desched.simulation.template import PodTemplate
-from desched.simulation.world import Simulation
+from desched.views.cycle_table import print_report
+from desched.whatif.history import Usage
+from desched.whatif.template import PodTemplate
+from desched.whatif.world import Simulation
 from tests.repository import ROOT
 
 TUTORIAL = ROOT / "docs" / "tutorial-volcano.md"

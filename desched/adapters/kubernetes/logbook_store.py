@@ -15,7 +15,7 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
 from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.errors import ObservationError, ObservationSource
-from desched.model.stored_logbook import StoredLogbook, decode_logbook
+from desched.history.stored import StoredLogbook, decode_logbook
 
 CONFIG_MAP = "desched-logbook"
 KEY = "logbook"

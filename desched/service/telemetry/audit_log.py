@@ -12,8 +12,8 @@ import structlog
 from desched.model.plan import PlannedEviction
 from desched.model.report import CycleReport, Outcome
 from desched.model.state import EvictionRecord
-from desched.service.reports.rendering import json_line, plain_value
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
+from desched.views.rendering import json_line, plain_value
 
 AUDIT_VERSION = "desched.io/audit/v1"
 

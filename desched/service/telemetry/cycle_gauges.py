@@ -13,8 +13,8 @@ from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.report import CycleReport, NotActing
 from desched.model.state import PauseScope
 from desched.planning.placement.forecast_trust import forecast_quality
-from desched.service.reports.on_hold import OnHold, on_hold
 from desched.service.telemetry.help_texts import HELP_TEXTS
+from desched.views.on_hold import OnHold, on_hold
 
 
 class CycleGauges(Collector):

@@ -10,9 +10,9 @@ from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import FAILURES, EvictionRecord
 from desched.model.text import shortened
-from desched.service.reports.chains import broken_now, describe_chain
-from desched.service.reports.on_hold import on_hold
-from desched.service.reports.reason_texts import describe_unsteered
+from desched.views.chains import broken_now, describe_chain
+from desched.views.on_hold import on_hold
+from desched.views.reason_texts import describe_unsteered
 
 MOST_NAMES = 10
 """Names beyond these are only counted, so that the line stays readable in a large cluster."""

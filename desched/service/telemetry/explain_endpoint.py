@@ -6,10 +6,10 @@ from threading import Lock
 
 from desched.cycle import Decision
 from desched.errors import ConfigurationError
-from desched.explanation.explain import explain
-from desched.explanation.subject import Subject, parse_subject
 from desched.service.process.http_endpoints import JSON, Answer, Answers, Query
-from desched.service.reports.rendering import json_text
+from desched.views.explained.explain import explain
+from desched.views.explained.subject import Subject, parse_subject
+from desched.views.rendering import json_text
 
 LONGEST_NAME = 600  # characters: more than a namespace and a name may have
 PATIENCE_SECONDS = 5.0

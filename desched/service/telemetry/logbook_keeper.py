@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 import structlog
 
 from desched.errors import ObservationError
-from desched.model.logbook import Entry
-from desched.model.logbook_cycle import entry_of
-from desched.model.logbook_steps import updated
+from desched.history.logbook import Entry
+from desched.history.logged_cycle import entry_of
+from desched.history.steps import updated
+from desched.history.stored import encode_logbook
 from desched.model.report import CycleReport
-from desched.model.stored_logbook import encode_logbook
 from desched.ports import Clock, Fence, LogbookStore
 
 WRITTEN_EVERY = timedelta(minutes=10)

@@ -19,10 +19,10 @@ from desched.errors import ObservationSource
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
 from desched.model.state import MoveResult
 from desched.service.inputs.policy_file import PolicyReading
-from desched.service.reports.chains import broken_now
 from desched.service.telemetry.cycle_gauges import CycleGauges
 from desched.service.telemetry.help_texts import HELP_TEXTS
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
+from desched.views.chains import broken_now
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from threading import Lock
 
 from desched.service.process.http_endpoints import JSON, TEXT, Answer, Answers, Query
-from desched.service.reports.rendering import json_text
+from desched.views.rendering import json_text
 
 FRESH_SECONDS = 15.0
 """For so long the same text is the answer, which bounds what questions cost."""

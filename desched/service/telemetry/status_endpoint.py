@@ -7,11 +7,11 @@ from http import HTTPStatus
 
 from desched.model.report import CycleReport, Mode
 from desched.service.inputs.policy_file import PolicyReading
-from desched.service.pages.document import Html
-from desched.service.pages.status_page import Failure, PolicyNews, ServiceStatus, status_page
 from desched.service.process.http_endpoints import HTML, JSON, Answer, Answers, Query
-from desched.service.reports.rendering import json_text, plain_value
 from desched.service.telemetry.cycle_log import essentials
+from desched.views.pages.document import Html
+from desched.views.pages.status_page import Failure, PolicyNews, ServiceStatus, status_page
+from desched.views.rendering import json_text, plain_value
 
 STATUS_VERSION = "desched.io/replica-status/v1"
 

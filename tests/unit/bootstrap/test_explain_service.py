@@ -8,15 +8,15 @@ import pytest
 
 from desched.cli import main
 from desched.cycle import Decision, decide, observe
-from desched.explanation.explain import explain
-from desched.explanation.subject import parse_subject
 from desched.model.state import State
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, serve
-from desched.service.reports.explanation import render_explanation
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
-from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import guarded_scenario
+from desched.views.explained.explain import explain
+from desched.views.explained.subject import parse_subject
+from desched.views.explanation import render_explanation
+from desched.whatif.demo import demo_policy
+from desched.whatif.scenarios import guarded_scenario
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply
 from tests.unit.service.test_adversarial_outputs import HOSTILE
 

@@ -14,8 +14,8 @@ from desched.errors import ConfigurationError, ObservationError, ObservationSour
 from desched.model.cluster import ClusterState
 from desched.policy.policy import MetricsSource, MetricsType, PrometheusStack
 from desched.settings import load_settings
-from desched.simulation.clock import VirtualClock
-from desched.simulation.demo import demo_policy
+from desched.whatif.clock import VirtualClock
+from desched.whatif.demo import demo_policy
 from tests.builders import NOW
 from tests.unit.adapters.kubernetes.fake_api_server import account
 

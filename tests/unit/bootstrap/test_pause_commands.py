@@ -17,7 +17,7 @@ from desched.bootstrap.pause_commands import (
 )
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 from tests.builders import NOW
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 

@@ -15,7 +15,7 @@ from desched.bootstrap.review import (
     write_review,
 )
 from desched.errors import ConfigurationError, ObservationError
-from desched.model.stored_logbook import encode_logbook
+from desched.history.stored import encode_logbook
 from tests.unit.adapters.kubernetes.fake_api_server import Reply
 from tests.unit.bootstrap.test_commands import server, settings  # noqa: F401  (fixtures)
 from tests.unit.example_logbook import dry_run, logbook

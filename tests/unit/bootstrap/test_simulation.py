@@ -8,13 +8,13 @@ import pytest
 from desched.cli import main
 from desched.model.state import State
 from desched.policy.loading import read_policy
-from desched.simulation.demo import POLICY_FILE
-from desched.simulation.scenarios import guarded_scenario
 from desched.snapshot_file.storage import save_snapshot
 from desched.snapshot_file.taken import Redaction, take_snapshot
+from desched.whatif.demo import POLICY_FILE
+from desched.whatif.scenarios import guarded_scenario
 from tests.repository import ROOT
 
-POLICY = ROOT / "desched" / "simulation" / POLICY_FILE
+POLICY = ROOT / "desched" / "whatif" / POLICY_FILE
 
 
 @pytest.fixture

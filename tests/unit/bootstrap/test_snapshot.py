@@ -16,15 +16,15 @@ from desched.cycle import CycleInfo, run_cycle
 from desched.model.report import Mode
 from desched.model.state import State
 from desched.policy.loading import PolicyText, parse_policy
-from desched.service.reports.rendering import plain_value
-from desched.simulation.demo import POLICY_FILE
-from desched.simulation.scenarios import OVERLOADED_NODE, guarded_scenario
-from desched.simulation.world import Simulation
 from desched.snapshot_file.storage import load_snapshot
+from desched.views.rendering import plain_value
+from desched.whatif.demo import POLICY_FILE
+from desched.whatif.scenarios import OVERLOADED_NODE, guarded_scenario
+from desched.whatif.world import Simulation
 from tests.page_reader import Page
 from tests.repository import ROOT
 
-POLICY = ROOT / "desched" / "simulation" / POLICY_FILE
+POLICY = ROOT / "desched" / "whatif" / POLICY_FILE
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from desched.errors import ConfigurationError, ObservationError, ObservationSour
 from desched.model.cluster import ClusterState
 from desched.policy.policy import MetricsSource, Policy, PrometheusStack
 from desched.settings import load_settings
-from desched.simulation.clock import VirtualClock
-from desched.simulation.demo import demo_policy
+from desched.whatif.clock import VirtualClock
+from desched.whatif.demo import demo_policy
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, account, status
 
 SERVICES = "/api/v1/services"

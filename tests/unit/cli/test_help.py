@@ -11,7 +11,7 @@ from desched.cli import main
 from desched.cli.command import flags_of, load_command
 from desched.cli.command_table import SUMMARIES
 from desched.doctor.checks import Diagnosis
-from desched.model.review import review
+from desched.history.review import review
 from desched.settings import Settings, flag_of, option_of, variable_of
 from tests.repository import ROOT
 from tests.unit.example_logbook import dry_run, logbook
@@ -68,7 +68,7 @@ def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch, tmp_p
     mocker.patch("desched.bootstrap.runs.run", autospec=True, return_value=Ending())
     safe = Diagnosis(())
     mocker.patch("desched.bootstrap.doctor.run_doctor", autospec=True, return_value=safe)
-    mocker.patch("desched.simulation.demo.run_demo", autospec=True, return_value=0)
+    mocker.patch("desched.whatif.demo.run_demo", autospec=True, return_value=0)
     mocker.patch("desched.bootstrap.snapshot.take", autospec=True, return_value=None)
     mocker.patch("desched.bootstrap.snapshot.read", autospec=True)
     mocker.patch("desched.bootstrap.explain.explain_live", autospec=True, return_value=None)

@@ -29,7 +29,7 @@ from desched.ports import (
     World,
     all_pods,
 )
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 from tests.builders import NOW, budget, certain, load, node, pod, policy, rule, snapshot, workload
 
 Answer = EvictionAnswer | StopActing

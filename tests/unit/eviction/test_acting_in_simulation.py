@@ -16,9 +16,9 @@ from desched.model.selectors import LabelSelector
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
-from desched.simulation.budgets import SimulatedBudget
-from desched.simulation.template import PodTemplate
-from desched.simulation.world import Simulation
+from desched.whatif.budgets import SimulatedBudget
+from desched.whatif.template import PodTemplate
+from desched.whatif.world import Simulation
 from tests.builders import certain, policy
 
 

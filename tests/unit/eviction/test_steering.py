@@ -9,9 +9,9 @@ from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
 from desched.model.report import CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.state import State
 from desched.ports import SteeringAnswer
-from desched.simulation.clock import VirtualClock
-from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import published_scenario, steering_scenario
+from desched.whatif.clock import VirtualClock
+from desched.whatif.demo import demo_policy
+from desched.whatif.scenarios import published_scenario, steering_scenario
 from tests.builders import certain, policy
 
 LASTING = timedelta(minutes=10)

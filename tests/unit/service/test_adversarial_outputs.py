@@ -24,10 +24,10 @@ from desched.model.report import (
 )
 from desched.model.resources import Resource
 from desched.ports import LeaseRecord
-from desched.service.reports.rendering import render_report
-from desched.service.reports.status import Status, render_status
 from desched.service.telemetry.kubernetes_events import move_note
 from desched.service.telemetry.metrics import ServiceMetrics
+from desched.views.rendering import render_report
+from desched.views.status import Status, render_status
 from tests.properties.mutations import STEERING_TEXTS
 from tests.properties.outputs import FORMATS, every_output, harmless
 from tests.unit.service.example_reports import (

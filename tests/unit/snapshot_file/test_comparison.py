@@ -13,10 +13,10 @@ from desched.model.report import NotActing
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.service.process.clock import SystemClock
-from desched.service.reports.rendering import render_report
 from desched.snapshot_file.comparison import PlanComparison, compare_reports
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot
+from desched.views.rendering import render_report
 
 FILE = Path(__file__).parent / "stored" / "desched-0.1.0.snapshot"
 CONTENT = load_snapshot(FILE)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from desched.adapters.prometheus.data_quality import AGREEMENT_RATIO, HIGHEST_RATIO, LOWEST_RATIO
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.past.block import Block, Floats, Labels
-from desched.model.past import PastPod, PastUsage
+from desched.history.past import PastPod, PastUsage
 from desched.model.resources import Resource
 
 _MILLICORES_PER_CORE = 1000.0

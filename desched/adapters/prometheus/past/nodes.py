@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from desched.adapters.prometheus.past.block import Block, Labels
 from desched.adapters.prometheus.past.pods import amounts_of, label
+from desched.history.past import NodeChange, PastNode
 from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint
-from desched.model.past import NodeChange, PastNode
 
 HOSTNAME = "kubernetes.io/hostname"
 WELL_KNOWN_LABELS = (

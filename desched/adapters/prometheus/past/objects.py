@@ -21,8 +21,8 @@ from desched.adapters.prometheus.past.pods import (
 from desched.adapters.prometheus.past.queries import SEEN_SECONDS, KubeState
 from desched.adapters.prometheus.past.range_queries import RangeQueries, Read
 from desched.errors import ObservationError, ObservationSource
+from desched.history.past import Caveat, Doubt, PastNode, PastPod
 from desched.model.cluster import Effect, Pod, Toleration
-from desched.model.past import Caveat, Doubt, PastNode, PastPod
 from desched.policy.policy import Policy
 
 LONG_STEP_SECONDS = 3600

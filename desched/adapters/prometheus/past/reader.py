@@ -34,8 +34,8 @@ from desched.adapters.prometheus.queries import (
 )
 from desched.adapters.prometheus.session import OF_A_HISTORY
 from desched.errors import ObservationError, ObservationSource
+from desched.history.past import Caveat, Doubt, Past, PastPod, PastUsage
 from desched.model.cluster import ClusterState
-from desched.model.past import Caveat, Doubt, Past, PastPod, PastUsage
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy
 

@@ -19,7 +19,7 @@ from desched.model.bounds import LARGEST_AMOUNT
 from desched.model.cluster import Pod, PodRef
 from desched.model.report import EvictionVerdict
 from desched.model.resources import quantity
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,

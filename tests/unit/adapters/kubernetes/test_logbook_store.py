@@ -9,7 +9,7 @@ import pytest
 from desched.adapters.kubernetes.client.access import LOGBOOK_ACCESS
 from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore
 from desched.errors import ObservationError
-from desched.model.stored_logbook import StoredLogbook, encode_logbook
+from desched.history.stored import StoredLogbook, encode_logbook
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,

@@ -5,9 +5,9 @@ from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
-from desched.simulation.history import Usage
-from desched.simulation.template import PodTemplate
-from desched.simulation.world import Simulation
+from desched.whatif.history import Usage
+from desched.whatif.template import PodTemplate
+from desched.whatif.world import Simulation
 from tests.builders import policy, rule
 
 INTERVAL_SECONDS = 300

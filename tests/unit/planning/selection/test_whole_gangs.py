@@ -8,8 +8,6 @@ import msgspec
 import pytest
 
 from desched.cycle import decide
-from desched.explanation.explain import explain
-from desched.explanation.subject import parse_subject
 from desched.model.cluster import DeclaredGroup, GroupPart, Pod, Workload
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
@@ -20,6 +18,8 @@ from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.policy.compatibility import GangMode, Steering
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
+from desched.views.explained.explain import explain
+from desched.views.explained.subject import parse_subject
 from tests.builders import (
     NOW,
     amounts,

@@ -14,8 +14,8 @@ from desched.policy.policy import PriorityThreshold
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
 from desched.service.inputs.state_keeper import StateKeeper
-from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import published_scenario
+from desched.whatif.demo import demo_policy
+from desched.whatif.scenarios import published_scenario
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 POLICY = demo_policy()

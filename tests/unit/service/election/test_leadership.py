@@ -16,7 +16,7 @@ from desched.service.election.leadership import (
     own_identity,
 )
 from desched.service.process.clock import seconds_since_boot
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 from tests.fake_lease import FakeLease
 
 TIMING = LeaseTiming(15, 10, 2)

@@ -9,7 +9,7 @@ from desched.errors import ObservationError, ObservationSource, StateConflict, S
 from desched.model.report import Mode
 from desched.model.state import LastCycle, Pause, PauseScope, State
 from desched.service.inputs.state_keeper import StateKeeper
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 from tests.builders import NOW, policy
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 

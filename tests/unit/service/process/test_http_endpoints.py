@@ -15,7 +15,7 @@ from desched.service.process.http_endpoints import (
     listen_address,
     serve,
 )
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 

@@ -7,11 +7,11 @@ import structlog
 from msgspec.structs import replace
 
 from desched.errors import ObservationError, ObservationSource
+from desched.history.stored import StoredLogbook, decode_logbook
 from desched.model.report import Mode
 from desched.model.state import MoveResult
-from desched.model.stored_logbook import StoredLogbook, decode_logbook
 from desched.service.telemetry.logbook_keeper import MOST_WAITING, LogbookKeeper
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 from tests.unit.example_logbook import dry_run, logbook
 from tests.unit.service.example_reports import REPORT, STARTED_AT, record
 

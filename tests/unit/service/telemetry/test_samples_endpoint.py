@@ -8,7 +8,7 @@ from desched.service.telemetry.samples_endpoint import (
     SamplesEndpoint,
     samples_answers,
 )
-from desched.simulation.clock import VirtualClock
+from desched.whatif.clock import VirtualClock
 
 
 class Taken:

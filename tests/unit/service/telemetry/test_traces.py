@@ -12,7 +12,7 @@ from desched.model.cluster import PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.ports import EvictionAnswer, World
 from desched.service.telemetry.traces import Traces
-from desched.simulation.world import Simulation
+from desched.whatif.world import Simulation
 from tests.unit.test_cycle import ScriptedWorld, two_moves
 
 EVICTED = EvictionAnswer(EvictionVerdict.EVICTED)

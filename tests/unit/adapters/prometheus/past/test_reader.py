@@ -19,8 +19,8 @@ from desched.adapters.prometheus.queries import (
     exporter_names,
 )
 from desched.errors import ObservationError
+from desched.history.past import Caveat, Past, PastPod
 from desched.model.cluster import Effect, Taint, Toleration
-from desched.model.past import Caveat, Past, PastPod
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy, PriorityThreshold, Protections
 from tests.builders import policy, rule, selector

@@ -1,0 +1,231 @@
+"""A review: what a service saw and did over a time, by its logbook."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from desched.history.logbook import KEPT, UNKNOWN, Logbook, LoggedMove, LoggedStep
+from desched.history.steps import as_rows
+from desched.history.timeline import (
+    IdleReason,
+    IdleTotal,
+    LoadOverTime,
+    RefusalTotal,
+    Timeline,
+    TimelineEviction,
+)
+from desched.model.plan import HoldReason, NodeReason, RefusalReason
+from desched.model.report import NotActing
+from desched.model.resources import Resource
+from desched.model.state import MoveResult
+
+REVIEW_VERSION = "desched.io/review/v1"
+LONGEST_REVIEW = KEPT - timedelta(days=1)
+_MINUTE_SECONDS = 60.0
+_DAY_SECONDS = 86_400.0
+
+
+class ReviewedMode(StrEnum):
+    """Whether the cycles of a review were dry runs."""
+
+    DRY_RUN = "dry_run"
+    EVICT = "evict"
+    PARTLY = "partial_dry_run"
+
+
+class ReviewedNode(msgspec.Struct, frozen=True, gc=False):
+    """A node over the whole time; `evictions` are those from it, planned ones too."""
+
+    node: str
+    overloaded_minutes: float
+    highest: Mapping[Resource, float | None]
+    evictions: int
+
+
+class ReviewedWorkload(msgspec.Struct, frozen=True, gc=False):
+    """A workload with the number of evictions of its pods, planned ones too."""
+
+    workload: str
+    evictions: int
+
+
+class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What cycles found and did from `started_at` until `ended_at`, in steps.
+
+    `covered_seconds` is the time for which cycles stand; all figures are about that. A dry run
+    plans the same eviction again while its node stays overloaded; it counts once. `relieved_share`
+    is the share of overloaded nodes, cycle by cycle, for which an eviction was planned, None
+    without any. `verdicts` and `results` are those of evictions. `moves` are oldest first, and
+    complete from `moves_since` on, None if they are all there.
+    """
+
+    version: str = REVIEW_VERSION
+    target: str
+    mode: ReviewedMode
+    started_at: datetime
+    ended_at: datetime
+    step_seconds: int
+    covered_seconds: float
+    cycles: int
+    overloaded_node_minutes: float
+    overloaded_nodes: int
+    longest_overload_minutes: float
+    relieved_share: float | None
+    evictions: int
+    evictions_per_day: float
+    verdicts: Mapping[str, int]
+    results: Mapping[str, int]
+    workloads: tuple[ReviewedWorkload, ...]
+    nodes: tuple[ReviewedNode, ...]
+    moves: tuple[LoggedMove, ...]
+    moves_since: datetime | None
+    timeline: Timeline
+
+
+def review(book: Logbook, since: datetime) -> Review:
+    """The review from this time on, as far back as the logbook goes."""
+    step = book.step_seconds
+    first = max(0, int(since.timestamp()) // step - book.first_step)
+    first = min(first, max(0, len(book.steps) - 1))
+    steps = book.steps[first:]
+    started_at = datetime.fromtimestamp((book.first_step + first) * step, UTC)
+    minutes = _overloaded_minutes(book, first)
+    moves = tuple(move for move in book.moves if move.last_at >= started_at)
+    covered = sum(each.covered_seconds for each in steps)
+    overloaded = sum(each.overloaded for each in steps)
+    from_node = Counter(move.node for move in moves)
+    of_workload = Counter(move.workload for move in moves)
+    timeline = _timeline(book, first, moves)
+    highest = {load.resource: load.highest_ratios() for load in timeline.loads}
+    gone = book.moves_since if book.moves_since and book.moves_since > started_at else None
+    return Review(
+        target=book.target,
+        mode=_mode(steps),
+        started_at=started_at,
+        ended_at=book.newest_at,
+        step_seconds=step,
+        covered_seconds=covered,
+        cycles=sum(each.cycles for each in steps),
+        overloaded_node_minutes=float(minutes.sum()),
+        overloaded_nodes=int((minutes.sum(axis=1) > 0).sum()),
+        longest_overload_minutes=_longest(minutes),
+        relieved_share=sum(each.relieved for each in steps) / overloaded if overloaded else None,
+        evictions=len(moves),
+        evictions_per_day=len(moves) / covered * _DAY_SECONDS if covered else 0.0,
+        verdicts=_ranked(each.verdicts for each in steps),
+        results=_ranked([Counter(move.result for move in moves if move.result)]),
+        workloads=tuple(ReviewedWorkload(*each) for each in of_workload.most_common()),
+        nodes=tuple(
+            ReviewedNode(
+                name,
+                float(minutes[row].sum()),
+                {resource: ratios[row] for resource, ratios in highest.items()},
+                from_node[name],
+            )
+            for row, name in enumerate(book.nodes)
+        ),
+        moves=moves,
+        moves_since=gone,
+        timeline=timeline,
+    )
+
+
+def _overloaded_minutes(book: Logbook, first: int) -> NDArray[np.float64]:
+    """Of each step of each node: its share of overloaded cycles of the time they stand for."""
+    counts = as_rows(book.overloaded, book)[:, first:].astype(np.float64)
+    cycles = np.array([each.cycles for each in book.steps[first:]], dtype=np.float64)
+    seconds = np.array([each.covered_seconds for each in book.steps[first:]])
+    share: NDArray[np.float64] = np.minimum(counts / np.maximum(cycles, 1), 1.0)
+    minutes: NDArray[np.float64] = share * seconds / _MINUTE_SECONDS
+    return minutes
+
+
+def _longest(minutes: NDArray[np.float64]) -> float:
+    """The longest overload of one node, in steps without a break."""
+    longest = 0.0
+    for row in minutes:
+        running = 0.0
+        for each in row.tolist():
+            running = running + each if each else 0.0
+            longest = max(longest, running)
+    return longest
+
+
+def _timeline(book: Logbook, first: int, moves: Sequence[LoggedMove]) -> Timeline:
+    steps = book.steps[first:]
+    loads = []
+    for load in book.loads:
+        values = as_rows(load.percents, book)[:, first:].tolist()
+        rows = tuple(
+            tuple(None if value == UNKNOWN else value / 100 for value in row) for row in values
+        )
+        loads.append(LoadOverTime(load.resource, load.lines, rows))
+    return Timeline(
+        name="as planned" if _mode(steps) is ReviewedMode.DRY_RUN else "as it was",
+        started_at=datetime.fromtimestamp((book.first_step + first) * book.step_seconds, UTC),
+        step_seconds=float(book.step_seconds),
+        nodes=book.nodes,
+        loads=tuple(loads),
+        evictions=tuple(map(_eviction, moves)),
+        refusals=_refusals(steps),
+        idle=tuple(
+            IdleTotal(reason, cycles)
+            for code, cycles in _ranked(each.idle for each in steps).items()
+            if (reason := _idle_reason(code)) is not None
+        ),
+    )
+
+
+def _eviction(move: LoggedMove) -> TimelineEviction:
+    known = set(MoveResult)
+    reason = move.reason
+    if move.dry_run:
+        until = f" until {move.last_at:%m-%d %H:%M}" if move.cycles > 1 else ""
+        reason += f"; planned{until}, expected on {move.expected_on}"
+    return TimelineEviction(
+        at=move.at,
+        pod=move.pod,
+        node=move.node,
+        workload=move.workload,
+        landed_at=move.settled_at if move.landed_on else None,
+        landed_on=move.landed_on,
+        result=MoveResult(move.result) if move.result in known else None,
+        reason=reason,
+    )
+
+
+def _refusals(steps: Iterable[LoggedStep]) -> tuple[RefusalTotal, ...]:
+    """The most pods of a cycle, and those of all cycles; codes of a newer desched are left out."""
+    most: dict[str, int] = {}
+    pods = Counter[str]()
+    for step in steps:
+        for code, (highest, total) in step.refused.items():
+            most[code] = max(most.get(code, 0), highest)
+            pods[code] += total
+    known = set(RefusalReason)
+    found = [RefusalTotal(RefusalReason(c), most[c], pods[c]) for c in pods if c in known]
+    return tuple(sorted(found, key=lambda each: (-each.decisions, each.reason)))
+
+
+def _idle_reason(code: str) -> IdleReason | None:
+    kinds: tuple[type[IdleReason], ...] = (HoldReason, NotActing, NodeReason, RefusalReason)
+    return next((kind(code) for kind in kinds if code in set(kind)), None)
+
+
+def _mode(steps: Sequence[LoggedStep]) -> ReviewedMode:
+    dry, cycles = sum(each.dry_runs for each in steps), sum(each.cycles for each in steps)
+    if dry == cycles:
+        return ReviewedMode.DRY_RUN
+    return ReviewedMode.PARTLY if dry else ReviewedMode.EVICT
+
+
+def _ranked(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total = Counter[str]()
+    for each in counts:
+        total.update(each)
+    return dict(sorted(total.items(), key=lambda each: (-each[1], each[0])))

@@ -1,0 +1,164 @@
+"""Where a pod could go if it were evicted now and alone: nodes, near misses and the forecast."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from desched.cycle import Decision
+from desched.model.cluster import Pod
+from desched.model.landing import expected_on
+from desched.model.resources import Resource
+from desched.planning.arrays import Ints
+from desched.planning.placement.destinations import Destination, Destinations, Examination
+from desched.planning.planner import candidate_of, destinations_before
+from desched.planning.selection.excess import Candidate
+from desched.views.explained.values import (
+    LandingForecast,
+    LoadChange,
+    NearMiss,
+    NodeChance,
+    NodeCount,
+    Placement,
+)
+
+MOST_CHANCES, MOST_NEAR = 5, 3
+
+_RESOURCES = {
+    Resource.CPU: "CPU",
+    Resource.MEMORY: "memory",
+    Resource.GPU: "GPU",
+    Resource.PODS: "pods",
+}
+_MILLICORES_PER_CORE, _GIB = 1000, 2**30
+
+
+def placement_of(pod: Pod, decision: Decision) -> Placement | None:
+    """Where the pod could go before any move of the plan; None if no destination is known."""
+    context, pressure = decision.context, decision.pressure
+    placed = pod.node in context.cluster.node_by_name and not pod.finished
+    if not (pressure.known and placed):
+        return None
+    destinations = destinations_before(context, pressure, may_steer=decision.may_steer)
+    candidate = candidate_of(pod, context)
+    if not all(candidate.usage.values()):
+        return None
+    return _Placing(destinations, candidate, decision).placement()
+
+
+class _Placing:
+    """The examination of one pod, as values."""
+
+    def __init__(
+        self, destinations: Destinations, candidate: Candidate, decision: Decision
+    ) -> None:
+        self._free = destinations.free
+        self._candidate = candidate
+        self._decision = decision
+        self._found: Examination = destinations.examine(candidate.pod, candidate.charge)
+
+    def placement(self) -> Placement:
+        found, names = self._found, self._free.names
+        destination = found.found if isinstance(found.found, Destination) else None
+        refusal = None if isinstance(found.found, Destination) else found.found
+        excluded = sorted(found.excluded.items(), key=lambda each: (-each[1], each[0]))
+        return Placement(
+            len(names),
+            int(np.count_nonzero(found.fit.under_ceiling)),
+            tuple(NodeCount(reason, count) for reason, count in excluded),
+            tuple(self._near()),
+            refusal.reason if refusal else None,
+            refusal.detail if refusal else "",
+            expected_on(destination.likely, destination.possible) if destination else "",
+            self._forecast(destination) if found.landing.destinations.any() else None,
+            tuple(self._changes(destination.expected_node if destination else "")),
+        )
+
+    def _near(self) -> Iterator[NearMiss]:
+        """The nodes that are least above their ceilings, then those that lack least."""
+        found, names = self._found, self._free.names
+        over = np.max(list(found.over_ceiling.values()), axis=0)
+        passing = found.fit.inside & np.isfinite(over) & (over > 0)
+        above = sorted(np.flatnonzero(passing), key=lambda i: (over[i], names[i]))
+        for i in above[:MOST_NEAR]:
+            parts = [
+                f"{ratio[i] * 100:.1f} points of {_RESOURCES[resource]}"
+                for resource, ratio in found.over_ceiling.items()
+                if ratio[i] > 0
+            ]
+            yield NearMiss(names[i], f"would be {' and '.join(parts)} above its ceiling")
+        lacking, admitting = self._free.shortage(self._candidate.pod, self._candidate.charge)
+        admitting &= ~found.fit.requests & (np.array(names) != self._candidate.pod.node)
+        admitting &= lacking.any(axis=0)
+        size = np.maximum(self._free.allocatable, 1)
+        share = (lacking / size).sum(axis=0)
+        short = sorted(np.flatnonzero(admitting), key=lambda i: (share[i], names[i]))
+        for i in short[: MOST_NEAR - min(MOST_NEAR, len(above))]:
+            yield NearMiss(names[i], f"lacks {_amounts(lacking[:, i])} free of requests")
+
+    def _forecast(self, destination: Destination | None) -> LandingForecast:
+        found = self._found
+        landing = destination.landing if destination else found.landing
+        harmful, chances = landing.harmful(found.bad), landing.probabilities
+        scores = np.where(landing.destinations, landing.scores[0], -1)
+        order = np.lexsort((-scores, -chances))[:MOST_CHANCES]
+        nodes = tuple(
+            NodeChance(
+                landing.names[i],
+                float(chances[i]),
+                int(landing.scores[0][i]),
+                {name: int(np.atleast_2d(each)[0][i]) for name, each in found.scores.items()},
+                bool(harmful[i]),
+            )
+            for i in order
+            if landing.destinations[i]
+        )
+        back = float(chances[landing.departure.source])
+        return LandingForecast(
+            nodes,
+            landing.risk(found.bad),
+            back,
+            max(0.0, landing.risk_alone(found.bad) - back),
+            found.most_risk,
+            found.landing.risk(found.bad),
+            destination.steered if destination else (),
+        )
+
+    def _changes(self, expected: str) -> Iterator[LoadChange]:
+        """The loads of the source and of the likeliest node, in their highest windows."""
+        known = self._decision.pressure.known
+        source = known.get(self._candidate.pod.node)
+        for each in source.sources if source else ():
+            usage = self._candidate.usage[each.resource]
+            yield LoadChange(
+                self._candidate.pod.node,
+                each.resource,
+                each.highest_without(each.nothing),
+                each.highest_without(usage),
+                each.thresholds.target_ratio,
+                each.thresholds.stop_ratio,
+                each.thresholds.ceiling_ratio,
+            )
+        if expected:
+            position = self._free.arrays.index[expected]
+            for each in known[expected].sources:
+                yield LoadChange(
+                    expected,
+                    each.resource,
+                    self._free.load_ratio(expected, each.resource),
+                    float(self._found.loads[each.resource][position]),
+                    each.thresholds.target_ratio,
+                    each.thresholds.stop_ratio,
+                    each.thresholds.ceiling_ratio,
+                )
+
+
+def _amounts(lacking: Ints) -> str:
+    """Basic resources in units that people know."""
+    cpu, memory, storage, pods = lacking.tolist()
+    parts = [
+        f"{cpu / _MILLICORES_PER_CORE:.2f} cores" if cpu else "",
+        f"{memory / _GIB:.2f} GiB of memory" if memory else "",
+        f"{storage / _GIB:.2f} GiB of ephemeral storage" if storage else "",
+        "1 pod" if pods else "",
+    ]
+    return " and ".join(filter(None, parts))

@@ -1,0 +1,53 @@
+"""Why a pod stays or goes: each rule, and where its replacement would land."""
+
+from collections.abc import Iterator
+
+from desched.cycle import Decision
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.rules import rule_verdicts
+from desched.views.explained.changes import changes_for_pod
+from desched.views.explained.landing import placement_of
+from desched.views.explained.pods import PodOutcomes, is_unread
+from desched.views.explained.values import PodExplanation, RuleLine, RuleOutcome
+
+
+def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
+    """The explanation of a pod of the decision's cluster."""
+    context, outcomes = decision.context, PodOutcomes(decision)
+    rules = tuple(
+        rule for rule in _rules(pod, context) if not is_unread(rule.reason, pod, decision)
+    )
+    refusals = [
+        Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED
+    ]
+    placement = placement_of(pod, decision)
+    workload = context.cluster.workload_of(pod)
+    return PodExplanation(
+        outcomes.summary(pod),
+        workload.desired_replicas if workload else 1,
+        pod.priority,
+        pod.scheduler,
+        rules,
+        next((each for each in decision.plan.nodes if each.node == pod.node), None),
+        outcomes.evictions.get(pod.ref),
+        placement,
+        changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision),
+    )
+
+
+def _rules(pod: Pod, context: EligibilityContext) -> Iterator[RuleLine]:
+    verdicts = tuple(rule_verdicts(pod, context))
+    seen = {finding.reason for _, finding, _ in verdicts if finding is not None}
+    for reason, finding, lifted in verdicts:
+        if finding is None:
+            if reason not in seen:  # two rules may share a reason
+                yield RuleLine(reason, RuleOutcome.PASSED)
+            seen.add(reason)
+        else:
+            outcome = RuleOutcome.LIFTED if lifted else RuleOutcome.REFUSED
+            yield RuleLine(finding.reason, outcome, finding.detail)
+    if pod.scheduling.unevaluated:
+        names = ", ".join(pod.scheduling.unevaluated)
+        yield RuleLine(RefusalReason.CONSTRAINT_NOT_EVALUATED, RuleOutcome.REFUSED, names)

@@ -1,0 +1,100 @@
+"""What a decision makes of each pod, in one line."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from desched.cycle import Decision
+from desched.model.cluster import Pod, PodRef
+from desched.model.load import Measured
+from desched.model.plan import Finding, PlannedEviction, Refusal, RefusalReason
+from desched.model.resources import Resource
+from desched.planning.eligibility.whole_gangs import WholeGangs
+from desched.views.explained.values import PodOutcome, PodSummary
+
+
+class PodOutcomes:
+    """The outcomes of pods by a decision."""
+
+    def __init__(self, decision: Decision) -> None:
+        self._decision = decision
+
+    @cached_property
+    def evictions(self) -> Mapping[PodRef, PlannedEviction]:
+        """The planned evictions by pod."""
+        return {each.pod: each for each in self._decision.plan.evictions}
+
+    @cached_property
+    def _whole_gangs(self) -> WholeGangs:
+        return WholeGangs(self._decision.context)
+
+    @cached_property
+    def _refusals(self) -> Mapping[PodRef, Refusal]:
+        return {each.pod: each for each in self._decision.plan.refusals}
+
+    def summary(self, pod: Pod) -> PodSummary:
+        """The pod in one line."""
+        context = self._decision.context
+        used = {
+            resource: max(context.book.measured(pod, resource), default=None)
+            for resource in (Resource.CPU, Resource.MEMORY)
+        }
+        node = context.cluster.node_by_name.get(pod.node)
+        size = node.capacity if node else None
+        outcome, finding = self.outcome(pod)
+        eviction = self.evictions.get(pod.ref)
+        workload = context.cluster.workload_of(pod)
+        return PodSummary(
+            pod.ref,
+            pod.node,
+            str(workload) if workload else "",
+            used[Resource.CPU],
+            used[Resource.MEMORY],
+            _share(used[Resource.CPU], size.cpu_millicores if size else 0),
+            _share(used[Resource.MEMORY], size.memory_bytes if size else 0),
+            outcome,
+            finding.reason if finding else None,
+            finding.detail if finding else "",
+            eviction.expected_on if eviction else "",
+            context.book.has_read_of(pod),
+            *self._gpus(pod),
+        )
+
+    def _gpus(self, pod: Pod) -> tuple[float | None, float | None]:
+        """Its highest usage of GPUs, and that as a share of its node's GPUs."""
+        load = self._decision.context.book.snapshot.load
+        usage, node = load.gpu_usages.get((pod.namespace, pod.name)), load.gpus.get(pod.node)
+        if usage is None or not isinstance(node, Measured):
+            return None, None
+        used = max(usage.total)
+        return used, _share(used, node.gpus)
+
+    def outcome(self, pod: Pod) -> tuple[PodOutcome, Finding[RefusalReason] | None]:
+        """What becomes of the pod, and why it stays if something refuses it."""
+        if pod.ref in self.evictions:
+            return PodOutcome.EVICTED, None
+        refusal = self._refusals.get(pod.ref)
+        if refusal is not None:
+            return PodOutcome.STAYS, Finding(refusal.reason, refusal.detail)
+        found = self._whole_gangs.refuse(pod)
+        if found is not None and is_unread(found.reason, pod, self._decision):
+            return PodOutcome.NOT_NEEDED, None  # it is the last rule
+        return (PodOutcome.NOT_NEEDED if found is None else PodOutcome.STAYS), found
+
+
+def is_unread(reason: RefusalReason, pod: Pod, decision: Decision) -> bool:
+    """Whether a rule finds only that the usage of the pod was not read, as nothing needed it."""
+    unread = not decision.context.book.has_read_of(pod)
+    return reason is RefusalReason.USAGE_UNKNOWN and unread
+
+
+def largest_first(pods: Iterable[PodSummary]) -> tuple[PodSummary, ...]:
+    """The pods by the larger of their shares of the node, ties by name."""
+    return tuple(sorted(pods, key=lambda each: (-_size(each), each.pod)))
+
+
+def _size(pod: PodSummary) -> float:
+    return max(pod.cpu_ratio or 0.0, pod.memory_ratio or 0.0, pod.gpu_ratio or 0.0)
+
+
+def _share(used: float | None, size: int) -> float | None:
+    return used / size if used is not None and size else None

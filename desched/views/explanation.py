@@ -1,0 +1,371 @@
+"""Explanations for people: a node, a pod or a workload, as one would tell it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import groupby
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from desched.model.plan import NodeVerdict, ResourcePressure
+from desched.model.text import count_of_nodes
+from desched.policy.durations import duration_text
+from desched.views.explained.values import (
+    Explanation,
+    LandingForecast,
+    LoadChange,
+    LoadSummary,
+    NodeExplanation,
+    Placement,
+    PodExplanation,
+    PodOutcome,
+    PodSummary,
+    RuleLine,
+    RuleOutcome,
+    WorkloadExplanation,
+)
+from desched.views.formatting import clock_time, count, percent, plain, span
+from desched.views.grouped_list import block, numbered, print_section
+from desched.views.node_table import RESOURCE_NAMES
+from desched.views.reason_texts import describe
+from desched.views.rendering import ReportFormat, rendered
+
+_GIB, _MIB = 2**30, 2**20
+_MILLICORES_PER_CORE = 1000
+MOST_REASONS = 4
+_NOT_READ = "its usage was not read, for no decision needed it"
+NARROW_COLUMNS = 70
+
+
+def render_explanation(
+    explanation: Explanation,
+    format: ReportFormat,  # noqa: A002  (the word for it)
+) -> str:
+    """The explanation in one of the formats, ending in a newline."""
+    return rendered(explanation, lambda console: print_explanation(explanation, console), format)
+
+
+def print_explanation(explanation: Explanation, console: Console) -> None:
+    """Print the explanation; it needs no colour, and 80 columns are enough."""
+    taken_at = f"{explanation.taken_at:%Y-%m-%d %H:%M:%S} UTC"
+    console.print(Text(f"desched · explain · {plain(explanation.target)}", style="bold"))
+    console.print(Text(f"at {taken_at} · policy {plain(explanation.policy)}"))
+    if explanation.hold is not None:
+        why = describe(explanation.hold, explanation.hold_detail)
+        console.print(Text(plain(f"The whole cycle evicts nothing: {why}"), style="yellow"))
+    console.print()
+    if explanation.node is not None:
+        _print_node(explanation.node, explanation, console)
+    if explanation.pod is not None:
+        _print_pod(explanation.pod, console)
+    if explanation.workload is not None:
+        _print_workload(explanation.workload, explanation, console)
+
+
+def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> None:
+    verdict = node.verdict
+    console.print(Text(plain(_class_of(node)), style="bold"))
+    if verdict.reason is not None:
+        console.print(Text(plain(f"{verdict.reason}: {describe(verdict.reason, verdict.detail)}")))
+    if verdict.until is not None:
+        until = clock_time(verdict.until, whole.taken_at)
+        console.print(Text(f"This ends at {until} at the earliest."))
+    console.print()
+    _print_loads(node, console)
+    for line in _remaining(node):
+        console.print(Text(line))
+    if node.arriving:
+        names = ", ".join(str(each.pod) for each in node.arriving)
+        console.print(Text(plain(f"It may get the replacements of {names}.")))
+    console.print()
+    _print_changes("to relieve or to judge it", node.changes, console)
+    _print_pods("on it, the largest load first", node.pods, console)
+
+
+def _class_of(node: NodeExplanation) -> str:
+    verdict = node.verdict
+    of_pool = f" (pool {verdict.pool})" if verdict.pool else ""
+    name = f"{verdict.node}{of_pool} is {verdict.node_class.replace('_', ' ')}"
+    if node.overloaded_seconds is None:
+        return f"{name}."
+    if not node.overloaded_seconds:
+        return f"{name} since less than its shortest window."
+    least = "at least " if node.overloaded_longer else ""
+    return f"{name} for {least}{span(timedelta(seconds=node.overloaded_seconds))}."
+
+
+def _print_loads(node: NodeExplanation, console: Console) -> None:
+    if not node.loads:
+        console.print(Text("No load of it is known."))
+        return
+    lines = {pressure.resource: pressure for pressure in node.verdict.pressures}
+    if console.width < NARROW_COLUMNS:
+        for load in node.loads:
+            console.print(Text(_in_words(load, lines.get(load.resource))))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("", overflow="fold")
+    headings = ("%", "target/stop/ceiling", "after", "of pods", "of others", "samples")
+    for heading in headings:
+        table.add_column(heading, justify="right", overflow="fold")
+    for load in node.loads:
+        pressure = lines.get(load.resource)
+        after = pressure.after_ratio if pressure else None
+        table.add_row(
+            _resource_with_windows(load),
+            "/".join(percent(ratio) for _, ratio in load.measured) or "?",
+            _lines(pressure) if pressure else "",
+            percent(after) if after is not None else "",
+            percent(load.pods_ratio) if load.pods_ratio is not None else "",
+            percent(load.other_ratio) if load.other_ratio is not None else "",
+            f"{load.age_seconds:.0f} s old" if load.age_seconds is not None else "",
+        )
+    console.print(table)
+
+
+def _in_words(load: LoadSummary, pressure: ResourcePressure | None) -> str:
+    """The row of a load for a terminal in which a table does not fit."""
+    parts = [f"{'/'.join(percent(ratio) for _, ratio in load.measured) or '?'} %"]
+    if pressure is not None:
+        parts.append(f"target/stop/ceiling {_lines(pressure)}")
+        if pressure.after_ratio is not None:
+            parts.append(f"after {percent(pressure.after_ratio)}")
+    if load.pods_ratio is not None:
+        parts.append(f"of pods {percent(load.pods_ratio)}")
+    if load.other_ratio is not None:
+        parts.append(f"of others {percent(load.other_ratio)}")
+    if load.age_seconds is not None:
+        parts.append(f"samples {load.age_seconds:.0f} s old")
+    return f"{_resource_with_windows(load)}: {', '.join(parts)}"
+
+
+def _lines(lines: ResourcePressure | LoadChange) -> str:
+    ratios = (lines.target_ratio, lines.stop_ratio, lines.ceiling_ratio)
+    return "/".join(percent(ratio).removesuffix(".0") for ratio in ratios)
+
+
+def _resource_with_windows(load: LoadSummary) -> str:
+    windows = "/".join(duration_text(window) for window, _ in load.measured if window)
+    return f"{RESOURCE_NAMES[load.resource]} {windows}".rstrip()
+
+
+def _remaining(node: NodeExplanation) -> Iterator[str]:
+    for load in node.loads:
+        if load.excess_ratio is None or load.relief_ratio is None:
+            continue
+        name, left = RESOURCE_NAMES[load.resource], load.excess_ratio - load.relief_ratio
+        above = f"{name} is {percent(load.excess_ratio)} points above its stop line"
+        if not load.relief_ratio:
+            yield f"{above}, and the plan takes nothing off."
+        elif left > 0:
+            taken = percent(load.relief_ratio)
+            yield f"{above}; the plan takes {taken} off, and {percent(left)} remain."
+        else:
+            yield f"{above}; the plan takes {percent(load.relief_ratio)} off, which is enough."
+        if load.staying and left > 0:
+            parts = [
+                f"{percent(each.ratio)} points by {count(each.pods, 'pod')} ({each.reason})"
+                for each in load.staying[:MOST_REASONS]
+            ]
+            if load.other_ratio:
+                parts.append(f"{percent(load.other_ratio)} points by others than its pods")
+            yield f"What stays: {', '.join(parts)}."
+
+
+def _print_pods(
+    where: str, pods: Sequence[PodSummary], console: Console, *, named: bool = False
+) -> None:
+    """Print each pod with its load and verdict; `named` with the name of its node."""
+    if not pods:
+        return
+    blocks = []
+    for pod in pods:
+        share = max(pod.cpu_ratio or 0.0, pod.memory_ratio or 0.0, pod.gpu_ratio or 0.0)
+        measured = pod.cpu_ratio is not None or pod.memory_ratio is not None
+        on = f"on {plain(pod.node)} " if named else ""
+        title = Text(f"{plain(str(pod.pod))} ", style="bold")
+        title.append(f"{on}{_shares(pod)}", style="not bold")
+        blocks.append((percent(share) if measured else "?", block(title, [_verdict_of(pod)])))
+    print_section(f"{count(len(pods), 'pod')} {where}:", numbered(blocks), console)
+
+
+def _shares(pod: PodSummary) -> str:
+    parts = (("CPU", pod.cpu_ratio), ("memory", pod.memory_ratio), ("GPU", pod.gpu_ratio))
+    known = [f"{percent(ratio)} % {name}" for name, ratio in parts if ratio is not None]
+    return ", ".join(known) or ("not measured" if pod.usage_read else _NOT_READ)
+
+
+def _verdict_of(pod: PodSummary) -> str:
+    match pod.outcome:
+        case PodOutcome.EVICTED:
+            return f"would be evicted; its replacement is expected on {pod.expected_on}"
+        case PodOutcome.NOT_NEEDED:
+            return "could be evicted, but its node is not overloaded"
+        case PodOutcome.STAYS:
+            return f"stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
+
+
+def _print_pod(pod: PodExplanation, console: Console) -> None:
+    summary = pod.summary
+    on = f" on {summary.node}" if summary.node else ", which has no node,"
+    console.print(Text(plain(f"{summary.pod}{on} {_verdict_of(summary)}"), style="bold"))
+    console.print(Text(plain(_about(pod))))
+    if pod.node_verdict is not None:
+        console.print(Text(plain(_node_line(pod.node_verdict))))
+    console.print()
+    _print_changes("for it to move", pod.changes, console)
+    _print_rules(pod.rules, console)
+    if pod.placement is not None:
+        _print_placement(pod.placement, summary.node, console)
+
+
+def _about(pod: PodExplanation) -> str:
+    summary = pod.summary
+    of = (
+        f"of {summary.workload} with {count(pod.replicas, 'replica')}"
+        if summary.workload
+        else ("without a workload that desched understands")
+    )
+    unknown = "what it uses is not measured" if summary.usage_read else _NOT_READ
+    uses = " and ".join(_usage(summary)) or unknown
+    scheduler = "" if pod.scheduler == "default-scheduler" else f", placed by {pod.scheduler}"
+    return f"{of}, priority {pod.priority}{scheduler}; {uses}"
+
+
+def _usage(pod: PodSummary) -> Iterator[str]:
+    if pod.cpu_millicores is not None:
+        yield f"uses {pod.cpu_millicores / _MILLICORES_PER_CORE:.2f} cores"
+    if pod.memory_bytes is not None:
+        yield _memory(pod.memory_bytes)
+    if pod.gpus is not None:
+        yield f"{pod.gpus:.2f} GPUs"
+
+
+def _memory(amount_bytes: float) -> str:
+    if amount_bytes >= _GIB:
+        return f"{amount_bytes / _GIB:.1f} GiB of memory"
+    return f"{amount_bytes / _MIB:.0f} MiB of memory"
+
+
+def _node_line(verdict: NodeVerdict) -> str:
+    loads = ", ".join(
+        f"{RESOURCE_NAMES[p.resource]} {percent(p.lowest_ratio)} % "
+        f"(target {percent(p.target_ratio)} %)"
+        for p in verdict.pressures
+    )
+    known = f": {loads}" if loads else ""
+    reason = f"; {verdict.reason}" if verdict.reason else ""
+    return f"{verdict.node} is {verdict.node_class.replace('_', ' ')}{known}{reason}"
+
+
+def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for outcome, alike in groupby(rules, lambda rule: rule.outcome):
+        if outcome is RuleOutcome.PASSED:
+            table.add_row("passed", Text(", ".join(rule.reason for rule in alike), style="dim"))
+            continue
+        for rule in alike:
+            text = f"{rule.reason}: {describe(rule.reason, rule.detail)}"
+            style = "yellow" if outcome is RuleOutcome.LIFTED else "red"
+            table.add_row(Text(outcome, style=style), Text(plain(text)))
+    print_section("Rules, in order:", table, console)
+
+
+def _print_placement(placement: Placement, source: str, console: Console) -> None:
+    lines = [count_of_nodes(each.nodes, each.reason) for each in placement.excluded] + [
+        f"node {each.node} {each.lacks}" for each in placement.near
+    ]
+    title = f"{placement.suitable} of {count(placement.nodes, 'node')} can take it now"
+    if placement.expected_on:
+        lines.insert(0, f"expected on {placement.expected_on}")
+    elif placement.reason is not None:
+        lines.insert(0, f"{placement.reason}: {describe(placement.reason, placement.detail)}")
+    text = Text("\n".join(plain(f"  {line}") for line in lines))
+    print_section(f"{title}, if it moves alone:", text, console)
+    if placement.forecast is not None:
+        _print_forecast(placement.forecast, source, console)
+    if placement.loads:
+        _print_load_changes(placement.loads, console)
+
+
+def _print_forecast(forecast: LandingForecast, source: str, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("Node", overflow="fold")
+    table.add_column("probability", justify="right", overflow="fold")
+    table.add_column("score", justify="right", overflow="fold")
+    table.add_column("of it", overflow="fold")
+    for each in forecast.nodes:
+        parts = ", ".join(f"{name} {score}" for name, score in each.by_plugin.items() if score)
+        name = f"{each.node} (harmful)" if each.harmful else each.node
+        table.add_row(
+            Text(plain(name)), f"{each.probability:.0%}", str(each.score), Text(parts, style="dim")
+        )
+    print_section("Where kube-scheduler would put its replacement:", table, console)
+    line = (
+        f"Risk {forecast.risk:.0%}: {forecast.back_ratio:.0%} to come back to {source}, "
+        f"{forecast.harm_ratio:.0%} to land elsewhere where it would do harm; "
+        f"at most {forecast.most_risk:.0%} is accepted."
+    )
+    if forecast.steered:
+        steered = ", ".join(forecast.steered)
+        line += f" Without soft taints on {steered} it would be {forecast.without_taints:.0%}."
+    console.print(Text(plain(line)))
+    console.print()
+
+
+def _print_load_changes(changes: Iterable[LoadChange], console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("Load %", overflow="fold")
+    for heading in ("", "before", "after", "target/stop/ceiling"):
+        table.add_column(heading, justify="right", overflow="fold")
+    for each in changes:
+        table.add_row(
+            Text(plain(each.node)),
+            RESOURCE_NAMES[each.resource],
+            percent(each.before_ratio),
+            percent(each.after_ratio),
+            _lines(each),
+        )
+    console.print(table)
+    console.print()
+
+
+def _print_changes(purpose: str, changes: Sequence[str], console: Console) -> None:
+    if changes:
+        text = Text("\n".join(plain(f"  • {change}") for change in changes))
+        print_section(f"What would have to change {purpose}:", text, console)
+
+
+def _print_workload(workload: WorkloadExplanation, whole: Explanation, console: Console) -> None:
+    ready = f", {workload.ready_replicas} Ready" if workload.ready_replicas is not None else ""
+    title = f"{workload.workload} with {count(workload.desired_replicas, 'replica')}{ready}"
+    console.print(Text(plain(title), style="bold"))
+    for line in _pace(workload, whole):
+        console.print(Text(plain(line)))
+    console.print()
+    _print_pods("of it, the largest load first", workload.pods, console, named=True)
+
+
+def _pace(workload: WorkloadExplanation, whole: Explanation) -> Iterator[str]:
+    yield (
+        f"{workload.in_flight} of its moves are under way{_most(workload.most_in_flight)}; "
+        f"{workload.moved_within_hour} within the hour{_most(workload.most_within_hour)}."
+    )
+    if workload.cooling_down_until is not None:
+        after = f" after {workload.result.value}" if workload.result else ""
+        until = clock_time(workload.cooling_down_until, whole.taken_at)
+        yield f"It cools down until {until}{after}."
+    for budget in workload.budgets:
+        allows = count(budget.disruptions_allowed, "disruption")
+        stale = "" if budget.up_to_date else ", and its status is not up to date"
+        yield f"PodDisruptionBudget {budget.budget} allows {allows} now{stale}."
+    if not workload.budgets:
+        yield "No PodDisruptionBudget covers it."
+    yield from (f"Pause: {pause}." for pause in workload.pauses)
+
+
+def _most(limit: int | None) -> str:
+    return "" if limit is None else f" (at most {limit})"

@@ -1,0 +1,79 @@
+"""What `desched policy diff` prints: differences of meaning, and of plans on a snapshot."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from desched.policy.difference import Difference
+from desched.snapshot_file.comparison import Hold, PlanComparison, PlannedMove
+from desched.views.formatting import count, plain
+from desched.views.reason_texts import describe
+from desched.views.rendering import rendered
+
+_INDENT = (0, 0, 0, 2)
+
+
+def render_differences(
+    differences: Sequence[Difference],
+    comparison: PlanComparison | None,
+    form: Literal["table", "json", "yaml"],
+) -> str:
+    """The differences in one of the formats, ending in a newline."""
+    document: dict[str, Any] = {"policy": tuple(differences), "plan": comparison}
+    return rendered(document, lambda out: print_differences(differences, comparison, out), form)
+
+
+def print_differences(
+    differences: Sequence[Difference], comparison: PlanComparison | None, console: Console
+) -> None:
+    """The differences, each key with its meaning; then those of the plans."""
+    for each in differences:
+        console.print(Text(each.line, style="bold"))
+        console.print(Padding(Text(plain(each.meaning), style="dim"), _INDENT))
+    found = count(len(differences), "difference") if differences else "No difference"
+    console.print(Text(f"{found} in meaning."))
+    if comparison is not None:
+        _print_comparison(comparison, console)
+
+
+def _print_comparison(found: PlanComparison, console: Console) -> None:
+    before, after = len(found.evictions_before), len(found.evictions_after)
+    if found.equal:
+        same = count(found.evictions_in_both, "eviction")
+        console.print(Text(f"On the snapshot both decide the same: {same}."))
+        return
+    console.print()
+    both = found.evictions_in_both
+    console.print(Text(f"On the snapshot: {both + before} → {count(both + after, 'eviction')}."))
+    _print_hold("The first policy evicts nothing", found.hold_before, console)
+    _print_hold("The second policy evicts nothing", found.hold_after, console)
+    _print_list("Evicted with the first policy only", _moves(found.evictions_before), console)
+    _print_list("Evicted with the second policy only", _moves(found.evictions_after), console)
+    classes = (f"{plain(c.node)}: {_class(c.before)} → {_class(c.after)}" for c in found.classes)
+    _print_list("Nodes of another class", classes, console)
+    refusals = (f"{r.reason.value}: {r.before} → {count(r.after, 'pod')}" for r in found.refusals)
+    _print_list("Pods on overloaded nodes that stay, by reason", refusals, console)
+
+
+def _print_hold(who: str, hold: Hold, console: Console) -> None:
+    if hold.reason is not None:
+        console.print(Text(f"{who}: {describe(hold.reason, plain(hold.detail))}"))
+
+
+def _print_list(title: str, lines: Iterable[str], console: Console) -> None:
+    listed = list(lines)
+    if listed:
+        console.print(Text(f"{title}:", style="bold"))
+    for line in listed:
+        console.print(Padding(Text(line), _INDENT))
+
+
+def _moves(moves: Iterable[PlannedMove]) -> Iterable[str]:
+    return (f"{plain(str(move.pod))} from {plain(move.node)}" for move in moves)
+
+
+def _class(node_class: object) -> str:
+    return "not looked at" if node_class is None else str(node_class).replace("_", " ")

@@ -1,0 +1,105 @@
+"""JSON and YAML of reports for programs (docs/report.md), and tables as text for people."""
+
+import io
+import math
+from collections.abc import Callable
+from typing import Literal, assert_never
+
+import msgspec
+import yaml
+from rich.console import Console
+
+from desched.model.report import CycleReport
+from desched.views.cycle_table import WHOLE, TableView, print_report
+
+ReportFormat = Literal["table", "json", "yaml"]
+
+DECIMALS = 4
+TABLE_COLUMNS = 100
+
+
+def render_report(
+    report: CycleReport,
+    format: ReportFormat,  # noqa: A002  (the word for it)
+    view: TableView = WHOLE,
+) -> str:
+    """The report in one of the formats, ending in a newline; `view` is for the table.
+
+    JSON and YAML have the same structure: nodes are sorted by name, refusals by node and pod,
+    evictions and outcomes keep their order.
+    """
+    plan = report.plan
+    in_order = msgspec.structs.replace(
+        plan,
+        nodes=tuple(sorted(plan.nodes, key=lambda verdict: verdict.node)),
+        refusals=tuple(sorted(plan.refusals, key=lambda refusal: (refusal.node, refusal.pod))),
+    )
+    return rendered(
+        msgspec.structs.replace(report, plan=in_order),
+        lambda console: print_report(report, console, view),
+        format,
+    )
+
+
+def rendered(
+    document: object,
+    print_table: Callable[[Console], None],
+    format: ReportFormat,  # noqa: A002  (the word for it)
+) -> str:
+    """The document as JSON or YAML, or else the table; ends in a newline."""
+    match format:
+        case "json":
+            return json_text(plain_value(document))
+        case "yaml":
+            return yaml.safe_dump(plain_value(document), sort_keys=False)
+        case "table":
+            console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
+            with console.capture() as capture:
+                print_table(console)
+            # Rich pads cells with blanks, which do not belong into files and diffs.
+            return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+        case _:
+            assert_never(format)
+
+
+def json_text(value: object) -> str:
+    """The value as indented JSON, ending in a newline.
+
+    Escapes characters that control a terminal or are invisible; JSON itself permits most of them.
+    """
+    text = msgspec.json.format(msgspec.json.encode(value)).decode()
+    return "".join(f"{_escaped(line)}\n" for line in text.split("\n"))
+
+
+def json_line(value: object) -> str:
+    """The value as JSON on one line, without its end; with the same escapes."""
+    return _escaped(msgspec.json.encode(value).decode())
+
+
+def _escaped(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else _code_units(c) for c in line)
+
+
+def _code_units(character: str) -> str:
+    digits = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{digits[i : i + 4]}" for i in range(0, len(digits), 4))
+
+
+def plain_value(value: object) -> object:
+    """The value in JSON's types, with every field of every struct, also those with defaults.
+
+    Floats are rounded to four decimals; what is not a finite number becomes null.
+    """
+    match value:
+        case msgspec.Struct():
+            return {name: plain_value(getattr(value, name)) for name in value.__struct_fields__}
+        case float():
+            return round(value, DECIMALS) if math.isfinite(value) else None
+        case dict():
+            return {key: plain_value(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain_value(item) for item in value]
+        case _:
+            return msgspec.to_builtins(value)

@@ -1,0 +1,374 @@
+"""The simulated cluster: its objects, and the controllers that react to changes."""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from desched.model.cluster import (
+    ClusterState,
+    ControllerKey,
+    Node,
+    Owner,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    PodRef,
+    Workload,
+)
+from desched.model.pod_groups import groups_of
+from desched.model.resources import Amounts, basic
+from desched.model.selectors import LabelSelector
+from desched.model.snapshot import FreshLook, Room
+from desched.ports import LookAt
+from desched.whatif.budgets import BudgetStatus, SimulatedBudget
+from desched.whatif.clock import VirtualClock
+from desched.whatif.controllers import Controllers, Replica
+from desched.whatif.history import IDLE, LoadHistory, Usage, UsageSeries, host_of
+from desched.whatif.pod_table import PodTable
+from desched.whatif.scheduler.choice import NodeSample, choose_node
+from desched.whatif.scheduler.view import ClusterView
+from desched.whatif.template import PodTemplate
+
+GIB = 1024**3
+STARTUP_SECONDS = 5.0
+"""The time until a bound pod becomes Ready."""
+
+
+class SimulatedCluster:
+    """Nodes, pods and workloads in virtual time; also the ClusterReader port.
+
+    A deleted pod keeps its requests and its load for its grace period; a ReplicaSet replaces it at
+    once. `priority_classes` (values by name) and `claims` can be extended. The scheduler compares
+    the nodes of `sample`, all nodes without one.
+    """
+
+    def __init__(self, clock: VirtualClock, sample: NodeSample | None = None) -> None:
+        self.clock = clock
+        self.sample = sample
+        self.history = LoadHistory()
+        self.priority_classes = {
+            "system-cluster-critical": 2_000_000_000,
+            "system-node-critical": 2_000_001_000,
+        }
+        self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        self._nodes: dict[str, Node] = {}
+        self._pods = PodTable()
+        self._replica_of: dict[str, Replica] = {}
+        self._controllers = Controllers()
+        self._budgets: list[SimulatedBudget] = []
+        self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
+        self._around = ClusterState((), (), server_version="v1.36.0-simulated")
+        self._numbers = itertools.count(1)
+        self._pods_made = Counter[str]()
+
+    # --- reading: the ClusterReader port ------------------------------------------------------
+
+    def read_cluster(
+        self,
+        declared_kinds: Sequence[str] = (),  # noqa: ARG002 (port)
+    ) -> ClusterState:
+        """Everything as it is now; the owners of pods are those of the cluster around."""
+        return replace(
+            self._around,
+            nodes=tuple(self._nodes.values()),
+            pods=self._pods.all,
+            workloads=self._controllers.workloads(self._pods),
+            controller_selectors=self._selectors(),
+            budgets=tuple(map(self._as_seen, self._budgets)),
+            priority_classes=dict(self.priority_classes),
+            namespaces=dict(self._namespaces),
+            claims=dict(self.claims),
+        )
+
+    def _selectors(self) -> Mapping[ControllerKey, LabelSelector]:
+        """The selectors of controllers, as they are elsewhere if they exist there."""
+        elsewhere = self._around.controller_selectors
+        found = self._controllers.selectors
+        return {**found, **elsewhere} if elsewhere else found
+
+    def read_around(self, pods: Sequence[LookAt]) -> Sequence[FreshLook | None]:
+        """The current pods with everything that decides on them."""
+        return [self._look(each.pod, each.room_on) for each in pods]
+
+    def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
+        pod = self.pod(ref)
+        if pod is None:
+            return None
+        budgets = (budget for budget in self._budgets if budget.namespace == pod.namespace)
+        node = self._nodes.get(room_on)
+        workloads = self._controllers.workloads(self._pods)
+        workload = workloads.get(pod.controller) if pod.controller else None
+        declared = self._around.declared_by_key
+        above = self._around.controller_owners.get(pod.controller) if pod.controller else None
+        owner = above or pod.owner
+        return FreshLook(
+            pod=pod,
+            node=self._nodes.get(pod.node),
+            workload=workload,
+            controller_owner=above,
+            budgets=tuple(map(self._as_seen, budgets)),
+            room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
+            siblings=self._pods.all if any(groups_of(pod, workload, declared)) else (),
+            declared_groups=self._around.declared_groups,
+            owner_annotations=self._around.owner_annotations(pod.namespace, owner)
+            if owner
+            else None,
+        )
+
+    def pod(self, ref: PodRef) -> Pod | None:
+        """The pod of this namespace and name, None if there is none."""
+        return self._pods.find(ref)
+
+    def newest_pod(self) -> Pod:
+        """The pod that was created last."""
+        return self._pods.newest()
+
+    def replicas_of(self, owner_uid: str) -> int:
+        """How many pods a controller wants."""
+        return self._controllers.replicas.get(owner_uid, 0)
+
+    def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
+        """The budgets to which an eviction of the pod is charged."""
+        return [budget for budget in self._budgets if budget.covers(pod)]
+
+    def budget_status(self, budget: SimulatedBudget) -> BudgetStatus:
+        """The current status of a budget."""
+        now = self.clock.monotonic()
+        return budget.status(self._pods.all, self._controllers.replicas, now)
+
+    def _as_seen(self, budget: SimulatedBudget) -> PodDisruptionBudget:
+        allowed = self.budget_status(budget).disruptions_allowed
+        return PodDisruptionBudget(budget.namespace, budget.name, budget.selector, allowed)
+
+    # --- what a user applies --------------------------------------------------------------------
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        cpu_millicores: int = 4000,
+        memory_bytes: int = 16 * GIB,
+        labels: Mapping[str, str] | None = None,
+        extended: Mapping[str, int] | None = None,
+        host_usage: Usage = IDLE,
+    ) -> None:
+        """Add a node with `extended` resources.
+
+        `host_usage` is the usage of processes outside of pods.
+        """
+        devices = tuple(sorted((extended or {}).items()))
+        amounts = Amounts(cpu_millicores, memory_bytes, pods=110, extended=devices)
+        node = Node(
+            name=name,
+            uid=self._new_uid("node"),
+            created_at=self.clock.now(),
+            labels={
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                **(labels or {}),
+            },
+            capacity=amounts,
+            allocatable=amounts,
+        )
+        self.adopt_node(node, host_usage)
+
+    def adopt_surroundings(self, cluster: ClusterState) -> None:
+        """Take over what has no method of its own, such as volumes."""
+        around = replace(cluster, nodes=(), pods=(), workloads={}, budgets=(), claims={})
+        # The simulated server has the simulation's clock.
+        self._around = replace(around, server_times=None)
+        self.priority_classes.update(cluster.priority_classes)
+        self._namespaces.update(cluster.namespaces)
+        self.claims.update(cluster.claims)
+
+    def adopt_node(self, node: Node, host_usage: Usage | UsageSeries = IDLE) -> None:
+        """Add a node that exists elsewhere, such as in a snapshot or in the past."""
+        self._nodes[node.name] = node
+        self.history.begin(host_of(node.name), node.name, host_usage, self.clock.monotonic())
+        self._schedule()
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node with the pods on it; their controllers replace them."""
+        del self._nodes[name]
+        self.history.end(host_of(name), self.clock.monotonic())
+        gone = self._pods.on_node(name)
+        for pod in gone:
+            self._remove(pod.ref)
+        for owner in dict.fromkeys(pod.owner for pod in gone if pod.owner):
+            self._scale(owner)
+        self._schedule()
+
+    def change_node(self, name: str, **changes: object) -> None:
+        """Change fields of a node: `unschedulable=True` cordons it."""
+        self._nodes[name] = replace(self._nodes[name], **changes)
+        self._schedule()
+
+    def add_namespace(self, name: str) -> None:
+        """Add a namespace."""
+        self._namespaces[name] = {}
+
+    def add_budget(self, budget: SimulatedBudget) -> None:
+        """Add a PodDisruptionBudget."""
+        self._budgets.append(budget)
+
+    def add_deployment(
+        self,
+        namespace: str,
+        name: str,
+        replicas: int,
+        template: PodTemplate,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        nodes: Sequence[str] = (),
+    ) -> None:
+        """Add a Deployment; its first pods are bound to `nodes`, the scheduler places the rest."""
+        owner = Owner("ReplicaSet", f"{name}-rs", self._new_uid("rs"), "apps/v1")
+        prototype = template.prototype(namespace, owner, self._priority(template))
+        workload = Workload(
+            "Deployment", namespace, name, self._new_uid("deploy"), replicas, annotations or {}
+        )
+        found = self._controllers.add(owner, prototype, workload)
+        found.replicas += template.replicas(replicas)
+        for replica, node in zip(found.replicas, nodes, strict=False):
+            self._create_pod(self._new_name(name), prototype, replica, node)
+        self._scale(owner)
+        self._schedule()
+
+    def add_pod(self, namespace: str, name: str, template: PodTemplate, node: str = "") -> None:
+        """Add a bare pod, bound to `node` if one is given."""
+        prototype = template.prototype(namespace, None, self._priority(template))
+        self._create_pod(name, prototype, Replica(template.usage), node)
+        self._schedule()
+
+    def adopt_pod(self, pod: Pod, replica: Replica, workload: Workload | None = None) -> None:
+        """Add a pod that exists elsewhere, such as in a snapshot or in the past.
+
+        `workload` belongs to its controller, which wants one replica more from now on. The
+        scheduler places the pod if replacements have taken the room on its node.
+        """
+        if pod.owner is not None:
+            self._controllers.add(pod.owner, pod, workload).replicas.append(replica)
+        self._replica_of[pod.uid] = replica
+        replica.pods.append(pod.ref)
+        node = self._nodes.get(pod.node)
+        if node is not None and self._still_fits(pod, node):
+            self._put(pod)
+            self.history.begin(pod.uid, pod.node, replica.usage, self.clock.monotonic())
+        else:
+            self._put(replace(pod, node="", phase="Pending", ready=False, started_at=None))
+            self._schedule()
+
+    def end_replica(self, owner: Owner | None, replica: Replica) -> None:
+        """End a replica for ever: its controller wants one less, and its pod is gone at once."""
+        if owner is not None and (found := self._controllers.find(owner)):
+            found.replicas.remove(replica)
+            self._controllers.touch(owner)
+            self._controllers.remove_idle(owner, self._pods)
+        for ref in replica.pods:
+            self._remove(ref)
+        self._schedule()
+
+    def delete_pod(self, namespace: str, name: str) -> None:
+        """Begin to terminate a pod."""
+        pod = self._pods.find(PodRef(namespace, name))
+        if pod is None:
+            raise KeyError(name)
+        if not pod.deleting:
+            self._put(replace(pod, deleting=True))
+            self.clock.call_later(pod.grace_period_seconds, lambda: self._end(pod.ref))
+        if pod.owner is not None:
+            self._scale(pod.owner)
+        self._schedule()
+
+    # --- what controllers, kubelets and the scheduler do --------------------------------------
+
+    def _scale(self, owner: Owner) -> None:
+        """Create the pods that a controller lacks."""
+        found = self._controllers.find(owner)
+        if found is None:
+            return
+        pods = (pod for pod in self._pods.of_owner(owner.uid) if not pod.deleting)
+        present = {self._replica_of[pod.uid] for pod in pods}
+        for replica in found.replicas:
+            if replica not in present:
+                workload = found.workload.name if found.workload else owner.name
+                name = f"{replica.name}.{len(replica.pods)}" if replica.name else ""
+                self._create_pod(name or self._new_name(workload), found.prototype, replica, "")
+
+    def _schedule(self) -> None:
+        pending = self._pods.pending()
+        for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created_at, pod.name)):
+            node = choose_node(pod, ClusterView(self.read_cluster()), sample=self.sample)
+            if node is not None:
+                self._bind(pod, node)
+
+    def _still_fits(self, pod: Pod, node: Node) -> bool:
+        """Whether a pod that ran on the node fits there beside replacements from other nodes."""
+        there = [other for other in self._pods.on_node(node.name) if not other.finished]
+        if all(len(self._replica_of[other.uid].pods) == 1 for other in there):
+            return True
+        held = [basic(other.scheduling.requests) for other in (*there, pod)]
+        free = zip(basic(node.allocatable), map(sum, zip(*held, strict=True)), strict=True)
+        return all(amount >= taken for amount, taken in free)
+
+    def _priority(self, template: PodTemplate) -> int:
+        name = template.priority_class
+        return self.priority_classes[name] if name else 0
+
+    def _create_pod(self, name: str, prototype: Pod, replica: Replica, node: str) -> None:
+        pod = replace(
+            prototype,
+            name=name,
+            uid=self._new_uid("pod"),
+            created_at=self.clock.now(),
+            node="",
+            phase="Pending",
+            ready=False,
+            started_at=None,
+        )
+        self._replica_of[pod.uid] = replica
+        replica.pods.append(pod.ref)
+        self._put(pod)
+        if node:
+            self._bind(pod, node)
+
+    def _bind(self, pod: Pod, node: str) -> None:
+        self._put(replace(pod, node=node, started_at=self.clock.now()))
+        usage = self._replica_of[pod.uid].usage
+        self.history.begin(pod.uid, node, usage, self.clock.monotonic())
+        self.clock.call_later(STARTUP_SECONDS, lambda: self._become_ready(pod.ref))
+
+    def _become_ready(self, ref: PodRef) -> None:
+        pod = self._pods.find(ref)
+        if pod and pod.uid == ref.uid:
+            self._put(replace(pod, phase="Running", ready=True))
+
+    def _end(self, ref: PodRef) -> None:
+        """A pod has terminated; it may be gone already, with its node."""
+        self._remove(ref)
+        self._schedule()
+
+    def _put(self, pod: Pod) -> None:
+        self._pods.put(pod)
+        if pod.owner is not None:
+            self._controllers.touch(pod.owner)
+
+    def _remove(self, ref: PodRef) -> None:
+        pod = self._pods.find(ref)
+        if pod is None or pod.uid != ref.uid:
+            return
+        self._pods.remove(pod)
+        if pod.owner is not None:
+            self._controllers.touch(pod.owner)
+            self._controllers.remove_idle(pod.owner, self._pods)
+        self.history.end(ref.uid, self.clock.monotonic())
+
+    def _new_uid(self, kind: str) -> str:
+        return f"{kind}-{next(self._numbers)}"
+
+    def _new_name(self, workload: str) -> str:
+        self._pods_made[workload] += 1
+        return f"{workload}-{self._pods_made[workload]}"

@@ -1,0 +1,168 @@
+"""The figures of a policy over a time, beside the same time without it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from desched.history.timeline import Lines, LoadOverTime, Timeline
+from desched.model.cluster import Node
+from desched.model.resources import Resource
+from desched.whatif.closed_loop import LoopResult
+from desched.whatif.cycle_counts import CycleCounts
+from desched.whatif.figures import (
+    Hours,
+    IdleHours,
+    NodeFigures,
+    Overload,
+    PolicyFigures,
+    WorkloadFigures,
+)
+from desched.whatif.history import Floats, Mask
+from desched.whatif.load import MEASURED
+from desched.whatif.loop_timeline import timeline_evictions
+
+MOST_POINTS = 500_000
+"""The maximum number of points of a timeline; larger ones have longer steps."""
+
+TIMELINE_STEP_SECONDS = 300.0
+"""The least length of a timeline's steps."""
+
+
+class PolicyRun(NamedTuple):
+    """A run with a policy, as far as its figures need it.
+
+    `policy` is the name of the policy, `without` that of the time without it. `resources` are those
+    whose load is known. `counts` are those of the run's cycles.
+    """
+
+    policy: str
+    without: str
+    started_at: datetime
+    nodes: Sequence[Node]
+    resources: frozenset[Resource]
+    counts: CycleCounts
+
+    @property
+    def targets(self) -> Floats:
+        """The targets, node x 1 x (CPU, memory); infinite where there are none."""
+        rows = [[e.target_ratio if e else np.inf for e in lines] for lines in self._lines()]
+        targets: Floats = np.array(rows, dtype=float).T[:, None, :]
+        return targets
+
+    def _lines(self) -> list[tuple[Lines | None, ...]]:
+        """The lines of each node, by resource."""
+        return [self.counts.lines(self.nodes, each) for each in MEASURED]
+
+    def figures(self, before: LoopResult, after: LoopResult) -> PolicyFigures:
+        """The figures of both times, which have the same steps and targets."""
+        lines = self._lines()
+        without, left = _overload(before), _overload(after)
+        days = after.seconds / 86_400
+        return PolicyFigures(
+            policy=self.policy,
+            evictions=len(after.moves),
+            evictions_per_day=len(after.moves) / days if days else 0.0,
+            without=without,
+            with_policy=left,
+            avoided_share=1 - left.node_minutes / without.node_minutes
+            if without.node_minutes
+            else None,
+            replicas_moved_again=after.replica_repeats,
+            came_back=after.came_back,
+            landed_overloaded=after.landed_overloaded,
+            pending_minutes=after.pending_minutes,
+            most_of_a_workload_within_an_hour=after.share_within_hour,
+            hours=self._hours(),
+            workloads=tuple(self._workloads(after)),
+            nodes=tuple(self._node_figures(before, after)),
+            before=self._timeline(self.without, before, lines),
+            after=self._timeline(self.policy, after, lines),
+        )
+
+    def _hours(self) -> Hours:
+        counts = self.counts
+        idle = tuple(IdleHours(*each) for each in counts.idle_hours)
+        return Hours(counts.evicting_hours, counts.quiet_hours, idle)
+
+    def _workloads(self, after: LoopResult) -> Iterator[WorkloadFigures]:
+        names = self.counts.workloads
+        moved = Counter(names.get(move.pod, "") for move in after.moves)
+        replicas: Counter[str] = Counter()
+        for move in after.moves:
+            name = names.get(move.pod, "")
+            replicas[name] = max(replicas[name], after.replicas[move.workload])
+        for name, evictions in sorted(moved.items(), key=lambda each: (-each[1], each[0])):
+            yield WorkloadFigures(name, evictions, replicas[name])
+
+    def _node_figures(self, before: LoopResult, after: LoopResult) -> Iterator[NodeFigures]:
+        minutes = before.step_seconds / 60
+        left = Counter(move.node for move in after.moves)
+        landed = Counter(move.landed_on for move in after.moves)
+        sums = [result.overloaded.sum(axis=1) * minutes for result in (before, after)]
+        peaks = [_peaks(result) for result in (before, after)]
+        columns = np.stack([*sums, *peaks], axis=1).tolist()
+        for node, (was, now, peak_was, peak_now) in zip(self.nodes, columns, strict=True):
+            moves = left[node.name], landed[node.name]
+            yield NodeFigures(node.name, was, now, peak_was, peak_now, *moves)
+
+    def _timeline(
+        self, name: str, result: LoopResult, lines: Sequence[Sequence[Lines | None]]
+    ) -> Timeline:
+        happened = name == self.without
+        load, step_seconds = _in_fewer_steps(result)
+        watched = [i for i, each in enumerate(MEASURED) if each in self.resources]
+        loads = [LoadOverTime(MEASURED[i], tuple(lines[i]), _rows(load[:, :, i])) for i in watched]
+        counts = self.counts
+        return Timeline(
+            name=name,
+            started_at=self.started_at,
+            step_seconds=step_seconds,
+            nodes=tuple(node.name for node in self.nodes),
+            loads=tuple(loads),
+            evictions=tuple(timeline_evictions(result, counts, self.started_at)),
+            refusals=() if happened else counts.refusals,
+            idle=() if happened else counts.idle,
+        )
+
+
+def _overload(result: LoopResult) -> Overload:
+    overloaded = result.overloaded
+    minutes = result.step_seconds / 60
+    longest = max((_longest(row) for row in overloaded), default=0)
+    nodes = int(overloaded.any(axis=1).sum())
+    return Overload(float(overloaded.sum() * minutes), longest * minutes, nodes)
+
+
+def _longest(row: Mask) -> int:
+    (calm,) = np.nonzero(~np.concatenate(([False], row, [False])))
+    return int(np.diff(calm).max()) - 1
+
+
+def _peaks(result: LoopResult) -> Floats:
+    """The highest load of each node as a share of its targets; 0 where none is known."""
+    shares = np.nan_to_num(result.load / result.targets, nan=0.0)
+    peaks: Floats = shares.reshape(len(shares), -1).max(axis=1, initial=0.0)
+    return peaks
+
+
+def _in_fewer_steps(result: LoopResult) -> tuple[Floats, float]:
+    """The load in steps of at least TIMELINE_STEP_SECONDS and few enough points."""
+    load = result.load
+    enough = math.ceil(load.size / MOST_POINTS)
+    together = max(1, enough, math.ceil(TIMELINE_STEP_SECONDS / result.step_seconds))
+    steps = load.shape[1] // together
+    if together == 1 or steps == 0:
+        return load, result.step_seconds
+    parts = load[:, : steps * together].reshape(len(load), steps, together, -1)
+    known = (~np.isnan(parts)).sum(axis=2)
+    means = np.nansum(parts, axis=2) / np.maximum(known, 1)
+    return np.where(known > 0, means, np.nan), result.step_seconds * together
+
+
+def _rows(load: Floats) -> tuple[tuple[float | None, ...], ...]:
+    rounded = np.round(load, 4).tolist()
+    return tuple(tuple(None if math.isnan(x) else x for x in row) for row in rounded)

@@ -1,0 +1,162 @@
+"""Small clusters for the demonstration and for tests, an hour old: all windows are covered."""
+
+from msgspec.structs import replace
+
+from desched.model.cluster import PersistentVolumeClaim, PodVolume, SchedulingClass, VolumeKind
+from desched.model.resources import Amounts
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.whatif.budgets import SimulatedBudget
+from desched.whatif.gpu_cluster import CPU_MILLICORES, GANG, HYPER_NODES, ai_nodes, ai_workloads
+from desched.whatif.history import IDLE, Usage
+from desched.whatif.template import PodTemplate
+from desched.whatif.world import Simulation
+
+NODES = ("te1", "te2", "te3", "te4", "te5")
+OVERLOADED_NODE = "te3"
+LOW_PRIORITY_WORKLOAD = "low-priority-workload"
+SETTLED_SECONDS = 3600.0
+MIB = 1024**2
+
+
+def published_scenario(stress_priority: int = 0) -> Simulation:
+    """The load-aware scenario published for Volcano: te3 uses 87.5 % of its CPU, te5 is idle.
+
+    On te3, a bare pod uses two of four cores. Each of three pods of a Deployment with low priority
+    uses half a core, although it requests less. The other nodes except te5 have a small load.
+    """
+    simulation = _published(stress_priority)
+    simulation.clock.advance(SETTLED_SECONDS)
+    return simulation
+
+
+def guarded_scenario(guard_usage: Usage = IDLE) -> Simulation:
+    """The published scenario with four more pods on te3 that must stay, each for another reason.
+
+    The reasons are the priority threshold, a claim, an excluded namespace and an exhausted budget.
+    `guard_usage` is the usage of each of these pods.
+    """
+    simulation = _published(stress_priority=0)
+    cluster = simulation.cluster
+    cluster.priority_classes["high-priority"] = 10_000
+    claim = PersistentVolumeClaim("demo", "ledger-data", "fast", "pv-1")
+    cluster.claims[claim.namespace, claim.name] = claim
+    quorum = LabelSelector((Requirement("app", Operator.IN, ("quorum",)),))
+    cluster.add_budget(SimulatedBudget("demo", "quorum", quorum, min_available=2))
+    for namespace, template, other_node in (
+        ("demo", _template("payments", guard_usage, priority_class="high-priority"), "te1"),
+        ("demo", _template("ledger", guard_usage, claim=claim.name), "te2"),
+        ("default", _template("frontend", guard_usage), "te4"),
+        ("demo", _template("quorum", guard_usage), "te1"),
+    ):
+        nodes = (OVERLOADED_NODE, other_node)
+        cluster.add_deployment(namespace, template.labels["app"], 2, template, nodes=nodes)
+    simulation.clock.advance(SETTLED_SECONDS)
+    return simulation
+
+
+def steering_scenario() -> Simulation:
+    """Pods on te1 request little and use much: kube-scheduler would put each straight back.
+
+    te1 uses 85 % of its CPU and looks almost free by requests. The other nodes use little and look
+    almost full.
+    """
+    simulation = Simulation()
+    cluster = simulation.cluster
+    for name in NODES:
+        cluster.add_node(name, cpu_millicores=4000, memory_bytes=16 * 1024 * MIB)
+    cluster.add_namespace("shop")
+    reserved = _template("reserved", Usage(200, 256 * MIB), request_cpu_millicores=3000)
+    cluster.add_deployment("shop", "reserved", len(NODES) - 1, reserved, nodes=NODES[1:])
+    for app, usage_millicores, sibling in (
+        ("cart", 900, "te2"),
+        ("checkout", 900, "te3"),
+        ("search", 1600, "te4"),
+    ):
+        template = _template(app, Usage(usage_millicores, 512 * MIB))
+        cluster.add_deployment("shop", app, 2, template, nodes=("te1", sibling))
+    simulation.clock.advance(SETTLED_SECONDS)
+    return simulation
+
+
+def ai_scenario() -> Simulation:
+    """Training, inference, fast networks and model caches; a rack uses 85 % of its CPU."""
+    simulation = Simulation()
+    cluster = simulation.cluster
+    for node in ai_nodes():
+        cluster.add_node(
+            node.name,
+            cpu_millicores=CPU_MILLICORES,
+            memory_bytes=64 * 1024 * MIB,
+            labels=node.labels,
+            extended=node.devices,
+        )
+    empty = cluster.read_cluster()
+    cluster.adopt_surroundings(replace(empty, declared_groups=(GANG,), hyper_nodes=HYPER_NODES))
+    for each in ai_workloads():
+        cluster.add_namespace(each.namespace)
+        if each.bare:
+            cluster.add_pod(each.namespace, each.name, each.template, each.nodes[0])
+            continue
+        cluster.add_deployment(
+            each.namespace,
+            each.name,
+            len(each.nodes),
+            each.template,
+            annotations=each.annotations,
+            nodes=each.nodes,
+        )
+    simulation.clock.advance(SETTLED_SECONDS)
+    return simulation
+
+
+def _published(stress_priority: int) -> Simulation:
+    simulation = Simulation()
+    cluster = simulation.cluster
+    for name in NODES:
+        cluster.add_node(name, cpu_millicores=4000, memory_bytes=16 * 1024 * MIB)
+    cluster.add_namespace("demo")
+    cluster.add_namespace("shop")
+    cluster.priority_classes |= {"low-priority": 1_000, "stress": stress_priority}
+
+    labels, usage = {"app": "stress"}, Usage(2000, 256 * MIB)
+    stress = PodTemplate(usage=usage, labels=labels, priority_class="stress")
+    cluster.add_pod("demo", "stress", stress, OVERLOADED_NODE)
+    low_priority = _template(
+        LOW_PRIORITY_WORKLOAD,
+        Usage(500, 200 * MIB),
+        request_cpu_millicores=300,
+        priority_class="low-priority",
+        scheduler="volcano",
+    )
+    cluster.add_deployment(
+        "demo",
+        LOW_PRIORITY_WORKLOAD,
+        3,
+        low_priority,
+        annotations={"volcano.sh/preemptable": "true"},
+        nodes=[OVERLOADED_NODE] * 3,
+    )
+    web = _template("web", Usage(300, 700 * MIB), request_cpu_millicores=250)
+    nodes = ["te1"] * 3 + ["te2"] * 4 + ["te4"] * 2
+    cluster.add_deployment("shop", "web", len(nodes), web, nodes=nodes)
+    return simulation
+
+
+def _template(
+    app: str,
+    usage: Usage,
+    *,
+    request_cpu_millicores: int = 100,
+    priority_class: str = "",
+    scheduler: str = "default-scheduler",
+    claim: str = "",
+) -> PodTemplate:
+    requests = Amounts(cpu_millicores=request_cpu_millicores, memory_bytes=256 * MIB, pods=1)
+    return PodTemplate(
+        scheduling=SchedulingClass(requests),
+        usage=usage,
+        labels={"app": app},
+        priority_class=priority_class,
+        scheduler=scheduler,
+        volumes=(PodVolume(VolumeKind.CLAIM, claim),) if claim else (),
+    )

@@ -1,0 +1,129 @@
+"""Backtests as tables, as JSON and as a page."""
+
+import io
+import json
+import typing
+from datetime import timedelta
+from functools import cache
+
+import pytest
+import yaml
+from msgspec.structs import replace
+from rich.console import Console
+
+from desched.history.past import Caveat, Doubt
+from desched.views.backtest import CAVEATS, caveat, print_backtest, render_backtest
+from desched.views.pages.backtest_page import backtest_page
+from desched.whatif.figures import Backtest
+from desched.whatif.past.backtest import Span, backtest
+from tests.builders import policy, rule
+from tests.properties.outputs import harmless
+from tests.repository import ROOT
+from tests.unit.whatif.past.pasts import Life, a_past, at
+
+STEPS = 36
+BY = replace(policy(rule(), sustained_seconds=600), source="policy.yaml")
+LATE = replace(BY, source="late.yaml", sustained_seconds=5 * 3600)
+
+
+@cache
+def replayed() -> Backtest:
+    """Four pods make node a overloaded all the time; the second policy always waits."""
+    lives = [
+        *(Life(f"web-{i}", "a", [0.8] * STEPS) for i in range(2)),
+        *(Life(f"db-{i}", "a", [0.8] * STEPS, of="db") for i in range(2)),
+        Life("web-8", "b", [0.2] * STEPS),
+        Life("db-9", "c", [0.2] * STEPS, of="db"),
+    ]
+    past = replace(a_past(lives, steps=STEPS), doubts=(Doubt(Caveat.PODS_NOT_MEASURED, "3 pods"),))
+    return backtest(past, [BY, LATE], Span(at(12), at(STEPS)))
+
+
+def shown(width: int = 80) -> str:
+    stream = io.StringIO()
+    print_backtest(replayed(), Console(file=stream, width=width, color_system=None))
+    return stream.getvalue()
+
+
+def row(label: str) -> list[str]:
+    (line,) = (line for line in shown(120).splitlines() if line.startswith(label))
+    return line.removeprefix(label).split()
+
+
+def test_what_happened_stands_beside_what_each_policy_would_have_done() -> None:
+    ours, late = replayed().policies
+    before, after = ours.without.node_minutes, ours.with_policy.node_minutes
+    assert row("overloaded node-minutes") == [f"{x:.0f}" for x in (before, after, before)]
+    assert row("  avoided") == ["-", f"{(1 - after / before) * 100:.1f}", "%", "0.0", "%"]
+    assert row("evictions  ") == ["-", "1", "0"]
+    assert row("  a day") == ["-", f"{ours.evictions_per_day:.1f}", "0.0"]
+    assert late.hours.idle[0].hours == 2
+
+
+def test_the_time_and_what_is_known_of_it_are_said_first() -> None:
+    text = " ".join(shown().split())
+    assert f"{at(12):%Y-%m-%d %H:%M} to {at(STEPS):%Y-%m-%d %H:%M} UTC, a cycle every 300 s" in text
+    assert "3 nodes, 6 pods and 2 workloads in this time" in text
+    assert "load known for 100.0 % of the nodes' time" in text
+
+
+def test_workloads_hours_and_caveats_are_listed() -> None:
+    text = " ".join(shown().split())
+    (evicted,) = replayed().policies[0].workloads
+    assert f"{evicted.workload} 1 0" in text
+    assert "late.yaml: 2 for not_sustained_yet" in text
+    for each in (*replayed().assumed, *replayed().unknown):
+        assert caveat(each) in text
+    assert "These pods have no recorded usage; their load stays with the node (3 pods)." in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, shown(width).splitlines())) <= width
+
+
+def test_json_and_yaml_have_the_same_content() -> None:
+    document = json.loads(render_backtest(replayed(), "json"))
+    assert document == yaml.safe_load(render_backtest(replayed(), "yaml"))
+    assert document["version"] == "desched.io/backtest/v1"
+    assert [each["policy"] for each in document["policies"]] == ["policy.yaml", "late.yaml"]
+    assert document["policies"][0]["before"]["name"] == "what happened"
+
+
+def test_names_cannot_move_the_cursor() -> None:
+    evil = replace(replayed().policies[0], policy="\x1b[2J")
+    doubt = Doubt(Caveat.HISTORY_GAPS, "Prometheus warns: \x9b31m")
+    found = replace(replayed(), policies=(evil,), unknown=(doubt,))
+    for form in ("table", "json", "yaml"):
+        harmless(render_backtest(found, form))
+
+
+def test_a_backtest_can_be_a_page() -> None:
+    page = backtest_page(replayed())
+    assert f"desched backtest: {at(12):%Y-%m-%d %H:%M}" in page
+    for text in (
+        "what happened",
+        "late.yaml",
+        "replacements were pending",
+        CAVEATS["load_follows_pods"],
+    ):
+        assert text in page
+
+
+def test_each_field_of_a_backtest_is_documented_and_no_other() -> None:
+    text = (ROOT / "docs" / "report.md").read_text().partition("\n## Backtests\n")[2]
+    rows = [line.split("|") for line in text.partition("\n## ")[0].splitlines()]
+    documented = {cells[1].strip(" `"): cells[2].strip() for cells in rows if len(cells) > 2}
+    fields = {*typing.get_type_hints(Backtest)}
+    for doubts in ("assumed", "unknown"):
+        fields |= {f"{doubts}[].{name}" for name in typing.get_type_hints(Doubt)}
+
+    assert {each: documented.pop(each) for each in Caveat} == CAVEATS
+    assert documented.keys() - {"field", "caveat", "---"} == fields
+
+
+def test_a_time_without_overload_has_no_share_that_is_avoided() -> None:
+    calm = a_past([Life("web-1", "a", [0.2] * STEPS)], steps=STEPS)
+    found = backtest(calm, [BY], Span(at(12), at(12) + timedelta(hours=1)))
+    assert "No node is overloaded, and nothing moves." in render_backtest(found, "table")
+    assert "%" not in render_backtest(found, "table").partition("avoided")[2].splitlines()[0]

@@ -1,0 +1,142 @@
+"""Explanations as text and as JSON."""
+
+import io
+import json
+import types
+import typing
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+import yaml
+from rich.console import Console
+
+from desched.cycle import decide, observe
+from desched.model.cluster import PodRef
+from desched.model.plan import NodeVerdict, PlannedEviction
+from desched.model.state import State
+from desched.views.explained.explain import explain
+from desched.views.explained.subject import parse_subject
+from desched.views.explained.values import Explanation
+from desched.views.explanation import print_explanation, render_explanation
+from desched.whatif.demo import demo_policy
+from desched.whatif.history import Usage
+from desched.whatif.scenarios import guarded_scenario, steering_scenario
+from desched.whatif.world import Simulation
+from tests.repository import ROOT
+
+QUESTIONS = ("node/te3", "pod/demo/payments-1", "workload/demo/low-priority-workload")
+
+
+def answer(question: str, simulation: Simulation | None = None) -> Explanation:
+    world = (simulation or guarded_scenario(Usage(50, 100 << 20))).world(acting=False)
+    policy = demo_policy()
+    decision = decide(observe(world, policy), policy, State())
+    return explain(parse_subject(question), decision, "the lab")
+
+
+def shown(explanation: Explanation, width: int = 80) -> str:
+    stream = io.StringIO()
+    print_explanation(explanation, Console(file=stream, width=width, color_system=None))
+    return stream.getvalue()
+
+
+def test_a_node_is_told_from_its_load_to_its_pods() -> None:
+    text = shown(answer("node/te3"))
+
+    assert "te3 is overloaded for at least 5 min." in text
+    assert "CPU 5m     92.5             80/75/70   82.5     92.5        0.0" in text
+    assert "the plan takes 12.5 off, and 5.0 remain." in text
+    assert "What stays: 50.0 points by 1 pod (bare_pod)" in text
+    assert text.index("50.0 demo/stress") < text.index("12.5 demo/low-priority-workload-1")
+    assert "would be evicted; its replacement is expected on one of 5" in text
+
+
+def test_a_pod_is_told_with_its_rules_in_order_and_what_would_have_to_change() -> None:
+    text = shown(answer("pod/demo/payments-1"), 100)
+
+    assert "demo/payments-1 on te3 stays, priority_threshold: Its priority is at or above" in text
+    assert "• Raise priorityThreshold, lower its priority, or annotate it" in text
+    rules = text.partition("Rules, in order:")[2]
+    assert rules.index("opted_out") < rules.index("refused  priority_threshold")
+    assert rules.index("refused  priority_threshold") < rules.index("usage_unknown")
+    assert "4 of 5 nodes can take it now, if it moves alone:" in text
+    assert "Risk 0%: 0% to come back to te3" in text
+
+
+def test_what_soft_taints_do_to_a_landing_is_told() -> None:
+    text = " ".join(shown(answer("pod/shop/search-1", steering_scenario())).split())
+
+    assert "Without soft taints on te1 it would be 100%." in text
+
+
+def test_a_workload_is_told_with_its_pace_and_the_nodes_of_its_pods() -> None:
+    text = shown(answer("workload/demo/low-priority-workload"))
+
+    assert "0 of its moves are under way (at most 1); 0 within the hour (at most 2)." in text
+    assert "No PodDisruptionBudget covers it." in text
+    assert "demo/low-priority-workload-1 on te3 12.5 % CPU" in text
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(question: str, width: int) -> None:
+    text = shown(answer(question), width)
+
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_json_and_yaml_have_the_same_content(question: str) -> None:
+    found = answer(question)
+
+    document = json.loads(render_explanation(found, "json"))
+    assert document == yaml.safe_load(render_explanation(found, "yaml"))
+    assert document["version"] == "desched.io/explanation/v1"
+    assert [document[kind] is not None for kind in ("node", "pod", "workload")].count(True) == 1
+    assert all(line == line.rstrip() for line in render_explanation(found, "table").splitlines())
+
+
+def test_names_cannot_move_the_cursor() -> None:
+    found = answer("pod/demo/payments-1")
+    assert found.pod is not None
+    evil = msgspec.structs.replace(
+        found.pod, scheduler="\x1b[2J", changes=("\x9b31m",), rules=found.pod.rules
+    )
+
+    text = shown(msgspec.structs.replace(found, pod=evil, target="\u202e"))
+
+    assert {c for c in text if not c.isprintable()} == {"\n"}
+
+
+DESCRIBED_ELSEWHERE = {NodeVerdict, PlannedEviction, PodRef}
+
+
+def fields_of(struct: type, prefix: str = "") -> Iterator[str]:
+    """Every field with its path; those of a summary of a pod once."""
+    for name, hint in typing.get_type_hints(struct).items():
+        path = f"{prefix}{name}"
+        yield path
+        inner = f"{path}[]." if typing.get_origin(hint) is tuple else f"{path}."
+        for kind in structs_in(hint):
+            if kind not in DESCRIBED_ELSEWHERE and (
+                kind.__name__ != "PodSummary" or path == "node.pods"
+            ):
+                yield from fields_of(kind, inner)
+
+
+def structs_in(hint: object) -> Iterator[type]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    if typing.get_origin(hint) in {typing.Union, types.UnionType, tuple}:
+        for argument in typing.get_args(hint):
+            yield from structs_in(argument)
+
+
+def test_each_field_of_an_explanation_is_documented_and_no_other() -> None:
+    text = (ROOT / "docs" / "report.md").read_text().partition("\n## Explanations\n")[2]
+    section = text.partition("\n## ")[0]
+    rows = (line.split("|") for line in section.splitlines() if line.startswith("| `"))
+
+    assert {cells[1].strip(" `") for cells in rows} == set(fields_of(Explanation))

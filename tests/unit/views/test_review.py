@@ -1,0 +1,89 @@
+"""Reviews and histories for people and for programs."""
+
+import io
+import json
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console
+
+from desched.history.review import review
+from desched.model.report import Mode
+from desched.model.state import MoveResult
+from desched.views.review import (
+    notes,
+    print_review,
+    render_history,
+    render_review,
+    summary,
+)
+from tests.unit.example_logbook import dry_run, logbook
+from tests.unit.history.test_review import LONG_AGO
+from tests.unit.service.example_reports import POD, REPORT, record
+
+DRY = review(logbook(*(dry_run(i) for i in range(12))), LONG_AGO)
+END = replace(record("x", MoveResult.LANDED_AS_FORECAST), pod=POD, landed_on="te5")
+EVICTING = logbook(REPORT, replace(dry_run(1, ratio=0.5), mode=Mode.EVICT, settled=(END,)))
+
+
+def test_a_dry_run_reads_as_what_would_have_been():
+    text = render_review(DRY, "table")
+
+    assert "2026-03-04 12:00 to 2026-03-04 12:55 UTC (55 min), dry run" in text
+    assert "12 cycles for 1 h 5 min, kept in steps of 5 min" in text
+    assert "1 node was overloaded at some time, for 65 node-minutes in all." in text
+    assert "1 eviction would have begun, 22.2 a day. 100.0 % of the overload had" in text
+    assert "65 min" in text
+    assert "Deployment shop/web" in text
+    assert "not_needed" in text
+    assert "A dry run changes nothing" in text
+
+
+def test_evictions_read_as_what_was_with_their_results():
+    found = review(EVICTING, LONG_AGO)
+    text = render_review(found, "table")
+
+    assert "1 eviction began" in text
+    assert "Results: landed_as_forecast 1." in text
+    assert not any("dry run" in note for note in notes(found))
+
+
+def test_a_quiet_time_is_one_sentence():
+    quiet = review(logbook(*(dry_run(i, ratio=0.5) for i in range(3))), LONG_AGO)
+
+    assert summary(quiet)[0] == "No node was overloaded."
+    assert "Nodes with the most overload" not in render_review(quiet, "table")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_narrow_terminal_cuts_off_no_number(width):
+    out = io.StringIO()
+    print_review(DRY, Console(file=out, width=width, force_terminal=True, color_system=None))
+    lines = out.getvalue().splitlines()
+
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines)
+
+
+def test_the_json_has_every_figure():
+    found = json.loads(render_review(DRY, "json"))
+
+    assert found["version"] == "desched.io/review/v1"
+    assert (found["mode"], found["evictions"], found["cycles"]) == ("dry_run", 1, 12)
+    assert found["nodes"][0]["highest"] == {"cpu": 0.9}
+    assert found["timeline"]["loads"][0]["ratios"][0] == [0.9] * 12
+
+
+def test_the_history_has_two_lines_for_each_eviction():
+    book = logbook(*(dry_run(i) for i in range(12)))
+    first, second = render_history(book.moves, "table").splitlines()
+
+    assert first == "2026-03-04 12:00 UTC  shop/web-1  Deployment shop/web"
+    assert second == (
+        "  dry run: from te3 (cpu), expected on te5 (100 %); planned in 12 cycles until 03-04 12:55"
+    )
+    assert render_history(EVICTING.moves, "table").splitlines()[1] == (
+        "  from te3 (cpu), expected on te5 (100 %), landed on te5: landed_as_forecast"
+    )
+    assert json.loads(render_history(book.moves, "json"))[0]["pod"]["name"] == "web-1"
+    assert render_history((), "table") == "No eviction is in the logbook.\n"

@@ -1,0 +1,396 @@
+"""The formulas against values worked out by hand; what follows from them is in the contract."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from desched.model.cluster import (
+    ClusterState,
+    Effect,
+    HostPort,
+    Node,
+    Owner,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodAffinityTerm,
+    PodVolume,
+    SchedulingClass,
+    Service,
+    SpreadConstraint,
+    Taint,
+    Toleration,
+    VolumeKind,
+)
+from desched.model.resources import Amounts
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.whatif.scheduler.choice import NodeSample, choose_node, score_nodes
+from desched.whatif.scheduler.view import ClusterView
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+GIB = 1024**3
+WEB = Owner("ReplicaSet", "web-rs", "rs-1")
+APP = {"app": "web"}
+IS_WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+SELECTORS = {("n", "rs-1"): IS_WEB}
+
+
+def node(name: str, **fields: Any) -> Node:
+    size = Amounts(cpu_millicores=4000, memory_bytes=16 * GIB, pods=10)
+    labels = {"kubernetes.io/hostname": name}
+    sizes: dict[str, Any] = {"labels": labels, "capacity": size, "allocatable": size}
+    return Node(name=name, uid=name, created_at=BEGIN, **(sizes | fields))
+
+
+def requesting(
+    cpu_millicores: int = 0, memory_bytes: int = 0, **constraints: Any
+) -> SchedulingClass:
+    """What one container requests; it is scored with defaults for what it does not."""
+    return SchedulingClass(
+        Amounts(cpu_millicores=cpu_millicores, memory_bytes=memory_bytes, pods=1),
+        scored_cpu_millicores=cpu_millicores or 100,
+        scored_memory_bytes=memory_bytes or 200 * 1024**2,
+        **constraints,
+    )
+
+
+def pod(name: str = "new", on: str = "", **fields: Any) -> Pod:
+    fields = {"scheduling": requesting(1000, 4 * GIB)} | fields
+    return Pod(namespace="n", name=name, uid=name, created_at=BEGIN, node=on, **fields)
+
+
+def cluster(*nodes: Node, pods: tuple[Pod, ...] = (), **fields: Any) -> ClusterView:
+    return ClusterView(ClusterState(nodes=nodes, pods=pods, **fields))
+
+
+def fits(candidate: Pod, place: Node, state: ClusterView) -> bool:
+    return place.name in score_nodes(candidate, state)
+
+
+# 3 times taints, 100 if no node is worse than another; to this come the free share after placing
+# the pod, and balance. Nothing is spread without a Service or a controller.
+EVEN = 3 * 100
+
+# A sibling without requests counts as 100 millicores and 200 MiB: (72 + 73) // 2 free, not 75.
+SIBLINGS_DEFAULTS = 3
+
+
+def test_an_empty_node_is_scored_by_what_the_pod_leaves_free() -> None:
+    # 1 of 4 cores and 4 of 16 GiB: 75 free; the shares stay equal, so balance is 50 + 50/2.
+    assert score_nodes(pod(), cluster(node("a"))) == {"a": EVEN + 75 + 75}
+
+
+def test_a_pod_that_unbalances_a_node_scores_less_there() -> None:
+    # Shares 0.25 and 0: standard deviation 0.125, balance 87 after 100: 50 + int((50 - 13) / 2).
+    only_cpu = pod(scheduling=requesting(1000))
+    # The unset memory request counts as 200 MiB where free space is scored: 98 of 100 free.
+    assert score_nodes(only_cpu, cluster(node("a"))) == {"a": EVEN + (75 + 98) // 2 + 68}
+
+
+def test_a_pod_without_requests_skips_balance_and_counts_with_defaults() -> None:
+    # 100 of 4000 millicores: 97; 200 MiB of 16 GiB: 98.
+    bare = pod(scheduling=requesting())
+    assert score_nodes(bare, cluster(node("a"))) == {"a": EVEN + (97 + 98) // 2}
+
+
+def test_siblings_on_a_node_cost_spread() -> None:
+    # Two nodes: a has one sibling, round(ln 4 + 2) = 3; b none, 2. Of 3 + 2 - 3 = 2 in 3: 66.
+    sibling = pod("old", on="a", owner=WEB, labels=APP, scheduling=requesting())
+    state = cluster(node("a"), node("b"), pods=(sibling,), controller_selectors=SELECTORS)
+    scores = score_nodes(pod(owner=WEB, labels=APP), state)
+    assert scores["b"] - scores["a"] == 2 * (100 - 66) + SIBLINGS_DEFAULTS
+
+
+def test_a_terminating_sibling_no_longer_costs_spread() -> None:
+    sibling = pod("old", on="a", owner=WEB, labels=APP, deleting=True, scheduling=requesting())
+    state = cluster(node("a"), node("b"), pods=(sibling,), controller_selectors=SELECTORS)
+    scores = score_nodes(pod(owner=WEB, labels=APP), state)
+    assert scores["b"] - scores["a"] == SIBLINGS_DEFAULTS
+
+
+def test_without_an_owner_the_service_alone_selects_siblings() -> None:
+    other = pod("old", on="a", labels=APP, owner=WEB, scheduling=requesting())
+    state = cluster(node("a"), node("b"), pods=(other,), services=(Service("n", "web", APP),))
+    scores = score_nodes(pod(labels=APP), state)
+    assert scores["b"] - scores["a"] == 2 * (100 - 66) + SIBLINGS_DEFAULTS
+
+
+def test_soft_taints_are_weighed_against_the_node_with_most() -> None:
+    soft = [Taint(key, Effect.PREFER_NO_SCHEDULE) for key in ("x", "y")]
+    state = cluster(node("a"), node("b", taints=(soft[0],)), node("c", taints=tuple(soft)))
+    scores = score_nodes(pod(), state)
+    assert scores["a"] - scores["b"] == 3 * 50
+    assert scores["a"] - scores["c"] == 3 * 100
+
+
+def test_a_node_to_avoid_counts_as_one_with_a_soft_taint() -> None:
+    soft = Taint("x", Effect.PREFER_NO_SCHEDULE)
+    tainted = cluster(node("a", taints=(soft,)), node("b"), node("c"))
+    plain = cluster(node("a"), node("b"), node("c"))
+    assert score_nodes(pod(), plain, avoided={"a"}) == score_nodes(pod(), tainted)
+    assert choose_node(pod(), plain, avoided={"a"}) == "b"
+    assert score_nodes(pod(), tainted, avoided={"a", "b"}) == {
+        "a": score_nodes(pod(), plain)["a"] - 3 * 100,
+        "b": score_nodes(pod(), plain)["b"] - 3 * 50,
+        "c": score_nodes(pod(), plain)["c"],
+    }
+
+
+def test_a_bound_pod_is_scored_as_its_replacement_while_it_terminates() -> None:
+    bound, other = (pod(name, on="a", owner=WEB, labels=APP) for name in ("old", "other"))
+    leaving = structs.replace(bound, deleting=True)
+    before = cluster(node("a"), node("b"), pods=(bound, other), controller_selectors=SELECTORS)
+    after = cluster(node("a"), node("b"), pods=(leaving, other), controller_selectors=SELECTORS)
+    assert score_nodes(bound, before) == score_nodes(pod(owner=WEB, labels=APP), after)
+    assert score_nodes(bound, before) != score_nodes(pod(owner=WEB, labels=APP), before)
+
+
+def test_equal_nodes_are_decided_by_name() -> None:
+    assert choose_node(pod(), cluster(node("b"), node("a"))) == "a"
+
+
+def test_equal_nodes_of_a_sample_are_decided_by_chance() -> None:
+    nodes = cluster(
+        node("a"), node("b"), node("c", taints=(Taint("x", Effect.PREFER_NO_SCHEDULE),))
+    )
+    chosen = [choose_node(pod(f"p{i}"), nodes, sample=NodeSample(1.0)) for i in range(200)]
+    assert chosen == [choose_node(pod(f"p{i}"), nodes, sample=NodeSample(1.0)) for i in range(200)]
+    assert set(chosen) == {"a", "b"}
+    assert 70 < chosen.count("a") < 130
+    assert choose_node(pod(), cluster(), sample=NodeSample(1.0)) is None
+
+
+def test_without_a_fitting_node_there_is_none() -> None:
+    assert choose_node(pod(), cluster()) is None
+
+
+HARD = Taint("k", Effect.NO_SCHEDULE, "v")
+EAST = NodeSelectorTerm((Requirement("zone", Operator.IN, ("east",)),))
+WANTS_EAST = SchedulingClass(Amounts(), required_node_affinity=(EAST,))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "place", "expected"),
+    [
+        (pod(), node("a"), True),
+        (pod(), node("a", ready=False), False),
+        (pod(), node("a", unschedulable=True), False),
+        (pod(gated=True), node("a"), False),
+        (pod(), node("a", taints=(HARD,)), False),
+        (
+            pod(scheduling=SchedulingClass(Amounts(), tolerations=(Toleration("k", "Exists"),))),
+            node("a", taints=(HARD,)),
+            True,
+        ),
+        (
+            pod(scheduling=SchedulingClass(Amounts(), node_selector=(("zone", "east"),))),
+            node("a"),
+            False,
+        ),
+        (pod(scheduling=WANTS_EAST), node("a", labels={"zone": "west"}), False),
+        (pod(scheduling=WANTS_EAST), node("a", labels={"zone": "east"}), True),
+        (
+            pod(scheduling=SchedulingClass(Amounts(), required_node_affinity=())),
+            node("a"),
+            False,
+        ),
+        (pod(), node("a", allocatable=Amounts(3000, 4 * GIB, pods=1)), True),
+        (pod(), node("a", allocatable=Amounts(999, 4 * GIB, pods=1)), False),
+        (pod(), node("a", allocatable=Amounts(3000, 4 * GIB - 1, pods=1)), False),
+        (pod(), node("a", allocatable=Amounts(3000, 4 * GIB, pods=0)), False),
+        (
+            pod(scheduling=SchedulingClass(Amounts(extended=(("example.com/gpu", 1),)))),
+            node("a"),
+            False,
+        ),
+    ],
+)
+def test_filters_keep_a_pod_from_a_node(candidate: Pod, place: Node, *, expected: bool) -> None:
+    assert fits(candidate, place, cluster(place)) is expected
+
+
+def test_what_is_bound_and_not_finished_takes_room() -> None:
+    small = node("a", allocatable=Amounts(1500, 16 * GIB, pods=10))
+    running, ended = pod("old", on="a"), pod("old", on="a", phase="Succeeded")
+    assert not fits(pod(), small, cluster(small, pods=(running,)))
+    assert fits(pod(), small, cluster(small, pods=(ended,)))
+
+
+def test_a_volume_ties_its_pod_to_the_nodes_that_reach_it() -> None:
+    state = cluster(
+        node("a", labels={"zone": "west"}),
+        node("b", labels={"zone": "east"}),
+        claims={("n", "data"): PersistentVolumeClaim("n", "data", volume="pv")},
+        volumes={"pv": PersistentVolume("pv", node_affinity=(EAST,))},
+    )
+    tied = pod(volumes=(PodVolume(VolumeKind.CLAIM, "data"),))
+    assert set(score_nodes(tied, state)) == {"b"}
+
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def in_zone(name: str, zone: str) -> Node:
+    return node(name, labels={HOST: name, ZONE: zone})
+
+
+ZONES = (in_zone("a", "east"), in_zone("b", "east"), in_zone("c", "west"))
+
+
+def web(on: str = "", name: str = "", **constraints: Any) -> Pod:
+    """A pod of the application, which requests nothing."""
+    return pod(name or f"web-{on}", on=on, labels=APP, scheduling=requesting(**constraints))
+
+
+def allowed(candidate: Pod, *placed: Pod, nodes: tuple[Node, ...] = ZONES, **fields: Any) -> str:
+    return "".join(sorted(score_nodes(candidate, cluster(*nodes, pods=placed, **fields))))
+
+
+def test_a_host_port_is_taken_once_for_each_address() -> None:
+    def candidate(port: HostPort) -> str:
+        taken = web("a", host_ports=(HostPort(80, address="10.0.0.1"),))
+        return allowed(web(host_ports=(port,)), taken)
+
+    assert candidate(HostPort(80)) == "bc"
+    assert candidate(HostPort(80, address="10.0.0.1")) == "bc"
+    assert candidate(HostPort(80, address="10.0.0.2")) == "abc"
+    assert candidate(HostPort(80, "UDP")) == "abc"
+    assert candidate(HostPort(81)) == "abc"
+
+
+BY_HOST = PodAffinityTerm(HOST, IS_WEB)
+BY_ZONE = PodAffinityTerm(ZONE, IS_WEB)
+
+
+def test_anti_affinity_keeps_apart_in_both_directions() -> None:
+    assert allowed(web(pod_anti_affinity=(BY_HOST,)), web("a")) == "bc"
+    assert allowed(web(pod_anti_affinity=(BY_ZONE,)), web("a")) == "c"
+    assert allowed(web(), web("a", pod_anti_affinity=(BY_ZONE,))) == "c"
+    assert allowed(pod(), web("a", pod_anti_affinity=(BY_ZONE,))) == "abc"
+
+
+def test_affinity_wants_one_pod_that_all_terms_are_about() -> None:
+    wants = web(pod_affinity=(BY_ZONE, PodAffinityTerm(ZONE, LabelSelector())))
+    assert allowed(wants, web("a"), pod("other", on="c")) == "ab"
+
+
+def test_the_first_pod_of_a_group_may_go_where_the_labels_are() -> None:
+    unlabelled = node("d")
+    assert allowed(web(pod_affinity=(BY_ZONE,)), nodes=(*ZONES, unlabelled)) == "abc"
+    assert allowed(pod(scheduling=requesting(pod_affinity=(BY_ZONE,)))) == ""
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ({}, "abc"),  # the pod's own namespace has none
+        ({"namespaces": ("m",)}, "c"),
+        ({"namespace_selector": LabelSelector()}, "c"),
+        ({"namespace_selector": IS_WEB}, "c"),
+        ({"namespaces": ("n",), "namespace_selector": None}, "abc"),
+    ],
+)
+def test_a_term_looks_at_the_namespaces_that_it_names(scope: dict[str, Any], expected: str) -> None:
+    term = PodAffinityTerm(ZONE, IS_WEB, **scope)
+    other = Pod(
+        namespace="m", name="m", uid="m", scheduling=requesting(), created_at=BEGIN, labels=APP
+    )
+    placed = structs.replace(other, node="a")
+    candidate = web(pod_anti_affinity=(term,))
+    assert allowed(candidate, placed, namespaces={"m": APP, "n": {}}) == expected
+
+
+def spread(**fields: Any) -> SpreadConstraint:
+    usual: dict[str, Any] = {"topology_key": ZONE, "max_skew": 1, "hard": True}
+    return SpreadConstraint(**(usual | {"selector": IS_WEB} | fields))
+
+
+def test_a_hard_spread_keeps_domains_within_the_skew() -> None:
+    assert allowed(web(spread=(spread(),)), web("a")) == "c"
+    assert allowed(web(spread=(spread(max_skew=2),)), web("a")) == "abc"
+    assert allowed(web(spread=(spread(),)), web("a"), web("c")) == "abc"
+    assert allowed(web(spread=(spread(topology_key=HOST),)), web("a"), web("b")) == "c"
+
+
+def test_a_node_without_the_label_is_no_place_for_a_hard_spread() -> None:
+    assert allowed(web(spread=(spread(),)), nodes=(*ZONES, node("d"))) == "abc"
+
+
+def test_too_few_domains_count_as_an_empty_one_more() -> None:
+    both = (web("a"), web("c"))
+    assert allowed(web(spread=(spread(min_domains=3),)), *both) == ""
+    assert allowed(web(spread=(spread(min_domains=2),)), *both) == "abc"
+
+
+def test_terminating_pods_and_those_of_another_revision_do_not_count() -> None:
+    leaving = structs.replace(web("a"), deleting=True)
+    old = structs.replace(web("a"), labels=APP | {"hash": "1"})
+    new = structs.replace(web(spread=(spread(match_label_keys=("hash",)),)), labels=old.labels)
+    assert allowed(web(spread=(spread(),)), leaving) == "abc"
+    assert allowed(new, web("a")) == "abc"
+    assert allowed(new, old) == "c"
+
+
+def test_an_empty_selector_counts_no_pod_though_it_matches_the_new_one() -> None:
+    assert allowed(web(spread=(spread(selector=LabelSelector()),)), web("a"), web("b")) == "abc"
+
+
+def test_nodes_that_the_pod_cannot_use_count_only_if_the_policy_includes_them() -> None:
+    only_east: dict[str, Any] = {"node_selector": ((ZONE, "east"),)}
+    crowded = (web("a"), web("b"))
+    assert allowed(web(spread=(spread(),), **only_east), *crowded) == "ab"
+    assert allowed(web(spread=(spread(honors_affinity=False),), **only_east), *crowded) == ""
+
+    tainted = (*ZONES[:2], structs.replace(ZONES[2], taints=(HARD,)))
+    assert allowed(web(spread=(spread(),)), *crowded, nodes=tainted) == ""
+    assert allowed(web(spread=(spread(honors_taints=True),)), *crowded, nodes=tainted) == "ab"
+
+
+def difference(candidate: Pod, *placed: Pod, nodes: tuple[Node, ...] = ZONES) -> dict[str, int]:
+    """How much better each node is than the worst; placed pods request nothing, and weigh 2."""
+    scores = score_nodes(candidate, cluster(*nodes, pods=placed))
+    return {name: score - min(scores.values()) for name, score in scores.items()}
+
+
+def test_preferred_nodes_score_by_the_weight_of_what_they_satisfy() -> None:
+    terms = tuple(
+        (weight, NodeSelectorTerm((Requirement(key, Operator.IN, (value,)),)))
+        for weight, key, value in ((30, ZONE, "east"), (10, HOST, "a"), (40, HOST, "nowhere"))
+    )
+    prefers = web(preferred_node_affinity=terms)
+    assert difference(prefers) == {"a": 200, "b": 2 * (100 * 30 // 40), "c": 0}
+
+
+def test_preferred_pods_draw_near_and_push_away() -> None:
+    near = web(preferred_pod_affinity=(PodAffinityTerm(ZONE, IS_WEB, weight=10),))
+    away = web(preferred_pod_affinity=(PodAffinityTerm(ZONE, IS_WEB, weight=-10),))
+    assert difference(near, web("b"))["a"] == 200
+    assert difference(away, web("b"))["c"] - difference(away, web("b"))["a"] == 200
+
+
+def test_pods_that_are_there_draw_near_whom_they_want() -> None:
+    fan = web("c", pod_affinity=(BY_ZONE,))
+    foe = web("c", preferred_pod_affinity=(PodAffinityTerm(ZONE, IS_WEB, weight=-1),))
+    empty = structs.replace(fan, scheduling=requesting())
+    neutral = difference(web(), empty)
+    drawn, pushed = difference(web(), fan), difference(web(), foe)
+    assert drawn["c"] - drawn["a"] == 200 + neutral["c"] - neutral["a"]
+    assert pushed["a"] - pushed["c"] == 200 + neutral["a"] - neutral["c"]
+
+
+def test_a_soft_spread_of_its_own_takes_the_place_of_the_systems_own() -> None:
+    # East has two, west none: round(2 ln 4 + 0) = 3 and 0; 100 * (3 + 0 - 3) // 3 = 0 in the east.
+    own = web(spread=(spread(hard=False),))
+    placed = (web("a"), web("b"))
+    free_of = difference(web(), *placed)  # what the two take of the nodes
+    found = difference(own, *placed)
+    assert found["c"] - found["a"] == 200 + free_of["c"] - free_of["a"]
+
+
+def test_a_node_without_the_label_scores_nothing_for_a_soft_spread() -> None:
+    own = web(spread=(spread(hard=False),))
+    found = difference(own, nodes=(*ZONES, node("d")))
+    assert found == {"a": 200, "b": 200, "c": 200, "d": 0}
