@@ -49,7 +49,7 @@ from benchmarks.oracle import Oracle
 from benchmarks.tally import Tally
 from benchmarks.trace import DEFAULT, Jobs, read_jobs
 from desched.planning.kube_scheduler.scores import node_sampling
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy, SteeringRules
 from desched.ports import World
@@ -160,7 +160,7 @@ def _contestant(
     name: str, simulation: Simulation, policy: Policy, tally: Tally
 ) -> Callable[[World], None]:
     if name in {DESCHED, WITHOUT_STEERING, WITHOUT_CHAINS, HALF, HALF_UNKNOWN}:
-        mode = Steering.OFF if name == WITHOUT_STEERING else Steering.WHEN_NEEDED
+        mode = SteeringMode.OFF if name == WITHOUT_STEERING else SteeringMode.WHEN_NEEDED
         rules = SteeringRules(mode, policy.steering.most_nodes)
         policy = replace(
             policy, steering=rules, chains=name not in {WITHOUT_STEERING, WITHOUT_CHAINS}

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.day import CAPACITY
 from desched.model.cluster import PodRef
-from desched.whatif.closed_loop import Day, LoopResult, Move, Pace, landed
+from desched.whatif.closed_loop import Day, LoopMove, LoopResult, Pace, landed
 from desched.whatif.history import IDLE, Floats, LoadHistory, UsageSeries, host_of
 from tests.controlplane.manifests import Object, usage
 
@@ -46,7 +46,7 @@ class LiveLoad:
             self._history.begin(host_of(node), node, IDLE, 0.0)
         self._roles: dict[str, _Role] = {}
         self._vacant: dict[str, deque[tuple[int, UsageSeries]]] = {}
-        self._moves: list[Move] = []
+        self._moves: list[LoopMove] = []
         self._replicas: Counter[str] = Counter()
         self._answer: tuple[Objects, int, Objects] = ((), -1, ())
 
@@ -111,7 +111,7 @@ class LiveLoad:
     def _leave(self, role: _Role, at: float) -> None:
         role.leaving = True
         self._vacant.setdefault(role.workload, deque()).append((len(self._moves), role.series))
-        self._moves.append(Move(at, role.workload, role.ref.uid, role.node, "", ref=role.ref))
+        self._moves.append(LoopMove(at, role.workload, role.ref.uid, role.node, "", ref=role.ref))
 
     def _replace(self, pod: Object) -> None:
         vacant = self._vacant.get(_owner_of(pod))

@@ -37,7 +37,7 @@ from desched.model.report import EvictionVerdict, Mode
 from desched.model.state import State
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
-from desched.ports import ClusterReader, LookAt, Looked, World
+from desched.ports import ClusterReader, MaybeFreshPod, PodToRead, World
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
 
@@ -94,7 +94,7 @@ class TimedReader:
         finally:
             self.read_seconds = time.perf_counter() - began
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         """Fresh looks."""
         return self._reader.read_around(pods)
 

@@ -26,7 +26,7 @@ from desched.model.report import (
     GpuLoad,
     Mode,
     NotActing,
-    Observed,
+    ObservedCounts,
     Outcome,
     RecentLoad,
 )
@@ -41,7 +41,7 @@ from desched.planning.other_deschedulers import other_deschedulers, split_others
 from desched.planning.overload.classification import ClassifiedNodes, Pressure
 from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
-from desched.policy.compatibility import Steering as SteeringMode
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.ports import Clock, World
 
@@ -363,7 +363,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         target=info.target,
         policy=decision.context.policy.source,
         result=result,
-        observed=Observed(
+        observed=ObservedCounts(
             nodes=len(snapshot.cluster.nodes),
             pods=len(snapshot.cluster.pods),
             pods_asked=len(_asked(snapshot)),

@@ -12,13 +12,13 @@ from desched.model.cluster import ClusterState, PodRef
 from desched.model.load import ClusterLoad, PodChoice
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshPod
 from desched.model.state import State
 from desched.model.stored_state import StoredState
 from desched.policy.policy import Policy
 
 
-class LookAt(NamedTuple):
+class PodToRead(NamedTuple):
     """A pod to look at afresh, by namespace and name; `room_on` is a node to read with its pods.
 
     With `siblings`, the other pods of its namespace are read if its gang decides about it.
@@ -29,7 +29,7 @@ class LookAt(NamedTuple):
     siblings: bool = True
 
 
-Looked = FreshLook | None | ObservationError
+MaybeFreshPod = FreshPod | None | ObservationError
 """A fresh look; None if there is no such pod; an error if something could not be read in time."""
 
 
@@ -45,7 +45,7 @@ class ClusterReader(Protocol):
             ObservationError: something could not be read in time.
         """
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         """The current pods with everything that decides on them, side by side, in this order.
 
         Each takes a few requests about single objects, one namespace and the node with room.

@@ -36,7 +36,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import plan_moves
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import (
     EvictionLimits,
     MetricsSource,
@@ -140,7 +140,7 @@ def no_limits_but(**fields: Any) -> EvictionLimits:
 
 STEERED: Mapping[str, Any] = {
     "max_landing_risk": 0.15,
-    "steering": SteeringRules(Steering.WHEN_NEEDED, 100),
+    "steering": SteeringRules(SteeringMode.WHEN_NEEDED, 100),
 }
 """Fields of a policy whose soft taints keep replacements where they do no harm."""
 
@@ -158,7 +158,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "limits": UNLIMITED,
         "protections": Protections(),
         "max_landing_risk": 1.0,
-        "steering": SteeringRules(Steering.OFF),
+        "steering": SteeringRules(SteeringMode.OFF),
         "sustained_seconds": 0,
         "deviation_floor_ratio": 0.0,
     }

@@ -9,7 +9,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.service_proxy import ServiceProxy
 from desched.adapters.running_service import RunningService, ServiceUrl
 from desched.bootstrap.load_samples import SERVICE_PORT
-from desched.bootstrap.look import Look, with_look
+from desched.bootstrap.look import LiveCluster, with_look
 from desched.bootstrap.snapshot import SnapshotFile
 from desched.bootstrap.state import state_namespace
 from desched.cycle import decide, observe
@@ -34,7 +34,7 @@ def explain_live(
         ObservationError: the cluster or its load could not be read.
     """
 
-    def explained(look: Look) -> Explanation:
+    def explained(look: LiveCluster) -> Explanation:
         policy = look.policy.policy
         decision = decide(observe(look.world, policy), policy, look.state)
         return explain(subject, decision, look.target)

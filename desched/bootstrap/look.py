@@ -24,7 +24,7 @@ from desched.settings import Settings
 T = TypeVar("T")
 
 
-class Look(NamedTuple):
+class LiveCluster(NamedTuple):
     """The world without means to change it, the policy with its text, and the stored state.
 
     `source` is where the world's load comes from.
@@ -38,7 +38,7 @@ class Look(NamedTuple):
     source: LoadSource
 
 
-def with_look(settings: Settings, do: Callable[[Look], T], stderr: TextIO) -> T | Signals:
+def with_look(settings: Settings, do: Callable[[LiveCluster], T], stderr: TextIO) -> T | Signals:
     """Do something with a look at the cluster; the signal that ended it before, if there was one.
 
     Raises:
@@ -60,7 +60,7 @@ def with_look(settings: Settings, do: Callable[[Look], T], stderr: TextIO) -> T 
 
 def _look(
     settings: Settings, policy: LoadedPolicy, policy_text: PolicyText, clock: SystemClock
-) -> Look:
+) -> LiveCluster:
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
     namespace = settings.pod_namespace or kubernetes.namespace
     own_pod = PodRef(namespace, settings.pod_name) if settings.pod_name is not None else None
@@ -70,4 +70,4 @@ def _look(
     world = World(reader, source, clock, None)
     keeper = StateKeeper(state_store(settings, kubernetes), clock, State(), None)
     state = keeper.load(policy.policy)
-    return Look(world, policy, policy_text, state, kubernetes.target, source)
+    return LiveCluster(world, policy, policy_text, state, kubernetes.target, source)

@@ -3,7 +3,7 @@
 from signal import Signals
 from typing import TextIO
 
-from desched.bootstrap.look import Look, with_look
+from desched.bootstrap.look import LiveCluster, with_look
 from desched.bootstrap.runs import Ending, is_inconclusive, report_printer
 from desched.cycle import CycleInfo, observe, planned_report
 from desched.errors import ConfigurationError
@@ -54,7 +54,7 @@ def plan_by_samples(
     stdout, stderr = output
     clock = SystemClock()
 
-    def planned(look: Look) -> CycleReport:
+    def planned(look: LiveCluster) -> CycleReport:
         policy = look.policy.policy
         if not policy.metrics.type.is_sampled:
             raise ConfigurationError(

@@ -4,7 +4,7 @@ from pathlib import Path
 from signal import Signals
 from typing import BinaryIO, NamedTuple, TextIO
 
-from desched.bootstrap.look import Look, with_look
+from desched.bootstrap.look import LiveCluster, with_look
 from desched.bootstrap.runs import Ending, is_inconclusive, report_printer
 from desched.policy.loading import load_policy
 from desched.policy.policy import Policy
@@ -73,7 +73,7 @@ def take(
         ObservationError: the cluster or its load could not be read.
     """
 
-    def taken(look: Look) -> SnapshotContent:
+    def taken(look: LiveCluster) -> SnapshotContent:
         return take_snapshot(look.world, look.policy_text, look.state, look.target, redaction)
 
     content = with_look(settings, taken, stderr)

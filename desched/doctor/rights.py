@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknown, warning
 from desched.doctor.examination import Examination, FeatureRights, RunFacts, Unanswered
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import MetricsType, Policy
 from desched.views.formatting import first_names
 
@@ -108,7 +108,7 @@ def _place(rights: FeatureRights) -> str:
 def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
     """Why the run needs no right for a feature, empty if it needs them."""
     dry = "A dry run does not need it." if not run.evicts else ""
-    off = "The policy's steering is Off." if policy.steering.mode is Steering.OFF else ""
+    off = "The policy's steering is Off." if policy.steering.mode is SteeringMode.OFF else ""
     source = policy.metrics.type
     elsewhere = f"The policy reads load from {source.in_words}."
     own = "" if run.in_cluster else "This run has no pod of its own."

@@ -16,10 +16,10 @@ from desched.eviction.requests import Acting, Attempt, Requests, bottleneck
 from desched.eviction.whole_gang import move_whole
 from desched.model.plan import Plan, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshPod
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.context import Refused
-from desched.ports import Looked
+from desched.ports import MaybeFreshPod
 
 MAY_PASS = frozenset(
     {
@@ -77,7 +77,7 @@ def _foremost(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
             workloads.add(workload)
 
 
-def _try(attempt: Attempt, look: Looked, requests: Requests) -> str:
+def _try(attempt: Attempt, look: MaybeFreshPod, requests: Requests) -> str:
     """Confirm the eviction, and request it."""
     if isinstance(look, ObservationError):
         return requests.end(attempt, EvictionVerdict.UNREADABLE, look)
@@ -99,7 +99,7 @@ def _try(attempt: Attempt, look: Looked, requests: Requests) -> str:
 
 
 def _not_confirmed(
-    attempt: Attempt, look: FreshLook | None, finding: Refused, requests: Requests
+    attempt: Attempt, look: FreshPod | None, finding: Refused, requests: Requests
 ) -> None:
     reason, detail = (finding.reason, finding.detail) if finding else (None, "")
     verdict = EvictionVerdict.GONE if look is None else EvictionVerdict.NOT_CONFIRMED

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from desched.eviction.pacing import BURST
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
-from desched.ports import ClusterReader, LookAt, Looked
+from desched.ports import ClusterReader, MaybeFreshPod, PodToRead
 
 MOST_LOOKS = BURST
 """The maximum number of looks at a time."""
@@ -21,7 +21,7 @@ LONGEST_AGE_SECONDS = 5.0
 
 class _Known(NamedTuple):
     eviction: PlannedEviction
-    looked: Looked
+    looked: MaybeFreshPod
     at: float
 
 
@@ -33,7 +33,7 @@ class FreshLooks:
         self._monotonic = monotonic
         self._known: dict[PodRef, _Known] = {}
 
-    def at(self, eviction: PlannedEviction, following: Iterable[PlannedEviction]) -> Looked:
+    def at(self, eviction: PlannedEviction, following: Iterable[PlannedEviction]) -> MaybeFreshPod:
         """The look at the pod of an eviction that is requested next.
 
         If there is none yet, the pods of the `following` ones are looked at as well.
@@ -60,7 +60,7 @@ class FreshLooks:
             if is_new and not any(_is_related(other, each) for each in chosen):
                 chosen.append(other)
         del chosen[MOST_LOOKS:]
-        looks = self._reader.read_around([LookAt(each.pod, each.room_on) for each in chosen])
+        looks = self._reader.read_around([PodToRead(each.pod, each.room_on) for each in chosen])
         now = self._monotonic()
         for each, looked in zip(chosen, looks, strict=True):
             self._known[each.pod] = _Known(each, looked, now)

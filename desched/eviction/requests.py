@@ -13,7 +13,7 @@ from desched.eviction.pacing import BURST, Patience, Rate, is_ahead
 from desched.history.logged_cycle import BEGUN
 from desched.model.plan import PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshPod
 from desched.planning.eligibility.context import EligibilityContext
 from desched.ports import Announcement, EvictionAnswer, World
 
@@ -227,7 +227,7 @@ class Requests:
         return Outcome(eviction.pod, eviction.node, verdict, now, detail, refusal)
 
 
-def bottleneck(eviction: PlannedEviction, look: FreshLook) -> str:
+def bottleneck(eviction: PlannedEviction, look: FreshPod) -> str:
     """The budget of the pod, or its workload without one."""
     charged = look.charged
     return f"budget {charged[0]}" if charged else f"workload {eviction.workload_uid}"

@@ -14,9 +14,9 @@ from desched.eviction.fresh_looks import MOST_LOOKS
 from desched.eviction.pacing import is_ahead
 from desched.eviction.requests import TIME_OVER, Attempt, Requests, bottleneck
 from desched.model.report import EvictionVerdict
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshPod
 from desched.planning.confirmation import reconsider_gang
-from desched.ports import LookAt
+from desched.ports import PodToRead
 
 SECONDS_PER_POD = 2.0
 """A gang begins only if this time for each of its pods is left until the cycle's deadline."""
@@ -66,8 +66,8 @@ def _look(attempts: Sequence[Attempt], requests: Requests) -> str:
     """Look at all pods afresh, and judge them as a group that leaves together."""
     acting, evictions = requests.acting, [each.eviction for each in attempts]
     last = evictions[-1]  # what is read last tells of the gang
-    wanted = [LookAt(each.pod, each.expected_node, each is last) for each in evictions]
-    looks: list[FreshLook | None] = []
+    wanted = [PodToRead(each.pod, each.expected_node, each is last) for each in evictions]
+    looks: list[FreshPod | None] = []
     for start in range(0, len(wanted), MOST_LOOKS):
         for looked in acting.world.cluster.read_around(wanted[start : start + MOST_LOOKS]):
             if isinstance(looked, ObservationError):

@@ -82,7 +82,7 @@ class CycleResult(StrEnum):
     STOPPED = "stopped"  # a response was not understood
 
 
-class Observed(msgspec.Struct, frozen=True):
+class ObservedCounts(msgspec.Struct, frozen=True):
     """The size of the snapshot; usage is asked for only of pods on nodes where it decides.
 
     `unknown_gpu_nodes` are those with GPUs of unknown load, None if the policy has no target for
@@ -140,7 +140,7 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     policy: str
     result: CycleResult
-    observed: Observed
+    observed: ObservedCounts
     plan: Plan
     outcomes: tuple[Outcome, ...] = ()
     not_acting: NotActing | None = None

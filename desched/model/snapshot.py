@@ -38,7 +38,7 @@ class Room(msgspec.Struct, frozen=True):
     pods: tuple[Pod, ...]
 
 
-class FreshLook(msgspec.Struct, frozen=True):
+class FreshPod(msgspec.Struct, frozen=True):
     """A pod just before its eviction, with its related objects.
 
     `node` is None if the pod has none, or if it is gone. `workload` is None if there is none, or if

@@ -335,7 +335,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         cooling = {c.workload for c in self.cool_downs if c.level or c.result in FAILURES}
         return frozenset(cooling | {failure.workload for failure in self.failures})
 
-    def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "Observed":
+    def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "SeenMoves":
         """Update the evictions with the pods of a snapshot.
 
         If a pod exists without a deletion timestamp, its eviction did not happen, unless a webhook
@@ -344,7 +344,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         eviction of the same workload that was in flight beside it: its replacement would seem free.
         """
         if not self.evictions:
-            return Observed(self)
+            return SeenMoves(self)
         waiting: dict[str, datetime] = {}
         for record in self.in_flight:
             since = waiting.get(record.workload_uid, record.evicted_at)
@@ -360,10 +360,10 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         state = msgspec.structs.replace(self, evictions=tuple(seen for _, seen in looked if seen))
         left = {record.batch for record in state.in_flight}
         stayed = (_stayed(record, left, now) for record, seen in looked if seen is None)
-        return Observed(state, tuple(record for record in stayed if record))
+        return SeenMoves(state, tuple(record for record in stayed if record))
 
 
-class Observed(NamedTuple):
+class SeenMoves(NamedTuple):
     """A state after a look at the pods, and the evictions that it ended because the pod stayed."""
 
     state: State

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import Node, PodDisruptionBudget, PodRef
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
-from desched.model.snapshot import FreshLook, Room
+from desched.model.snapshot import FreshPod, Room
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.eligibility.rules import refuse
 from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
@@ -23,7 +23,7 @@ LONGEST_LOAD_AGE = timedelta(minutes=5)
 
 
 def reconsider(
-    eviction: PlannedEviction, look: FreshLook | None, context: EligibilityContext, now: datetime
+    eviction: PlannedEviction, look: FreshPod | None, context: EligibilityContext, now: datetime
 ) -> Refused:
     """Return why the eviction is refused now, None if it is confirmed.
 
@@ -52,7 +52,7 @@ class RefusedMember(NamedTuple):
 
 def reconsider_gang(
     evictions: Sequence[PlannedEviction],
-    looks: Sequence[FreshLook | None],
+    looks: Sequence[FreshPod | None],
     context: EligibilityContext,
     now: datetime,
 ) -> RefusedMember | None:
@@ -60,7 +60,7 @@ def reconsider_gang(
 
     The arguments are as for `reconsider`, for all members in the same order.
     """
-    seen: list[tuple[PlannedEviction, FreshLook]] = []
+    seen: list[tuple[PlannedEviction, FreshPod]] = []
     for eviction, look in zip(evictions, looks, strict=True):
         finding = _GONE if look is None else _changed(eviction, look, context, now)
         if finding is not None:
@@ -88,7 +88,7 @@ _GONE = Finding(RefusalReason.CONFIRMATION_FAILED, "the pod is gone")
 
 
 def _changed(
-    eviction: PlannedEviction, look: FreshLook, context: EligibilityContext, now: datetime
+    eviction: PlannedEviction, look: FreshPod, context: EligibilityContext, now: datetime
 ) -> Refused:
     """Why the pod is not the planned one any more, or the plan is too old."""
     if look.pod.uid != eviction.pod.uid:
@@ -160,7 +160,7 @@ class _Room:
         self._leaving = leaving
         self._free: dict[str, FreeRequests] = {}
 
-    def taken(self, name: str, look: FreshLook) -> Refused:
+    def taken(self, name: str, look: FreshPod) -> Refused:
         """Why the node has no room for the pod any more; else the pod takes it."""
         room, context = look.room, self._context
         found = _node_out_of_scope(room.node if room else None, name, context, self._now)

@@ -12,7 +12,7 @@ class PlanningTooSlowError(Exception):
     """The time for planning is over; its text is where it ended."""
 
 
-class Deadline:
+class PlanningTime:
     """Ends planning between two steps."""
 
     def __init__(self, out_of_time: OutOfTime = lambda: False) -> None:

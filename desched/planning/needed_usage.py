@@ -7,7 +7,7 @@ from desched.model.plan import NodeClass
 from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import ClassifiedNodes
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 
 
 def needed_pods(classified: ClassifiedNodes) -> PodChoice:
@@ -51,5 +51,5 @@ def _awaiting(context: EligibilityContext) -> Iterator[str]:
 
 def _steered(context: EligibilityContext) -> Iterator[str]:
     """The nodes whose load decides whether desched's taint stays."""
-    if context.policy.steering.mode is Steering.ALWAYS:
+    if context.policy.steering.mode is SteeringMode.ALWAYS:
         yield from (node.name for node in context.cluster.nodes if node.steered_until)

@@ -47,7 +47,7 @@ from desched.planning.selection.one_node import Gang, OverloadedNode
 from desched.planning.selection.probes import Chosen, cut_to_probes
 from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.taints import SoftTaints
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 
 
@@ -60,9 +60,9 @@ def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bo
     mode = context.policy.steering.mode
     if may_steer:
         return _plan_with(mode, context, pressure)
-    plan = _plan_with(Steering.OFF, context, pressure)
+    plan = _plan_with(SteeringMode.OFF, context, pressure)
     risky = any(refusal.reason is RefusalReason.LANDING_RISK for refusal in plan.refusals)
-    if mode is Steering.OFF or not risky:
+    if mode is SteeringMode.OFF or not risky:
         return plan
     return replace(plan, unsteered=_only_in(_plan_with(mode, context, pressure), plan))
 
@@ -74,7 +74,7 @@ def _only_in(steered: Plan, plan: Plan) -> Unsteered | None:
     return Unsteered(len(nodes), len(set(nodes))) if nodes else None
 
 
-def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) -> Plan:
+def _plan_with(mode: SteeringMode, context: EligibilityContext, pressure: Pressure) -> Plan:
     pressure = restrain(pressure, context.state, context.now)
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
@@ -243,7 +243,7 @@ def _select(
 
 
 def _why_no_chain(policy: Policy) -> str:
-    if policy.steering.mode is Steering.OFF:
+    if policy.steering.mode is SteeringMode.OFF:
         return "none is sought where steering is Off, unless chainedMoves is true"
     return "chainedMoves is false"
 
@@ -253,7 +253,7 @@ def destinations_before(
 ) -> Destinations:
     """The destinations of a plan before its first move; at least one node must be known."""
     pressure = restrain(pressure, context.state, context.now)
-    mode = context.policy.steering.mode if may_steer else Steering.OFF
+    mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
     return _destinations(SoftTaints.of(context, pressure, mode), pressure, context)[0]
 
 

@@ -19,7 +19,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.share import count_of
 
 REMOVED_SHARE = 0.1
@@ -41,7 +41,9 @@ class SoftTaints(msgspec.Struct, frozen=True):
     most: int
 
     @classmethod
-    def of(cls, context: EligibilityContext, pressure: Pressure, mode: Steering) -> "SoftTaints":
+    def of(
+        cls, context: EligibilityContext, pressure: Pressure, mode: SteeringMode
+    ) -> "SoftTaints":
         """The taints that overloaded nodes and evictions in flight need."""
         cluster, now = context.cluster, context.now
         due = _due(context, pressure.verdicts, mode)
@@ -101,10 +103,10 @@ def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
     return tuple(TaintRemoval(node.name, "it has expired") for node in expired)
 
 
-def _most_nodes(context: EligibilityContext, mode: Steering, kept: frozenset[str]) -> int:
+def _most_nodes(context: EligibilityContext, mode: SteeringMode, kept: frozenset[str]) -> int:
     """The policy's limit, and the taints of other installations on nodes it does not look at."""
     policy, nodes = context.policy, context.cluster.nodes
-    if mode is Steering.OFF:
+    if mode is SteeringMode.OFF:
         return 0
     looked_at = {node.name for node in nodes if policy.looks_at(node.labels)}
     most = count_of(policy.steering.most_nodes, len(looked_at)) or 0
@@ -112,10 +114,10 @@ def _most_nodes(context: EligibilityContext, mode: Steering, kept: frozenset[str
 
 
 def _wanted(
-    context: EligibilityContext, pressure: Pressure, mode: Steering
+    context: EligibilityContext, pressure: Pressure, mode: SteeringMode
 ) -> Iterable[PlannedTaint]:
     yield from _for_moves_under_way(context.state)
-    if mode is Steering.ALWAYS:
+    if mode is SteeringMode.ALWAYS:
         awaiting = _awaiting(context.state)
         loaded_nodes = pressure.known.values()
         yield from _for_overload(s for s in loaded_nodes if s.node.name not in awaiting)
@@ -185,7 +187,7 @@ def _ours(cluster: ClusterState) -> list[Node]:
 
 
 def _due(
-    context: EligibilityContext, verdicts: Iterable[NodeVerdict], mode: Steering
+    context: EligibilityContext, verdicts: Iterable[NodeVerdict], mode: SteeringMode
 ) -> tuple[TaintRemoval, ...]:
     """The nodes that lose the taint in this cycle, unless its plan needs it.
 
@@ -197,9 +199,9 @@ def _due(
     expired = _expired(cluster, now)
     ours = _ours(cluster)
     kept = [node for node in ours if _is_kept(node, now) and policy.looks_at(node.labels)]
-    if mode is Steering.OFF:
+    if mode is SteeringMode.OFF:
         return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
-    if mode is Steering.ALWAYS:
+    if mode is SteeringMode.ALWAYS:
         for node in kept:
             context.book.require(node.name)  # its load decides whether the taint stays
     under_way = {name for record in context.state.in_flight for name in record.steered}
@@ -211,9 +213,9 @@ def _due(
     return (*expired, *no_longer_needed[:count])
 
 
-def _no_longer_needed(mode: Steering, verdict: NodeVerdict | None) -> str:
+def _no_longer_needed(mode: SteeringMode, verdict: NodeVerdict | None) -> str:
     """Why the node does not need the taint any more, empty if its load is too high."""
-    if mode is Steering.WHEN_NEEDED:
+    if mode is SteeringMode.WHEN_NEEDED:
         return "the moves that needed it have settled"
     pressures = verdict.pressures if verdict else ()
     if pressures and all(p.lowest_ratio <= p.stop_ratio for p in pressures):

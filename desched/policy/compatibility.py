@@ -23,7 +23,7 @@ class Compatibility(StrEnum):
     STRICT = "Strict"
 
 
-class Steering(StrEnum):
+class SteeringMode(StrEnum):
     """When soft taints keep replacements away from nodes where they would do harm."""
 
     OFF = "Off"
@@ -62,7 +62,7 @@ class Defaults(msgspec.Struct, frozen=True):
     deviation_floor: float = 50.0
     dead_band: float = 5.0
     max_landing_risk: float = 0.15
-    steering: Steering = Steering.WHEN_NEEDED
+    steering: SteeringMode = SteeringMode.WHEN_NEEDED
     total_limit: int | Share = Share(0.05, at_least=20)
     slow_start: bool = True
     node_limit: int | None = 2
@@ -83,7 +83,7 @@ STRICT = Defaults(
     deviation_floor=0.0,
     dead_band=0.0,
     max_landing_risk=1.0,
-    steering=Steering.OFF,
+    steering=SteeringMode.OFF,
     total_limit=UNLIMITED,
     slow_start=False,
     node_limit=None,

@@ -11,7 +11,14 @@ from desched.model.text import on_one_line
 from desched.policy.document.root import API_VERSION, KIND, DeschedulerPolicy
 from desched.policy.policy import Policy
 from desched.policy.reading.envelope import CCE_KEY, POLICY_KEY, find_policy
-from desched.policy.reading.findings import Finding, InvalidPolicy, Place, Rule, in_order, refused
+from desched.policy.reading.findings import (
+    FindingRule,
+    InvalidPolicy,
+    Place,
+    PolicyFinding,
+    in_order,
+    refused,
+)
 from desched.policy.reading.placeholders import placeholders
 from desched.policy.reading.problems import Notes, Problem, schema_problems
 from desched.policy.reading.valid_part import valid_part
@@ -40,7 +47,7 @@ class Validation(NamedTuple):
     """All that was found in a text, and the policy unless a finding is an error."""
 
     policy: Policy | None
-    findings: tuple[Finding, ...]
+    findings: tuple[PolicyFinding, ...]
 
 
 def load_policy(path: Path) -> LoadedPolicy:
@@ -69,7 +76,7 @@ def read_policy(path: Path) -> PolicyText:
             f"the policy cannot be read: {reason}. "
             "Check the path, and the volume that it is mounted from."
         )
-        raise InvalidPolicy([Finding(name, None, (), text, Rule.FILE)]) from error
+        raise InvalidPolicy([PolicyFinding(name, None, (), text, FindingRule.FILE)]) from error
     return PolicyText(decoded(content, name), name)
 
 
@@ -86,7 +93,7 @@ def decoded(content: bytes, name: str) -> str:
         text = "the file is not UTF-8 text; check that this is the right file."
         if content.startswith(_UTF_16):
             text = "the file is UTF-16 text, as PowerShell writes it; save it as UTF-8."
-        raise refused(name, Place(line), text, Rule.FILE) from error
+        raise refused(name, Place(line), text, FindingRule.FILE) from error
 
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")

@@ -9,7 +9,7 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, CacheAffinity, GangMode, GpuPods, Steering
+from desched.policy.compatibility import EXTENDED, CacheAffinity, GangMode, GpuPods, SteeringMode
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.share import Share
@@ -250,7 +250,7 @@ MOST_STEERED_NODES = Share(0.3)
 class SteeringRules(msgspec.Struct, frozen=True):
     """When nodes get soft taints, and how many may have one; a share is of the nodes looked at."""
 
-    mode: Steering = EXTENDED.steering
+    mode: SteeringMode = EXTENDED.steering
     most_nodes: int | Share = MOST_STEERED_NODES
 
 

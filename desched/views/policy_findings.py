@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, assert_never
 import yaml
 
 from desched.model.text import on_one_line
-from desched.policy.reading.findings import Finding, Severity
+from desched.policy.reading.findings import PolicyFinding, Severity
 from desched.views.formatting import count
 from desched.views.rendering import json_text
 from desched.views.sarif import sarif_log
@@ -22,7 +22,7 @@ class ValidatedFile(NamedTuple):
     """A file by the name that the user gave it, with what was found in it."""
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: tuple[PolicyFinding, ...]
 
     def count(self, severity: Severity) -> int:
         """The number of findings of this severity."""
@@ -66,7 +66,7 @@ def _document(files: Iterable[ValidatedFile]) -> dict[str, object]:
     }
 
 
-def _row(finding: Finding) -> dict[str, object]:
+def _row(finding: PolicyFinding) -> dict[str, object]:
     return {
         "severity": finding.severity.value,
         "rule": finding.rule.value,
@@ -96,12 +96,12 @@ def _table(files: Sequence[ValidatedFile], width: int) -> str:
     return out.getvalue()
 
 
-def located(finding: Finding) -> str:
+def located(finding: PolicyFinding) -> str:
     """The place of a finding as compilers write it: `FILE:LINE:COLUMN`."""
     return ":".join([finding.file, *map(str, finding.place or ())])
 
 
-def _annotation(finding: Finding) -> str:
+def _annotation(finding: PolicyFinding) -> str:
     """The finding as a workflow command of GitHub."""
     properties = {"file": finding.file}
     if finding.place:

@@ -5,7 +5,7 @@ from pathlib import PurePath
 from urllib.parse import quote
 
 from desched import __version__
-from desched.policy.reading.findings import Finding, Rule
+from desched.policy.reading.findings import FindingRule, PolicyFinding
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -13,21 +13,23 @@ SCHEMA = (
 VERSION = "2.1.0"
 
 _RULES = {
-    Rule.FILE: "The file can be read as text.",
-    Rule.YAML: "The file is YAML that JSON could express, without repeated keys.",
-    Rule.DOCUMENT: "The file holds exactly one DeschedulerPolicy.",
-    Rule.VALUE: "Every key is known, and every value is allowed and fits the others.",
-    Rule.MEANING: "The policy means what its author may expect.",
+    FindingRule.FILE: "The file can be read as text.",
+    FindingRule.YAML: "The file is YAML that JSON could express, without repeated keys.",
+    FindingRule.DOCUMENT: "The file holds exactly one DeschedulerPolicy.",
+    FindingRule.VALUE: "Every key is known, and every value is allowed and fits the others.",
+    FindingRule.MEANING: "The policy means what its author may expect.",
 }
 
 
-def sarif_log(findings: Iterable[Finding]) -> dict[str, object]:
-    """A log of one run; its rules are those of `Rule`."""
+def sarif_log(findings: Iterable[PolicyFinding]) -> dict[str, object]:
+    """A log of one run; its rules are those of `FindingRule`."""
     rules = [
         {
             "id": rule.value,
             "shortDescription": {"text": text},
-            "defaultConfiguration": {"level": "warning" if rule is Rule.MEANING else "error"},
+            "defaultConfiguration": {
+                "level": "warning" if rule is FindingRule.MEANING else "error"
+            },
         }
         for rule, text in _RULES.items()
     ]
@@ -40,7 +42,7 @@ def sarif_log(findings: Iterable[Finding]) -> dict[str, object]:
     return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
 
 
-def _result(finding: Finding) -> dict[str, object]:
+def _result(finding: PolicyFinding) -> dict[str, object]:
     location: dict[str, object] = {"artifactLocation": {"uri": _uri(finding.file)}}
     if finding.place:
         line, column = finding.place

@@ -70,7 +70,7 @@ class Day:
         return simulation
 
 
-class Move(NamedTuple):
+class LoopMove(NamedTuple):
     """An accepted eviction and the landing of the replacement; `landed_at` is None before it.
 
     `workload` is the uid of the ReplicaSet, `pod` and `replacement` are uids; `ref` is the evicted
@@ -114,7 +114,7 @@ class LoopResult:
 
     load: Floats
     targets: Floats
-    moves: Sequence[Move]
+    moves: Sequence[LoopMove]
     seconds: float
     replicas: Mapping[str, int]
     step_seconds: float = 60.0
@@ -263,7 +263,7 @@ class RecordingEvictor:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._moves: list[Move] = []
+        self._moves: list[LoopMove] = []
         self._replicas: dict[str, int] = {}
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
@@ -274,7 +274,7 @@ class RecordingEvictor:
         if answer.verdict is EvictionVerdict.EVICTED and found and found.owner:
             now, owner = self._simulation.clock.monotonic(), found.owner.uid
             new = cluster.newest_pod().uid  # the ReplicaSet replaces a deleted pod at once
-            self._moves.append(Move(now, owner, found.uid, found.node, new, ref=found.ref))
+            self._moves.append(LoopMove(now, owner, found.uid, found.node, new, ref=found.ref))
             replicas = cluster.replicas_of(owner)
             self._replicas[owner] = max(replicas, self._replicas.get(owner, 0))
         return answer
@@ -300,11 +300,11 @@ class RecordingEvictor:
 
 
 def landed(
-    move: Move,
+    move: LoopMove,
     history: LoadHistory,
     overloaded: Mapping[str, NDArray[np.bool_]],
     pace: Pace,
-) -> Move:
+) -> LoopMove:
     """The move with its landing; its times are since the start of the result.
 
     `overloaded` has for each node whether it was overloaded in each step.

@@ -20,8 +20,8 @@ from desched.model.cluster import (
 from desched.model.pod_groups import groups_of
 from desched.model.resources import Amounts, basic
 from desched.model.selectors import LabelSelector
-from desched.model.snapshot import FreshLook, Room
-from desched.ports import LookAt
+from desched.model.snapshot import FreshPod, Room
+from desched.ports import PodToRead
 from desched.whatif.budgets import BudgetStatus, SimulatedBudget
 from desched.whatif.clock import VirtualClock
 from desched.whatif.controllers import Controllers, Replica
@@ -88,11 +88,11 @@ class SimulatedCluster:
         found = self._controllers.selectors
         return {**found, **elsewhere} if elsewhere else found
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[FreshLook | None]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[FreshPod | None]:
         """The current pods with everything that decides on them."""
         return [self._look(each.pod, each.room_on) for each in pods]
 
-    def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
+    def _look(self, ref: PodRef, room_on: str) -> FreshPod | None:
         pod = self.pod(ref)
         if pod is None:
             return None
@@ -103,7 +103,7 @@ class SimulatedCluster:
         declared = self._around.declared_by_key
         above = self._around.controller_owners.get(pod.controller) if pod.controller else None
         owner = above or pod.owner
-        return FreshLook(
+        return FreshPod(
             pod=pod,
             node=self._nodes.get(pod.node),
             workload=workload,

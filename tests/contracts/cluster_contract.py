@@ -9,8 +9,8 @@ import pytest
 from desched.errors import ObservationError
 from desched.model.cluster import Pod, PodDisruptionBudget, PodRef
 from desched.model.report import EvictionVerdict
-from desched.model.snapshot import FreshLook
-from desched.ports import ClusterReader, EvictionAnswer, Evictor, LookAt
+from desched.model.snapshot import FreshPod
+from desched.ports import ClusterReader, EvictionAnswer, Evictor, PodToRead
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
@@ -110,14 +110,14 @@ def wait_for_budget(lab: Lab, name: str, disruptions_allowed: int) -> None:
     lab.eventually(f"{disruptions_allowed} allowed by {name}", current)
 
 
-def fresh(lab: Lab, ref: PodRef) -> FreshLook:
+def fresh(lab: Lab, ref: PodRef) -> FreshPod:
     look = looked(lab, ref)
     assert look is not None
     return look
 
 
-def looked(lab: Lab, ref: PodRef, room_on: str = "") -> FreshLook | None:
-    (look,) = lab.reader.read_around([LookAt(ref, room_on)])
+def looked(lab: Lab, ref: PodRef, room_on: str = "") -> FreshPod | None:
+    (look,) = lab.reader.read_around([PodToRead(ref, room_on)])
     assert not isinstance(look, ObservationError)
     return look
 

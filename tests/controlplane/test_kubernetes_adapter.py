@@ -34,8 +34,8 @@ from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts, quantity
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from desched.model.snapshot import FreshLook
-from desched.ports import Announcement, LookAt
+from desched.model.snapshot import FreshPod
+from desched.ports import Announcement, PodToRead
 from desched.service.process.clock import SystemClock
 from tests.builders import certain
 from tests.controlplane.cluster import ControlPlane
@@ -464,7 +464,7 @@ def test_pages_give_the_same_as_one_large_list(control_plane: ControlPlane, name
 
 
 def pod_now(reader: KubernetesReader, ref: PodRef) -> Pod | None:
-    (look,) = reader.read_around([LookAt(ref)])
+    (look,) = reader.read_around([PodToRead(ref)])
     assert not isinstance(look, ObservationError)
     return look.pod if look else None
 
@@ -519,8 +519,8 @@ def test_controllers_of_declared_kinds_are_read_by_the_right_to_list_them(
     found = reader.read_cluster(["argoproj.io/Rollout", "argoproj.io/Absent"])
     assert found.declared_owners[namespace, uid] == {"desched.io/evict": "false"}
     assert found.unread_kinds == {"argoproj.io/Absent": "the API server does not have this kind"}
-    (look,) = reader.read_around([LookAt(PodRef(namespace, "web-1"))])
-    assert isinstance(look, FreshLook)
+    (look,) = reader.read_around([PodToRead(PodRef(namespace, "web-1"))])
+    assert isinstance(look, FreshPod)
     assert look.owner_annotations == {"desched.io/evict": "false"}
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from desched.bootstrap import look
-from desched.bootstrap.look import Look
+from desched.bootstrap.look import LiveCluster
 from desched.cycle import decide, observe
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.policy.loading import parse_policy, read_policy
 from desched.policy.policy import Policy
-from desched.ports import ChoosePods, ClusterReader, LoadReader, LookAt, all_pods
+from desched.ports import ChoosePods, ClusterReader, LoadReader, PodToRead, all_pods
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
 from desched.snapshot_file.document import decode, encode
@@ -166,7 +166,7 @@ class Once:
         self._state = self._state or self._cluster.read_cluster()
         return self._state
 
-    def read_around(self, pods: Sequence[LookAt]) -> Any:
+    def read_around(self, pods: Sequence[PodToRead]) -> Any:
         raise AssertionError(f"a snapshot looks at no single pod: {pods}")
 
     def read_load(
@@ -181,7 +181,7 @@ def test_of_the_same_data_the_plan_is_the_same_bit_for_bit(site: Site) -> None:
     policy_text = read_policy(path)
     policy = parse_policy(*policy_text)
     settings = load_settings({"kubeconfig": str(site.kubeconfig), "policy": str(path)})
-    live: Look = look._look(settings, policy, policy_text, SystemClock())  # noqa: SLF001  (its world)
+    live: LiveCluster = look._look(settings, policy, policy_text, SystemClock())  # noqa: SLF001  (its world)
     once, clock = Once(live.world.cluster, live.world.load), VirtualClock(live.world.clock.now())
     world = live.world._replace(cluster=once, load=once, clock=clock)
 

@@ -16,11 +16,11 @@ from desched.cycle import CycleInfo, run_cycle
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.load import ClusterLoad, PodUsage
 from desched.model.report import CycleReport, EvictionVerdict, Mode
-from desched.model.snapshot import FreshLook, Room
+from desched.model.snapshot import FreshPod, Room
 from desched.model.state import SUCCESSES, State
 from desched.policy.compatibility import GangMode
 from desched.policy.policy import Policy
-from desched.ports import ChoosePods, LookAt, Looked, World, all_pods
+from desched.ports import ChoosePods, MaybeFreshPod, PodToRead, World, all_pods
 from desched.service.process.clock import SystemClock
 from tests.builders import load, policy, rule
 from tests.controlplane.cluster import ControlPlane
@@ -68,7 +68,7 @@ class Cluster:
         found = self._reader.read_cluster(declared_kinds)
         return replace(found, pods=self._older(found.pods), nodes=self._older(found.nodes))
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         return [
             replace(
                 look,
@@ -77,7 +77,7 @@ class Cluster:
                 node=self._older([look.node])[0] if look.node else None,
                 room=Room(self._older([look.room.node])[0], look.room.pods) if look.room else None,
             )
-            if isinstance(look, FreshLook)
+            if isinstance(look, FreshPod)
             else look
             for look in self._reader.read_around(pods)
         ]

@@ -12,7 +12,7 @@ from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.model.stored_state import StoredState, decode_state
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.policy.share import Share, count_of
@@ -194,7 +194,7 @@ def trap() -> Story:
     cluster.add_deployment("apps", "alone", 2, template("alone", 800, 100), nodes=overloaded)
     cluster.add_deployment("apps", "crowd", 4, template("crowd", 500, 100), nodes=overloaded * 2)
     simulation.clock.advance(3600)
-    steering = SteeringRules(Steering.WHEN_NEEDED, Share(0.5))
+    steering = SteeringRules(SteeringMode.WHEN_NEEDED, Share(0.5))
     # With one move of a workload, the same two pods move whenever the process dies.
     limits = EvictionLimits(workload_hourly=1)
     by = policy(limits=limits, max_landing_risk=0.15, steering=steering)
@@ -234,6 +234,6 @@ def any_story(chance: Random) -> Story:
         per_minute=chance.choice([None, 1, 2, 20]),
     )
     most_nodes: list[int | Share] = [1, Share(0.6)]
-    steering = SteeringRules(chance.choice(list(Steering)), chance.choice(most_nodes))
+    steering = SteeringRules(chance.choice(list(SteeringMode)), chance.choice(most_nodes))
     risk = chance.choice([0.15, 1.0])
     return Story(simulation, policy(limits=limits, max_landing_risk=risk, steering=steering))

@@ -36,7 +36,7 @@ from desched.errors import DeschedError, ObservationError
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Protections, SteeringRules
 from tests.builders import policy, rule
 from tests.properties.hostile_cluster import HostileCluster, documents
@@ -50,7 +50,7 @@ LONGEST_NOTE_BYTES = 1024
 POLICIES = (
     policy(),
     policy(
-        steering=SteeringRules(Steering.ALWAYS),
+        steering=SteeringRules(SteeringMode.ALWAYS),
         max_landing_risk=0.15,
         protections=Protections(
             understood_owner_kinds=("apps/GameServer",), min_pod_age_seconds=60, min_replicas=2

@@ -14,7 +14,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import ForecastCheck, State
 from desched.planning.placement.destinations import IF_EARLIER_LATE, IF_LATE
 from desched.planning.placement.forecast_trust import risk_surcharge
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from tests.builders import (
     amounts,
@@ -36,7 +36,7 @@ POLICY = policy(
     rule(Resource.CPU),
     limits=no_limits_but(total=MOST_MOVES),
     max_landing_risk=MOST_RISK,
-    steering=SteeringRules(Steering.WHEN_NEEDED, 8),
+    steering=SteeringRules(SteeringMode.WHEN_NEEDED, 8),
 )
 
 Taints = list[set[str]]

@@ -17,7 +17,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import ClassifiedNodes
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import NOW, certain, policy, rule
 from tests.chosen_load import known_of
@@ -28,7 +28,7 @@ slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 POLICIES = st.sampled_from(
     [
         policy(),
-        policy(steering=SteeringRules(Steering.ALWAYS), max_landing_risk=0.15),
+        policy(steering=SteeringRules(SteeringMode.ALWAYS), max_landing_risk=0.15),
         policy(max_landing_risk=0.15),
         policy(rule(Resource.MEMORY, target_ratio=0.3), rule(Resource.PODS, target_ratio=0.04)),
         policy(

@@ -17,7 +17,7 @@ from desched.whatif.closed_loop import (
     Day,
     Deployment,
     Descheduler,
-    Move,
+    LoopMove,
     run,
 )
 from desched.whatif.history import Usage, UsageSeries
@@ -53,11 +53,11 @@ class Loop:
         self.replica_repeats = result.replica_repeats
         self._replicas = result.replicas
 
-    def half_of(self, move: Move) -> int:
+    def half_of(self, move: LoopMove) -> int:
         """Half of the replicas of the move's workload, rounded up."""
         return math.ceil(self._replicas[move.workload] / 2)
 
-    def within_an_hour(self, move: Move) -> int:
+    def within_an_hour(self, move: LoopMove) -> int:
         """How many replicas of its workload move in the hour that begins with this move."""
         hour = (m for m in self.moves if 0 <= m.at - move.at < REPEAT_SECONDS)
         return Counter(m.workload for m in hour)[move.workload]

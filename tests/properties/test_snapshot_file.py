@@ -17,7 +17,7 @@ from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
-from desched.ports import ChoosePods, Looked, World, all_pods
+from desched.ports import ChoosePods, MaybeFreshPod, World, all_pods
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import decode, encode
 from desched.snapshot_file.load_check import own_policy
@@ -49,7 +49,7 @@ class Live:
     def read_cluster(self, _: Sequence[str] = ()) -> ClusterState:
         return self.seen.cluster
 
-    def read_around(self, *_: object) -> Sequence[Looked]:
+    def read_around(self, *_: object) -> Sequence[MaybeFreshPod]:
         raise AssertionError("a snapshot looks at no single pod")
 
     def read_load(

@@ -26,7 +26,7 @@ from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SchedulerRules, SteeringRules
 from desched.policy.share import Share
 from tests.builders import (
@@ -75,12 +75,12 @@ def traps(draw: st.DrawFn) -> Snapshot:
     return snapshot(nodes, pods, load(loads, usage), owners)
 
 
-modes = st.sampled_from([Steering.WHEN_NEEDED, Steering.ALWAYS])
+modes = st.sampled_from([SteeringMode.WHEN_NEEDED, SteeringMode.ALWAYS])
 shares = st.sampled_from([1, 2, 8, Share(0.3), Share(0.6)])
 at_a_time = st.sampled_from([None, 1, 2])
 
 
-def steering(mode: Steering, most: int | Share) -> Policy:
+def steering(mode: SteeringMode, most: int | Share) -> Policy:
     return policy(max_landing_risk=RISK, steering=SteeringRules(mode, most))
 
 
@@ -103,7 +103,7 @@ def carried_out(seen: Snapshot, plan: Plan) -> tuple[set[str], set[str]]:
 @slow
 @given(traps(), modes, shares)
 def test_no_move_is_riskier_than_allowed_and_each_has_the_taints_that_it_needs(
-    seen: Snapshot, mode: Steering, most: int | Share
+    seen: Snapshot, mode: SteeringMode, most: int | Share
 ) -> None:
     plan = planned(seen, steering(mode, most))
     for eviction in plan.evictions:
@@ -115,7 +115,7 @@ def test_no_move_is_riskier_than_allowed_and_each_has_the_taints_that_it_needs(
 @slow
 @given(traps(), modes, shares, at_a_time)
 def test_no_more_nodes_are_tainted_nor_replacements_expected_on_one_than_allowed(
-    seen: Snapshot, mode: Steering, most: int | Share, most_awaited: int | None
+    seen: Snapshot, mode: SteeringMode, most: int | Share, most_awaited: int | None
 ) -> None:
     limits = no_limits_but(in_flight_destination=most_awaited)
     by = msgspec.structs.replace(steering(mode, most), limits=limits)
@@ -129,12 +129,12 @@ def test_no_more_nodes_are_tainted_nor_replacements_expected_on_one_than_allowed
 @slow
 @given(traps(), modes, shares)
 def test_taints_of_others_are_neither_set_nor_removed(
-    seen: Snapshot, mode: Steering, most: int | Share
+    seen: Snapshot, mode: SteeringMode, most: int | Share
 ) -> None:
     theirs = {n.name for n in seen.cluster.nodes if n.avoided and n.steered_until is None}
     plan = planned(seen, steering(mode, most))
     assert theirs.isdisjoint(taint.node for taint in plan.taints)
-    for by in (steering(mode, most), steering(Steering.OFF, most)):
+    for by in (steering(mode, most), steering(SteeringMode.OFF, most)):
         removed = {removal.node for removal in planned(seen, by).removed_taints}
         assert removed.isdisjoint(theirs)
         assert removed <= {n.name for n in seen.cluster.nodes if n.steered_until is not None}
@@ -156,7 +156,7 @@ def test_with_steering_off_the_plan_is_that_of_a_cluster_without_own_taints(
             for n in seen.cluster.nodes
         ),
     )
-    off = steering(Steering.OFF, 8)
+    off = steering(SteeringMode.OFF, 8)
     plan = planned(seen, off)
     expected = planned(untouched, policy(max_landing_risk=RISK))
     assert msgspec.structs.replace(plan, removed_taints=()) == expected
@@ -169,7 +169,7 @@ def test_with_steering_off_the_plan_is_that_of_a_cluster_without_own_taints(
 def test_a_forecast_with_planned_taints_is_that_of_a_cluster_that_has_them(
     seen: Snapshot, most: int | Share
 ) -> None:
-    by = steering(Steering.WHEN_NEEDED, most)
+    by = steering(SteeringMode.WHEN_NEEDED, most)
     plan = planned(seen, by)
     if not plan.evictions:
         return
@@ -235,7 +235,7 @@ def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Destinati
 def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
     seen: Snapshot, most: int | Share, most_awaited: int | None, data: st.DataObject
 ) -> None:
-    destinations = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
+    destinations = places_of(seen, steering(SteeringMode.WHEN_NEEDED, most), most_awaited)
     taken: list[Destination] = []
     for one in data.draw(st.permutations(seen.cluster.pods)):
         cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
@@ -255,7 +255,7 @@ def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
 def test_the_taints_that_a_move_names_are_enough_for_it(
     seen: Snapshot, most: int | Share, most_awaited: int | None, data: st.DataObject
 ) -> None:
-    destinations = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
+    destinations = places_of(seen, steering(SteeringMode.WHEN_NEEDED, most), most_awaited)
     for one in data.draw(st.permutations(seen.cluster.pods)):
         cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
         charge = {Resource.CPU: cores * 1000, Resource.MEMORY: 0.1 * GIB}

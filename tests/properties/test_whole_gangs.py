@@ -16,7 +16,7 @@ from desched.model.load import Measured
 from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.policy.compatibility import GangMode, Steering
+from desched.policy.compatibility import GangMode, SteeringMode
 from desched.policy.policy import Policy, Protections, SteeringRules
 from tests.builders import (
     amounts,
@@ -46,7 +46,7 @@ GPU = "nvidia.com/gpu"
 
 WHOLE = msgspec.structs.replace(EAGER, gang_mode=GangMode.WHOLE)
 STEERED = msgspec.structs.replace(
-    WHOLE, steering=SteeringRules(Steering.WHEN_NEEDED, most_nodes=9), max_landing_risk=0.15
+    WHOLE, steering=SteeringRules(SteeringMode.WHEN_NEEDED, most_nodes=9), max_landing_risk=0.15
 )
 
 Path = tuple[str | None, ...]

@@ -14,7 +14,7 @@ from desched.model.load import ClusterLoad, PodChoice, Unknown, UnknownReason
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.resources import Resource
-from desched.model.snapshot import FreshLook, Snapshot
+from desched.model.snapshot import FreshPod, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
 from desched.planning.overload.classification import ClassifiedNodes
 from desched.policy.acting_window import ActingWindow
@@ -24,8 +24,8 @@ from desched.ports import (
     Announcement,
     ChoosePods,
     EvictionAnswer,
-    LookAt,
-    Looked,
+    MaybeFreshPod,
+    PodToRead,
     World,
     all_pods,
 )
@@ -58,10 +58,10 @@ class ScriptedWorld:
         self.looks += 1
         return self.seen.cluster
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         return [self._look(each.pod) for each in pods]
 
-    def _look(self, ref: PodRef) -> Looked:
+    def _look(self, ref: PodRef) -> MaybeFreshPod:
         self.fresh_looks += 1
         cluster = self.seen.cluster
         try:
@@ -71,7 +71,7 @@ class ScriptedWorld:
         if one is None:
             return None
         node_of_it = cluster.node_by_name.get(one.node)
-        return FreshLook(one, node_of_it, cluster.workload_of(one), None, cluster.budgets)
+        return FreshPod(one, node_of_it, cluster.workload_of(one), None, cluster.budgets)
 
     def read_load(
         self,

@@ -64,8 +64,8 @@ from desched.adapters.kubernetes.objects.workloads import (
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, DeclaredGroup, Owner, Pod, PodRef, Workload
 from desched.model.pod_groups import declared_keys, groups_of
-from desched.model.snapshot import FreshLook, Room
-from desched.ports import LookAt, Looked
+from desched.model.snapshot import FreshPod, Room
+from desched.ports import MaybeFreshPod, PodToRead
 
 W = TypeVar("W")
 V = TypeVar("V")
@@ -164,7 +164,7 @@ class KubernetesReader:
         read = self._reading(self.deadline_seconds)
         return [read.served_versions(kind) for kind in kinds]
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         """The pods of these namespaces and names with their surroundings.
 
         Each is read by a thread of its own, so the caller bounds their number.
@@ -174,13 +174,13 @@ class KubernetesReader:
         with ThreadPoolExecutor(len(pods)) as pool:
             return list(pool.map(self._looked, pods))
 
-    def _looked(self, at: LookAt) -> Looked:
+    def _looked(self, at: PodToRead) -> MaybeFreshPod:
         try:
             return self._look(at)
         except ObservationError as error:
             return error
 
-    def _look(self, at: LookAt) -> FreshLook | None:
+    def _look(self, at: PodToRead) -> FreshPod | None:
         """One pod; None if there is none.
 
         Five or six requests within one deadline, one more for a controller of a declared kind, two
@@ -212,7 +212,7 @@ class KubernetesReader:
         gang = at.siblings and any(group.whole or not group.stays for group in groups)
         siblings = read.all(pods_kind(), pod.namespace) if gang else ()
         budgets = read.all(BUDGETS, pod.namespace)
-        return FreshLook(
+        return FreshPod(
             *(pod, node, workload, controller_owner, budgets, room, siblings, declared),
             owner_annotations=annotations,
         )

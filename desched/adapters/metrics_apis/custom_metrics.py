@@ -16,7 +16,7 @@ from desched.adapters.kubernetes.client.api_types.status import APIGroup
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.metrics_apis.answers import MetricsApi, unread
-from desched.adapters.metrics_apis.lists import Look
+from desched.adapters.metrics_apis.lists import ListedSamples
 from desched.adapters.metrics_apis.samples import MILLIONTHS, Sample
 from desched.errors import ObservationError
 from desched.model.resources import exact_quantity
@@ -80,7 +80,7 @@ class CustomMetrics:
         self._averaged_seconds = averaged_seconds
         self._version = ""
 
-    def nodes(self) -> Look[str]:
+    def nodes(self) -> ListedSamples[str]:
         """The load of the nodes that have both metrics.
 
         Raises:
@@ -95,7 +95,7 @@ class CustomMetrics:
             self._version = ""  # the adapter may have been replaced
             raise
         both = cpu.keys() & memory.keys()
-        return Look({name: _sample(cpu[name], memory[name]) for name in both}, at)
+        return ListedSamples({name: _sample(cpu[name], memory[name]) for name in both}, at)
 
     def _served_version(self) -> str:
         path = f"/apis/{GET_NODE_CPU.group}"

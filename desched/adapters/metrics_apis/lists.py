@@ -45,7 +45,7 @@ class _PodMetrics(Wire):
     containers: list[_Container] | None = None
 
 
-class Look(NamedTuple, Generic[K]):
+class ListedSamples(NamedTuple, Generic[K]):
     """What one list has, by name, and the server's clock then."""
 
     samples: dict[K, Sample]
@@ -102,20 +102,20 @@ class MetricsLists:
         absent = dict.fromkeys((HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE), _ABSENT)
         self._api = MetricsApi(connection, deadline_seconds, absent)
 
-    def nodes(self) -> Look[str]:
+    def nodes(self) -> ListedSamples[str]:
         """The usage of all nodes.
 
         Raises:
             ObservationError: it could not be read in time.
         """
         body, at = self._api.read(_NODES.access)
-        return Look(dict(_NODES.decoder().page(body).values), at)
+        return ListedSamples(dict(_NODES.decoder().page(body).values), at)
 
-    def pods(self) -> Look[tuple[str, str]]:
+    def pods(self) -> ListedSamples[tuple[str, str]]:
         """The usage of all pods, by namespace and name.
 
         Raises:
             ObservationError: it could not be read in time.
         """
         body, at = self._api.read(_PODS.access)
-        return Look(dict(filter(None, _PODS.decoder().page(body).values)), at)
+        return ListedSamples(dict(filter(None, _PODS.decoder().page(body).values)), at)

@@ -12,7 +12,7 @@ import structlog
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.metrics_apis.custom_metrics import CustomMetrics
 from desched.adapters.metrics_apis.kept_samples import decode_samples, encode_samples
-from desched.adapters.metrics_apis.lists import Look, MetricsLists
+from desched.adapters.metrics_apis.lists import ListedSamples, MetricsLists
 from desched.adapters.metrics_apis.node_loads import (
     COVERED_SHARE,
     STALE_AFTER_SECONDS,
@@ -177,17 +177,17 @@ class SampledLoadReader:
             _log.warning("load.not_sampled", why=trouble)
         self._trouble = trouble
 
-    def _sample_nodes(self) -> Look[str]:
+    def _sample_nodes(self) -> ListedSamples[str]:
         look = self._list_nodes()
         self._keep(self._nodes, look)
         return look
 
-    def _sample_pods(self) -> Look[tuple[str, str]]:
+    def _sample_pods(self) -> ListedSamples[tuple[str, str]]:
         look = self._list_pods()
         self._keep(self._pods, look)
         return look
 
-    def _keep(self, tracks: dict[K, Track], look: Look[K]) -> None:
+    def _keep(self, tracks: dict[K, Track], look: ListedSamples[K]) -> None:
         """Add the samples, and forget those that no window needs any more."""
         now = look.at.timestamp()
         with self._changing:

@@ -14,9 +14,9 @@ from desched.model.groups import grouped
 from desched.model.model_caches import CachedModel, models_of
 from desched.model.plan import Finding, RefusalReason
 from desched.model.pod_groups import PodGroup, groups_of
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshPod
 from desched.model.state import HOUR, CoolDown, State
-from desched.planning.deadline import Deadline, OutOfTime
+from desched.planning.deadline import OutOfTime, PlanningTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
@@ -36,7 +36,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     book: UsageBook
     priority_threshold: int | None
     now: datetime
-    deadline: Deadline
+    deadline: PlanningTime
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy, cluster = book.policy, book.snapshot.cluster
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
-        return cls(cluster, policy, state, book, threshold, book.now, Deadline(out_of_time))
+        return cls(cluster, policy, state, book, threshold, book.now, PlanningTime(out_of_time))
 
     def with_state(self, state: State) -> "EligibilityContext":
         """The same context after the follow-up."""
@@ -65,7 +65,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """The eviction annotations of the pod and its workload."""
         return eviction_annotations(pod, self.cluster.workload_of(pod))
 
-    def with_fresh(self, looks: Sequence[FreshLook], now: datetime) -> "EligibilityContext":
+    def with_fresh(self, looks: Sequence[FreshPod], now: datetime) -> "EligibilityContext":
         """The same context for a pod or the members of a gang, with what was read just now.
 
         Of the other pods only the siblings in the looks and desched's own remain; the number of
@@ -92,7 +92,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         )
         return msgspec.structs.replace(self, cluster=cluster, now=now)
 
-    def _declared(self, look: FreshLook) -> Workload | None:
+    def _declared(self, look: FreshPod) -> Workload | None:
         """The declared workload of the pod, if its controller is still the same.
 
         The API has no status of it that desched understands, so its size is that of the plan; its

@@ -23,7 +23,7 @@ from desched.model.plan import (
 )
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, Observed, PauseScope, State
+from desched.model.state import EvictionRecord, PauseScope, SeenMoves, State
 from desched.planning.clocks import clocks_differ
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.overload.measurement import DepartedLoad, measure
@@ -95,7 +95,7 @@ class ClassifiedNodes(NamedTuple):
     @classmethod
     def of(cls, snapshot: Snapshot, policy: Policy, state: State) -> "ClassifiedNodes":
         """Update the state with the pods of the snapshot if its times can be trusted, classify."""
-        observed = Observed(state)
+        observed = SeenMoves(state)
         if not clocks_differ(snapshot):
             horizon = timedelta(seconds=policy.longest_window_seconds)
             observed = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)

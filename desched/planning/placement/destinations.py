@@ -99,7 +99,7 @@ class Destination(msgspec.Struct, frozen=True):
         return int(np.count_nonzero(self.landing.probabilities))
 
 
-class Examination(msgspec.Struct, frozen=True):
+class PlacesExamined(msgspec.Struct, frozen=True):
     """All that decides on a pod's destination after the moves so far.
 
     `excluded` counts the nodes that cannot take it by reason. `loads` are those of each node with
@@ -120,7 +120,7 @@ class Examination(msgspec.Struct, frozen=True):
     found: Destination | Finding[RefusalReason]
 
 
-class _Spread(NamedTuple):
+class _UncertainLanding(NamedTuple):
     """A replacement that may land elsewhere than expected, see `FreeCapacity.expect`."""
 
     landing: Landing
@@ -154,7 +154,7 @@ class Destinations:
         self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
         self._leaving: tuple[LeavingPod, ...] = ()
-        self._together: tuple[_Spread, ...] = ()
+        self._together: tuple[_UncertainLanding, ...] = ()
         self._known_late: tuple[LateLandings, ...] | None = None
         self._refused_if_late: list[str] = []  # shared by copies after the same moves
 
@@ -273,7 +273,7 @@ class Destinations:
         )
         return self._destination(landing, limits)
 
-    def examine(self, pod: Pod, charge: Mapping[Resource, float]) -> Examination:
+    def examine(self, pod: Pod, charge: Mapping[Resource, float]) -> PlacesExamined:
         """All that decides on the pod's destination, whether or not it has one."""
         found, free = self._find(pod, charge)
         fit, loads = free.fit(pod, pod.node, charge), free.loads_with(charge)
@@ -282,7 +282,7 @@ class Destinations:
         if landing.destinations.any() and not landing.any_fit:
             view = found.view if isinstance(found, Destination) else self._view
             scores = plugin_scores(landing.departure, view, landing.destinations)
-        return Examination(
+        return PlacesExamined(
             fit,
             free.exclusions(pod, pod.node, fit),
             loads,
@@ -348,7 +348,7 @@ class Destinations:
         together = landing.departure.away
         following = after(view, landing.at(expected) if together else landing)
         self.free.reserve(expected, pod, charge, leaving=pod)
-        spread = _Spread(landing, charge, expected, following.placed)
+        spread = _UncertainLanding(landing, charge, expected, following.placed)
         if together:
             self._together = (*self._together, spread)
         else:
@@ -362,7 +362,7 @@ class Destinations:
         self._view, self._leaving = following, ()
         self._feedback = self._feedback.awaiting(expected)
 
-    def _expect(self, spread: "_Spread") -> None:
+    def _expect(self, spread: "_UncertainLanding") -> None:
         """Count a replacement also on the nodes where it is not expected."""
         landing, charge, expected, placed = spread
         if landing.any_fit:

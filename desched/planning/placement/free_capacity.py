@@ -19,7 +19,7 @@ from desched.model.plan import Unreserved
 from desched.model.resources import Amounts, Resource
 from desched.model.text import count_of_nodes
 from desched.planning.arrays import Floats, Ints, Mask, Positions
-from desched.planning.deadline import Deadline
+from desched.planning.deadline import PlanningTime
 from desched.planning.kube_scheduler.filters.chain import FilterChain
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import Change, PodIndex
@@ -87,10 +87,10 @@ class FreeCapacity:
         cluster: ClusterState,
         destinations: Mapping[str, LoadedNode],
         resources: Collection[Resource],
-        deadline: Deadline | None = None,
+        deadline: PlanningTime | None = None,
         limits: Callable[[NodeArrays], PlacementLimits] | None = None,
     ) -> None:
-        self.deadline = deadline or Deadline()
+        self.deadline = deadline or PlanningTime()
         self.unreserved: tuple[Unreserved, ...] = ()
         self.arrays = arrays = NodeArrays(cluster.nodes)
         self.names = arrays.names

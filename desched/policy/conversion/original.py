@@ -8,7 +8,7 @@ import msgspec
 from desched.policy.conversion.notes import ConversionNote, Effect
 from desched.policy.document.values import LARGEST_COUNT
 from desched.policy.durations import duration_seconds
-from desched.policy.reading.findings import Finding, KeyPath, Place, Rule
+from desched.policy.reading.findings import FindingRule, KeyPath, Place, PolicyFinding
 from desched.policy.reading.yaml_source import YamlDocument
 from desched.policy.wording import quoted
 
@@ -24,7 +24,7 @@ class Record(msgspec.Struct, frozen=True):
     base: KeyPath = ()
     wrapped_in: KeyPath = ()
     notes: list[ConversionNote] = []
-    findings: list[Finding] = []
+    findings: list[PolicyFinding] = []
 
 
 class OriginalSection:
@@ -154,7 +154,7 @@ class OriginalSection:
         """Note why the file cannot be converted."""
         path, place = self._at(key)
         source = self._record.document.source
-        self._record.findings.append(Finding(source, place, path, text, Rule.VALUE))
+        self._record.findings.append(PolicyFinding(source, place, path, text, FindingRule.VALUE))
 
     def _at(self, key: str) -> tuple[KeyPath, Place]:
         path = (*self.path, key) if key else self.path

@@ -13,7 +13,7 @@ from desched.policy.document.limits import (
 )
 from desched.policy.document.metrics import Metrics
 from desched.policy.document.placement_domains import LabelKey, PlacementDomainsSection
-from desched.policy.document.scheduler import SchedulerSection, SteeringMode
+from desched.policy.document.scheduler import SchedulerSection, SteeringWord
 from desched.policy.document.thresholds import (
     DestinationWindows,
     NodePoolSection,
@@ -167,7 +167,7 @@ class LoadAwareArgs(PluginArgs):
     stays."""
     scheduler: SchedulerSection | None = optional(example={"strategy": "MostAllocated"})
     """How kube-scheduler is configured here, for the forecast of landings."""
-    steering: SteeringMode | None = optional(EXTENDED.steering.value, example="Off")
+    steering: SteeringWord | None = optional(EXTENDED.steering.value, example="Off")
     """When nodes get the soft taint `desched.io/overloaded` (PreferNoSchedule), which the scheduler
     avoids while another node fits. `WhenNeeded`: the fewest nodes that keep a replacement from
     landing badly, until its landing is known. `Always`: also each overloaded node. Without the

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_pascal
 
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.document.values import Section, optional
 from desched.policy.policy import SchedulerRules
 
@@ -17,11 +17,11 @@ _WEIGHTS = _DEFAULTS.weights
 
 def _off_is_a_word(value: object) -> object:
     """YAML reads a bare `Off` as false."""
-    return Steering.OFF.value if value is False else value
+    return SteeringMode.OFF.value if value is False else value
 
 
-SteeringMode = Annotated[Literal["Off", "WhenNeeded", "Always"], BeforeValidator(_off_is_a_word)]
-"""One of the words of `Steering`."""
+SteeringWord = Annotated[Literal["Off", "WhenNeeded", "Always"], BeforeValidator(_off_is_a_word)]
+"""One of the words of `SteeringMode`."""
 
 
 class ScoreWeightsSection(Section):

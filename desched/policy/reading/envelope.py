@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from desched.policy.document.root import API_VERSION, KIND
-from desched.policy.reading.findings import KeyPath, Place, Rule, refused
+from desched.policy.reading.findings import FindingRule, KeyPath, Place, refused
 from desched.policy.reading.yaml_source import Frame, YamlDocument, read_documents
 from desched.policy.wording import quoted
 
@@ -42,14 +42,14 @@ def find_document(text: str, source: str, kinds: Collection[str]) -> tuple[YamlD
     documents = read_documents(text, Frame(source))
     if not documents:
         text = f"the file is empty; it must hold a {KIND}."
-        raise refused(source, Place(), text, Rule.DOCUMENT)
+        raise refused(source, Place(), text, FindingRule.DOCUMENT)
     candidates = [each for each in documents if len(documents) == 1 or _holds(each, kinds)]
     if len(candidates) != 1:
         text = (
             f"the file has {len(documents)} documents, of which {len(candidates)} hold a policy; "
             "exactly one must."
         )
-        raise refused(source, Place(), text, Rule.DOCUMENT)
+        raise refused(source, Place(), text, FindingRule.DOCUMENT)
     return _unwrap(candidates[0], kinds)
 
 

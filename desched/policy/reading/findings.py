@@ -28,7 +28,7 @@ def key_path(path: KeyPath) -> str:
     return "".join(words).removeprefix(".")
 
 
-class Rule(StrEnum):
+class FindingRule(StrEnum):
     """What a finding is about, for programs."""
 
     FILE = "policy-file"
@@ -52,7 +52,7 @@ class Place(NamedTuple):
     column: int = 1
 
 
-class Finding(msgspec.Struct, frozen=True):
+class PolicyFinding(msgspec.Struct, frozen=True):
     """A sentence about a place in a file; an error if desched refuses the policy for it.
 
     `path` is that of the key, empty if the finding is about none. `place` is None if the file could
@@ -64,13 +64,13 @@ class Finding(msgspec.Struct, frozen=True):
     place: Place | None
     path: KeyPath
     text: str
-    rule: Rule = Rule.VALUE
+    rule: FindingRule = FindingRule.VALUE
     instead: str = ""
 
     @property
     def severity(self) -> Severity:
         """Whether the policy can run."""
-        return Severity.WARNING if self.rule is Rule.MEANING else Severity.ERROR
+        return Severity.WARNING if self.rule is FindingRule.MEANING else Severity.ERROR
 
     @property
     def key(self) -> str:
@@ -89,7 +89,7 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.file}{at}: {self.message}"
 
 
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def in_order(findings: Iterable[PolicyFinding]) -> tuple[PolicyFinding, ...]:
     """The findings in the order of the file, none of them twice."""
     ordered = sorted(findings, key=lambda f: (f.place or Place(), f.key, f.text))
     return tuple(dict.fromkeys(ordered))
@@ -98,7 +98,7 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 class InvalidPolicy(ConfigurationError):  # noqa: N818  (named for what it is about)
     """A policy that desched refuses, with all that was found; its text lists what is wrong."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
+    def __init__(self, findings: Iterable[PolicyFinding]) -> None:
         self.findings = in_order(findings)
         lines = [f.line for f in self.findings if f.severity is Severity.ERROR]
         more = len(lines) - MOST_SHOWN
@@ -106,6 +106,8 @@ class InvalidPolicy(ConfigurationError):  # noqa: N818  (named for what it is ab
         super().__init__("\n".join((*dict.fromkeys(lines[:MOST_SHOWN]), *rest)))
 
 
-def refused(file: str, place: Place, text: str, rule: Rule = Rule.YAML) -> InvalidPolicy:
+def refused(
+    file: str, place: Place, text: str, rule: FindingRule = FindingRule.YAML
+) -> InvalidPolicy:
     """An error of one finding that is about no key."""
-    return InvalidPolicy([Finding(file, place, (), text, rule)])
+    return InvalidPolicy([PolicyFinding(file, place, (), text, rule)])

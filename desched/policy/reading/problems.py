@@ -12,7 +12,7 @@ from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.document.sections import keys, places_of, sections_at
 from desched.policy.document.upstream_plugins import UPSTREAM_KEYS
 from desched.policy.document.values import REFUSAL
-from desched.policy.reading.findings import Finding, KeyPath, Rule, Severity, key_path
+from desched.policy.reading.findings import FindingRule, KeyPath, PolicyFinding, Severity, key_path
 from desched.policy.reading.yaml_source import YamlDocument
 from desched.policy.wording import close_word, did_you_mean, quoted
 
@@ -38,7 +38,7 @@ class Notes(msgspec.Struct, frozen=True):
     base: KeyPath = ()
     path: KeyPath = ()
     broken: frozenset[KeyPath] = frozenset()
-    findings: list[Finding] = []
+    findings: list[PolicyFinding] = []
 
     def below(self, *keys: str | int) -> "Notes":
         """The same notes, for what is at these keys below the path."""
@@ -46,24 +46,24 @@ class Notes(msgspec.Struct, frozen=True):
 
     def refuse(self, text: str, *keys: str | int, instead: str = "") -> None:
         """Note a problem at these keys; the policy is refused when all have been collected."""
-        self._note(Problem((*self.path, *keys), text, instead), Rule.VALUE)
+        self._note(Problem((*self.path, *keys), text, instead), FindingRule.VALUE)
 
     def warn(self, text: str, *keys: str | int) -> None:
         """Note something that the policy's author may not expect."""
-        self._note(Problem((*self.path, *keys), text), Rule.MEANING)
+        self._note(Problem((*self.path, *keys), text), FindingRule.MEANING)
 
     def after(self, *problems: Problem) -> "Notes":
         """The notes to go on with when these problems are noted."""
         for problem in problems:
-            self._note(problem, Rule.VALUE)
+            self._note(problem, FindingRule.VALUE)
         return msgspec.structs.replace(self, broken=self.broken | {each.path for each in problems})
 
-    def _note(self, problem: Problem, rule: Rule) -> None:
+    def _note(self, problem: Problem, rule: FindingRule) -> None:
         path, text, instead = problem
         if any(path == b[:-1] or path[: len(b)] == b for b in self.broken):
             return
         place = self.document.place_of((*self.base, *path))
-        self.findings.append(Finding(self.document.source, place, path, text, rule, instead))
+        self.findings.append(PolicyFinding(self.document.source, place, path, text, rule, instead))
 
     def place(self, *keys: str | int) -> str:
         """The place of a key, as `FILE:LINE: key.path`."""

@@ -13,11 +13,11 @@ import msgspec
 import yaml
 
 from desched.policy.reading.findings import (
-    Finding,
+    FindingRule,
     InvalidPolicy,
     KeyPath,
     Place,
-    Rule,
+    PolicyFinding,
     refused,
 )
 from desched.policy.wording import quoted
@@ -53,7 +53,7 @@ class YamlDocument(msgspec.Struct, frozen=True):
     value: object
     places: Mapping[KeyPath, Place]
     texts: Mapping[KeyPath, BlockText]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PolicyFinding, ...] = ()
 
     def place_of(self, path: KeyPath) -> Place:
         """The place of the key, or of its closest parent that is in the document."""
@@ -64,7 +64,7 @@ class YamlDocument(msgspec.Struct, frozen=True):
     def refused(self, path: KeyPath, text: str) -> InvalidPolicy:
         """An error with the place of the key."""
         place = self.place_of(path)
-        finding = Finding(self.source, place, path, text, Rule.DOCUMENT)
+        finding = PolicyFinding(self.source, place, path, text, FindingRule.DOCUMENT)
         return InvalidPolicy([*self.findings, finding])
 
 
@@ -95,7 +95,7 @@ def read_documents(text: str, frame: Frame) -> tuple[YamlDocument, ...]:
     """
     if len(text.encode(errors="replace")) > LARGEST_TEXT:
         problem = "the file is larger than 1 MiB, which no policy needs; check that it is the "
-        raise refused(frame.source, frame.begins, f"{problem}right one.", Rule.FILE)
+        raise refused(frame.source, frame.begins, f"{problem}right one.", FindingRule.FILE)
     try:
         documents = [
             _Reader(frame).document(root) for root in yaml.compose_all(text, Loader=_BoundedLoader)
@@ -145,7 +145,7 @@ class _Reader:
         self._frame = frame
         self._places: dict[KeyPath, Place] = {}
         self._texts: dict[KeyPath, BlockText] = {}
-        self._findings: list[Finding] = []
+        self._findings: list[PolicyFinding] = []
         self._values = 0
 
     def document(self, root: yaml.Node) -> YamlDocument:
@@ -158,7 +158,7 @@ class _Reader:
 
     def _refuse(self, node: yaml.Node, path: KeyPath, problem: str) -> None:
         source, place = self._frame.source, self._place(node)
-        self._findings.append(Finding(source, place, path, problem, Rule.YAML))
+        self._findings.append(PolicyFinding(source, place, path, problem, FindingRule.YAML))
 
     def _read(self, node: yaml.Node, path: KeyPath) -> object:
         self._values += 1

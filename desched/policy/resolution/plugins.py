@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from desched.policy.compatibility import Defaults, Steering, defaults_of
+from desched.policy.compatibility import Defaults, SteeringMode, defaults_of
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import (
@@ -57,7 +57,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
             deviation_floor=args.deviation_floor,
             max_landing_risk=args.max_landing_risk,
             max_grace_period_seconds=args.max_grace_period,
-            steering=args.steering and Steering(args.steering),
+            steering=args.steering and SteeringMode(args.steering),
             gpu_pods=args.gpu_pods,
             cache_affinity=args.cache_affinity,
             single_replicas=None if evicts is None else not evicts,

@@ -2,7 +2,7 @@
 
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import Compatibility, GangMode, Steering
+from desched.policy.compatibility import Compatibility, GangMode, SteeringMode
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.placement_domains import (
     PlacementDomainsSection,
@@ -84,7 +84,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         cache_affinity=defaults.cache_affinity,
         gang_mode=args.gang_mode or GangMode.SURPLUS,
         balance_scope=args.balance_scope or "",
-        chains=defaults.steering is not Steering.OFF
+        chains=defaults.steering is not SteeringMode.OFF
         if args.chained_moves is None
         else args.chained_moves,
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),

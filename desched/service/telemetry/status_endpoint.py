@@ -10,7 +10,7 @@ from desched.service.inputs.policy_file import PolicyReading
 from desched.service.process.http_endpoints import HTML, JSON, Answer, Answers, Query
 from desched.service.telemetry.cycle_log import essentials
 from desched.views.pages.document import Html
-from desched.views.pages.status_page import Failure, PolicyNews, ServiceStatus, status_page
+from desched.views.pages.status_page import FailedCycle, PolicyNews, ServiceStatus, status_page
 from desched.views.rendering import json_text, plain_value
 
 STATUS_VERSION = "desched.io/replica-status/v1"
@@ -28,7 +28,7 @@ class StatusEndpoint:
     now: Callable[[], datetime]
     _leading: bool | None = field(default=None, init=False)
     _report: CycleReport | None = field(default=None, init=False)
-    _failure: Failure | None = field(default=None, init=False)
+    _failure: FailedCycle | None = field(default=None, init=False)
     _policy: PolicyNews | None = field(default=None, init=False)
 
     def cycle_completed(self, report: CycleReport) -> None:
@@ -38,7 +38,7 @@ class StatusEndpoint:
 
     def cycle_failed(self, why: str) -> None:
         """Show that the last cycle failed, beside the last report."""
-        self._failure = Failure(self.now(), why)
+        self._failure = FailedCycle(self.now(), why)
 
     def policy_read(self, reading: PolicyReading) -> None:
         """Show the policy that is in force, and what is wrong with its file."""

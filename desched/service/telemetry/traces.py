@@ -25,8 +25,8 @@ from desched.ports import (
     EvictionAnswer,
     Evictor,
     LoadReader,
-    LookAt,
-    Looked,
+    MaybeFreshPod,
+    PodToRead,
     World,
     all_pods,
 )
@@ -100,7 +100,7 @@ class _Cluster:
             span.set_attributes(counts)
             return cluster
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         with self._tracer.start_as_current_span("confirm") as span:
             span.set_attribute("desched.pods", [str(look.pod) for look in pods])
             return self._reader.read_around(pods)

@@ -21,7 +21,7 @@ from desched.model.plan import (
     RefusalReason,
 )
 from desched.planning.eligibility.context import EligibilityContext
-from desched.policy.compatibility import CacheAffinity, Steering
+from desched.policy.compatibility import CacheAffinity, SteeringMode
 from desched.views.explained.values import NearMiss, Placement, PodOutcome
 
 _ANNOTATE = 'annotate it with desched.io/evict: "true"'
@@ -318,7 +318,7 @@ def _for_placement(placement: Placement, decision: Decision) -> Iterator[str]:
         yield from (f"Node {each.node} {each.lacks}." for each in near)
     forecast = placement.forecast
     if placement.reason is RefusalReason.LANDING_RISK and forecast is not None:
-        if decision.context.policy.steering.mode is Steering.OFF:
+        if decision.context.policy.steering.mode is SteeringMode.OFF:
             yield "Soft taints could keep it off those nodes: set steering: WhenNeeded."
         yield f"maxLandingRisk would have to be {forecast.risk:.2f} or more."
 

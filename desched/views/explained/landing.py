@@ -9,7 +9,7 @@ from desched.model.cluster import Pod
 from desched.model.landing import expected_on
 from desched.model.resources import Resource
 from desched.planning.arrays import Ints
-from desched.planning.placement.destinations import Destination, Destinations, Examination
+from desched.planning.placement.destinations import Destination, Destinations, PlacesExamined
 from desched.planning.planner import candidate_of, destinations_before
 from desched.planning.selection.excess import Candidate
 from desched.views.explained.values import (
@@ -54,7 +54,7 @@ class _Placing:
         self._free = destinations.free
         self._candidate = candidate
         self._decision = decision
-        self._found: Examination = destinations.examine(candidate.pod, candidate.charge)
+        self._found: PlacesExamined = destinations.examine(candidate.pod, candidate.charge)
 
     def placement(self) -> Placement:
         found, names = self._found, self._free.names

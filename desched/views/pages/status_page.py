@@ -25,7 +25,7 @@ _TO_LEAD: Mapping[bool | None, str] = {
 }
 
 
-class Failure(NamedTuple):
+class FailedCycle(NamedTuple):
     """A cycle that ended without a report."""
 
     at: datetime
@@ -56,7 +56,7 @@ class ServiceStatus(NamedTuple):
     mode: Mode
     leading: bool | None
     report: CycleReport | None
-    failure: Failure | None
+    failure: FailedCycle | None
     policy: PolicyNews | None
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from desched.bootstrap import look
 from desched.bootstrap.load_source import LoadSource
-from desched.bootstrap.look import Look
+from desched.bootstrap.look import LiveCluster
 from desched.cli import main
 from desched.cycle import CycleInfo, run_cycle
 from desched.model.report import Mode
@@ -32,9 +32,11 @@ def live(mocker) -> Simulation:
     """A simulated cluster in place of the one that the settings name."""
     simulation = guarded_scenario()
 
-    def look_at(_settings, policy, policy_text, _clock) -> Look:
+    def look_at(_settings, policy, policy_text, _clock) -> LiveCluster:
         source = mocker.create_autospec(LoadSource, instance=True)
-        return Look(simulation.world(acting=False), policy, policy_text, State(), "the lab", source)
+        return LiveCluster(
+            simulation.world(acting=False), policy, policy_text, State(), "the lab", source
+        )
 
     mocker.patch.object(look, "_look", autospec=True, side_effect=look_at)
     return simulation

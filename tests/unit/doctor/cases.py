@@ -31,7 +31,7 @@ from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
@@ -90,7 +90,7 @@ API_SERVER = [
 DRY_RUN = run_facts(evicts=False)
 BY_METRICS_SERVER = by(metrics=MetricsSource("", type=MetricsType.METRICS_SERVER))
 BY_CUSTOM_METRICS = by(metrics=MetricsSource("", type=MetricsType.PROMETHEUS_ADAPTOR))
-OFF = by(steering=SteeringRules(Steering.OFF))
+OFF = by(steering=SteeringRules(SteeringMode.OFF))
 
 
 def lacking(feature: str, *missing: str, **fields: Any) -> Any:

@@ -22,7 +22,7 @@ from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.model.stored_state import StoredState
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import MetricsSource, Policy, SteeringRules
 from tests.builders import NOW, load, node, pod, snapshot
 from tests.builders import policy as any_policy
@@ -89,7 +89,7 @@ def policy(**fields: Any) -> Policy:
     defaults = {
         "metrics": MetricsSource(ADDRESS),
         "sustained_seconds": 600,
-        "steering": SteeringRules(Steering.WHEN_NEEDED),
+        "steering": SteeringRules(SteeringMode.WHEN_NEEDED),
     }
     return any_policy(**(defaults | fields))
 

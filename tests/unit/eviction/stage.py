@@ -14,7 +14,7 @@ from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
 from desched.model.load import ClusterLoad, PodUsage
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
-from desched.model.snapshot import FreshLook, Room
+from desched.model.snapshot import FreshPod, Room
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
@@ -24,8 +24,8 @@ from desched.ports import (
     Announcement,
     ChoosePods,
     EvictionAnswer,
-    LookAt,
-    Looked,
+    MaybeFreshPod,
+    PodToRead,
     World,
     all_pods,
 )
@@ -129,12 +129,12 @@ class Stage(Journal):
     ) -> ClusterLoad:
         raise NotImplementedError
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         self.looked_at.append("".join(each.pod.name for each in pods))
         self._did("looked", *(each.pod for each in pods))
         return [self._look(each) for each in pods]
 
-    def _look(self, at: LookAt) -> Looked:
+    def _look(self, at: PodToRead) -> MaybeFreshPod:
         ref, room_on = at.pod, at.room_on
         self.rooms.append(room_on)
         if ref.name == self.unreadable:
@@ -149,7 +149,7 @@ class Stage(Journal):
             of = replace(of, ready_replicas=(of.ready_replicas or 0) - gone)
         all_pods = map(self.present, self.pods) if at.siblings else ()
         siblings = tuple(p for p in all_pods if p is not None)
-        return FreshLook(
+        return FreshPod(
             found,
             self._nodes[found.node],
             of,

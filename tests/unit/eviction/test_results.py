@@ -15,7 +15,7 @@ from desched.model.state import (
     LONGEST_MIGRATION,
     TAKEN_OVER_PATIENCE,
     MoveResult,
-    Observed,
+    SeenMoves,
     State,
 )
 from desched.planning.eligibility.context import EligibilityContext
@@ -344,6 +344,6 @@ def test_an_eviction_is_not_forgotten_before_it_is_judged():
     state = State((record(left_at=None),)).observed([], late, timedelta(0)).state
     assert result(state, look(), late) is MoveResult.NEVER_CAME
     settled = followed(state, look(), late).state
-    assert settled.observed([], late, timedelta(0)) == Observed(
+    assert settled.observed([], late, timedelta(0)) == SeenMoves(
         msgspec.structs.replace(settled, evictions=())
     )

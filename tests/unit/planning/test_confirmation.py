@@ -19,7 +19,7 @@ from desched.model.cluster import (
 )
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.resources import Amounts
-from desched.model.snapshot import FreshLook, Room
+from desched.model.snapshot import FreshPod, Room
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.context import EligibilityContext, Refused
@@ -68,7 +68,7 @@ class Second:
 
     def finding(self) -> Refused:
         owner = self.controller_owner
-        look = FreshLook(
+        look = FreshPod(
             *(self.pod, self.node, self.workload, owner, self.budgets, self.room),
             self.siblings,
             owner_annotations=self.owner_annotations,

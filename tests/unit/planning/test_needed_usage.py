@@ -15,7 +15,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import ClassifiedNodes, classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import GIB, NOW, certain, load, node, pod, policy, rule, snapshot
 from tests.chosen_load import known_of
@@ -153,7 +153,7 @@ def test_the_load_of_tainted_nodes_decides_whether_they_keep_the_taint() -> None
     ]
     seen = world(*ONE_EACH, ratios=CALM, nodes=nodes)
     assert needed(seen) == set()
-    assert needed(seen, policy(steering=SteeringRules(Steering.ALWAYS))) == {"cool"}
+    assert needed(seen, policy(steering=SteeringRules(SteeringMode.ALWAYS))) == {"cool"}
 
 
 def test_a_node_has_the_sum_of_its_pods_as_its_load_until_they_are_read() -> None:

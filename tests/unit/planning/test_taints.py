@@ -16,7 +16,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import plan_moves
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from desched.policy.share import Share
 from tests.builders import (
@@ -68,13 +68,15 @@ def trap(
     )
 
 
-def steering(mode: Steering = Steering.WHEN_NEEDED, most: int | Share = 3, **fields: Any) -> Policy:
+def steering(
+    mode: SteeringMode = SteeringMode.WHEN_NEEDED, most: int | Share = 3, **fields: Any
+) -> Policy:
     return policy(
         max_landing_risk=fields.pop("risk", 0.15), steering=SteeringRules(mode, most), **fields
     )
 
 
-OFF = steering(Steering.OFF)
+OFF = steering(SteeringMode.OFF)
 ONE = no_limits_but(total=1)
 
 
@@ -264,8 +266,10 @@ def test_the_same_taint_of_somebody_else_works_and_is_left_to_them() -> None:
     assert removed(trap(**everywhere), OFF) == []
 
 
-@pytest.mark.parametrize("mode", [Steering.WHEN_NEEDED, Steering.ALWAYS])
-def test_where_all_nodes_have_it_from_somebody_else_nothing_can_be_steered(mode: Steering) -> None:
+@pytest.mark.parametrize("mode", [SteeringMode.WHEN_NEEDED, SteeringMode.ALWAYS])
+def test_where_all_nodes_have_it_from_somebody_else_nothing_can_be_steered(
+    mode: SteeringMode,
+) -> None:
     everywhere: dict[str, Any] = dict.fromkeys((*HOT, *COLD), THEIRS)
     plan = planned(trap(**everywhere), steering(mode, 6))
     assert set(reasons(plan).values()) == {"landing_risk"}
@@ -305,7 +309,7 @@ def test_the_taints_of_a_move_under_way_are_kept_until_it_has_settled() -> None:
 
 def test_always_taints_overloaded_nodes_hottest_first() -> None:
     loads = {"hot1": 0.85, "hot2": 0.95, "hot3": 0.9}
-    always = steering(Steering.ALWAYS, 2, limits=no_limits_but(total=0))
+    always = steering(SteeringMode.ALWAYS, 2, limits=no_limits_but(total=0))
     plan = planned(trap(loads), always)
     assert [taint.node for taint in plan.taints] == ["hot2", "hot3"]
     assert plan.taints[0].until_landed_of is None
@@ -314,7 +318,7 @@ def test_always_taints_overloaded_nodes_hottest_first() -> None:
 
 
 def test_always_keeps_a_taint_until_the_node_is_below_its_stop_line() -> None:
-    always = steering(Steering.ALWAYS)
+    always = steering(SteeringMode.ALWAYS)
     between, below = dict.fromkeys(HOT, 0.78), dict.fromkeys(HOT, 0.74)
     assert nodes_of(planned(trap(between, hot1=OURS), always)) == {"hot1"}
     assert nodes_of(planned(trap(below, hot1=OURS), always)) == set()
@@ -322,14 +326,14 @@ def test_always_keeps_a_taint_until_the_node_is_below_its_stop_line() -> None:
 
 def test_always_taints_what_a_move_needs_besides() -> None:
     # The third hot node is just below its target, and would be above it with the pod.
-    plan = planned(trap({"hot3": 0.79}), steering(Steering.ALWAYS, limits=ONE))
+    plan = planned(trap({"hot3": 0.79}), steering(SteeringMode.ALWAYS, limits=ONE))
     assert {t.node for t in plan.taints if t.until_landed_of is None} == {"hot1", "hot2"}
     assert plan.evictions[0].steered == HOT
 
 
 def test_a_cycle_that_is_held_taints_nothing() -> None:
     everything_hot = dict.fromkeys(COLD, 0.9)
-    plan = planned(trap(everything_hot), steering(Steering.ALWAYS))
+    plan = planned(trap(everything_hot), steering(SteeringMode.ALWAYS))
     assert plan.hold is not None
     assert plan.taints == ()
 
@@ -345,7 +349,7 @@ def removed(seen: Snapshot, by: Policy, state: State | None = None) -> list[str]
 
 def test_what_is_not_tainted_by_desched_is_never_removed() -> None:
     batch = {"taints": (Taint("batch", Effect.PREFER_NO_SCHEDULE),)}
-    for by in (OFF, steering(), steering(Steering.ALWAYS)):
+    for by in (OFF, steering(), steering(SteeringMode.ALWAYS)):
         assert removed(trap(hot1=THEIRS, cold1=batch), by) == []
 
 
@@ -394,7 +398,7 @@ def test_a_taint_that_this_plan_needs_stays_even_if_it_has_expired() -> None:
 @pytest.mark.parametrize(("ratio", "gone"), [(0.85, []), (0.78, []), (0.74, ["hot1"])])
 def test_always_removes_it_below_the_stop_line(ratio: float, gone: list[str]) -> None:
     seen = trap({"hot1": ratio, "hot2": 0.5, "hot3": 0.5}, hot1=OURS)
-    assert removed(seen, steering(Steering.ALWAYS)) == gone
+    assert removed(seen, steering(SteeringMode.ALWAYS)) == gone
 
 
 def test_always_leaves_a_node_of_unknown_load_until_its_time_is_over() -> None:
@@ -402,7 +406,7 @@ def test_always_leaves_a_node_of_unknown_load_until_its_time_is_over() -> None:
     nodes = dict(seen.load.nodes)
     del nodes["hot1"]
     blind = msgspec.structs.replace(seen, load=msgspec.structs.replace(seen.load, nodes=nodes))
-    always = steering(Steering.ALWAYS)
+    always = steering(SteeringMode.ALWAYS)
     assert planned(blind, always).nodes[3].node_class is NodeClass.UNKNOWN
     assert removed(blind, always) == []
 

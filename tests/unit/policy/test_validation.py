@@ -9,7 +9,7 @@ import pytest
 
 from desched.errors import ConfigurationError
 from desched.policy.loading import load_policy, parse_policy, read_policy, validate_policy
-from desched.policy.reading.findings import Finding, InvalidPolicy, Rule, Severity
+from desched.policy.reading.findings import FindingRule, InvalidPolicy, PolicyFinding, Severity
 from tests.unit.policy.published import PUBLISHED_TEXT, published
 
 MISTAKES = """\
@@ -52,11 +52,11 @@ FOUND = [
 ]
 
 
-def findings(text: str) -> tuple[Finding, ...]:
+def findings(text: str) -> tuple[PolicyFinding, ...]:
     return validate_policy(text, "f").findings
 
 
-def located(found: Finding) -> tuple[int, int, str]:
+def located(found: PolicyFinding) -> tuple[int, int, str]:
     assert found.place
     return (*found.place, found.key)
 
@@ -84,7 +84,7 @@ def test_a_refused_policy_lists_errors_only_and_a_valid_one_has_its_warnings() -
     valid = PUBLISHED_TEXT.replace("nodeFit: true", "nodeFit: false")
     policy, (warning,) = validate_policy(valid, "f")
     assert policy is not None
-    assert (warning.severity, warning.rule) == (Severity.WARNING, Rule.MEANING)
+    assert (warning.severity, warning.rule) == (Severity.WARNING, FindingRule.MEANING)
     assert parse_policy(valid, "f").warnings == (warning.line,)
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_read_has_no_place(tmp_path: Path) -> None:
         read_policy(tmp_path / "none.yaml")
     (finding,) = caught.value.findings
     assert finding.place is None
-    assert finding.rule is Rule.FILE
+    assert finding.rule is FindingRule.FILE
 
 
 def test_a_file_as_powershell_writes_it_is_named_so(tmp_path: Path) -> None:

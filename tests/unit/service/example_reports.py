@@ -18,7 +18,14 @@ from desched.model.plan import (
     RefusalReason,
     ResourcePressure,
 )
-from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, Observed, Outcome
+from desched.model.report import (
+    CycleReport,
+    CycleResult,
+    EvictionVerdict,
+    Mode,
+    ObservedCounts,
+    Outcome,
+)
 from desched.model.resources import Resource
 from desched.model.state import (
     CoolDown,
@@ -80,7 +87,7 @@ REPORT = CycleReport(
     target="in-cluster",
     policy="policy.yaml",
     result=CycleResult.EVICTED,
-    observed=Observed(
+    observed=ObservedCounts(
         nodes=3, pods=9, pods_asked=9, pods_measured=8, unresolved_series=2, unknown_gpu_nodes=1
     ),
     plan=Plan(

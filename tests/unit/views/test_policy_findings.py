@@ -5,7 +5,7 @@ import jsonschema
 import pytest
 import yaml
 
-from desched.policy.reading.findings import Finding, Place, Rule
+from desched.policy.reading.findings import FindingRule, Place, PolicyFinding
 from desched.views.policy_findings import (
     FindingsFormat,
     ValidatedFile,
@@ -13,16 +13,18 @@ from desched.views.policy_findings import (
 )
 from desched.views.sarif import sarif_log
 
-WRONG = Finding("a:b,%.yaml", Place(3, 7), ("profiles", 0, "x"), "wrong %.", instead="80")
-UNEXPECTED = Finding("é b.yaml", Place(4, 1), (), "has no effect\nat all.", Rule.MEANING)
-UNREADABLE = Finding("/none", None, (), "the policy cannot be read.", Rule.FILE)
+WRONG = PolicyFinding("a:b,%.yaml", Place(3, 7), ("profiles", 0, "x"), "wrong %.", instead="80")
+UNEXPECTED = PolicyFinding(
+    "é b.yaml", Place(4, 1), (), "has no effect\nat all.", FindingRule.MEANING
+)
+UNREADABLE = PolicyFinding("/none", None, (), "the policy cannot be read.", FindingRule.FILE)
 FILES = [
     ValidatedFile("a:b,%.yaml", (WRONG,)),
     ValidatedFile("é b.yaml", (UNEXPECTED,)),
     ValidatedFile("/none", (UNREADABLE,)),
     ValidatedFile("good.yaml", ()),
 ]
-RULES = [rule.value for rule in Rule]
+RULES = [rule.value for rule in FindingRule]
 
 
 def rendered(form: FindingsFormat, width: int = 100) -> str:
@@ -44,7 +46,7 @@ def test_the_table_has_each_finding_where_editors_find_it() -> None:
 
 
 def test_sentences_fit_the_terminal() -> None:
-    long = Finding("f", Place(1, 1), (), "word " * 40)
+    long = PolicyFinding("f", Place(1, 1), (), "word " * 40)
     text = render_findings([ValidatedFile("f", (long,))], "table", 50)
     assert max(map(len, text.splitlines())) <= 50
 
@@ -139,7 +141,7 @@ SARIF = {
 
 
 @pytest.mark.parametrize("findings", [[], [WRONG, UNEXPECTED, UNREADABLE]])
-def test_sarif_has_the_structure_of_its_standard(findings: list[Finding]) -> None:
+def test_sarif_has_the_structure_of_its_standard(findings: list[PolicyFinding]) -> None:
     log = sarif_log(findings)
     jsonschema.Draft202012Validator(SARIF).validate(log)
     run: Any = log["runs"]

@@ -37,7 +37,7 @@ from desched.model.report import (
     EvictionVerdict,
     Mode,
     NotActing,
-    Observed,
+    ObservedCounts,
     Outcome,
 )
 from desched.model.resources import Resource
@@ -103,7 +103,7 @@ def report(
         target="test",
         policy="policy.yaml",
         result=result,
-        observed=Observed(
+        observed=ObservedCounts(
             nodes=len(nodes), pods=2, pods_asked=2, pods_measured=2, unresolved_series=0
         ),
         plan=msgspec.structs.replace(Plan(nodes), **plan_fields),

@@ -13,7 +13,7 @@ from desched.model.load import ClusterLoad
 from desched.model.plan import NodeClass
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Amounts
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from desched.ports import ChoosePods, LoadReader, World, all_pods
 from desched.whatif.closed_loop import (
@@ -21,8 +21,8 @@ from desched.whatif.closed_loop import (
     Day,
     Deployment,
     Descheduler,
+    LoopMove,
     LoopResult,
-    Move,
     run,
 )
 from desched.whatif.demo import demo_policy
@@ -42,7 +42,7 @@ def policy(**changes: object) -> Policy:
     return replace(demo_policy(), **changes)
 
 
-NOT_STEERING = policy(steering=SteeringRules(Steering.OFF))
+NOT_STEERING = policy(steering=SteeringRules(SteeringMode.OFF))
 
 
 def deployment(name: str, requests: Amounts, *nodes: str) -> Deployment:
@@ -179,7 +179,7 @@ def test_what_is_evicted_without_a_forecast_may_come_back() -> None:
     assert all(new.pod == old.replacement for old, new in pairwise(result.moves))
 
 
-def moves(*found: Move) -> LoopResult:
+def moves(*found: LoopMove) -> LoopResult:
     return LoopResult(np.zeros((1, 1, 2)), np.ones(2), found, 600.0, {"w": 4, "v": 2})
 
 
@@ -202,24 +202,24 @@ def test_without_a_target_nothing_is_in_excess() -> None:
 
 
 def test_a_repeat_is_less_than_an_hour_after_the_eviction_before() -> None:
-    first = Move(0.0, "w", "a", "n1", "b")
-    assert moves(first, Move(3599.0, "w", "b", "n1", "c")).replica_repeats == 1
-    assert moves(first, Move(3600.0, "w", "b", "n1", "c")).replica_repeats == 0
-    assert moves(first, Move(60.0, "w", "x", "n1", "y")).replica_repeats == 0
+    first = LoopMove(0.0, "w", "a", "n1", "b")
+    assert moves(first, LoopMove(3599.0, "w", "b", "n1", "c")).replica_repeats == 1
+    assert moves(first, LoopMove(3600.0, "w", "b", "n1", "c")).replica_repeats == 0
+    assert moves(first, LoopMove(60.0, "w", "x", "n1", "y")).replica_repeats == 0
 
 
 def test_the_share_of_a_workload_counts_the_moves_of_any_hour() -> None:
     times = [0.0, 1800.0, 3599.0, 3601.0, 9000.0]
-    found = [Move(at, "w", f"a{i}", "n1", f"b{i}") for i, at in enumerate(times)]
+    found = [LoopMove(at, "w", f"a{i}", "n1", f"b{i}") for i, at in enumerate(times)]
     assert moves(*found).share_within_hour == 0.75
-    assert moves(*found, Move(0.0, "v", "x", "n1", "y")).share_within_hour == 0.75
-    assert moves(Move(0.0, "v", "x", "n1", "y")).share_within_hour == 0.5
+    assert moves(*found, LoopMove(0.0, "v", "x", "n1", "y")).share_within_hour == 0.75
+    assert moves(LoopMove(0.0, "v", "x", "n1", "y")).share_within_hour == 0.5
     assert moves().share_within_hour == 0.0
 
 
 def test_a_replacement_without_a_node_waits_until_the_end() -> None:
-    landed = Move(60.0, "w", "a", "n1", "b", landed_at=120.0, landed_on="n2", overloaded=True)
-    result = moves(landed, Move(300.0, "w", "c", "n1", "d"))
+    landed = LoopMove(60.0, "w", "a", "n1", "b", landed_at=120.0, landed_on="n2", overloaded=True)
+    result = moves(landed, LoopMove(300.0, "w", "c", "n1", "d"))
     assert (result.pending_minutes, result.landed_overloaded, result.came_back) == (6, 1, 0)
 
 

@@ -18,7 +18,7 @@ from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
-from desched.ports import LookAt
+from desched.ports import PodToRead
 from desched.whatif.continuation import Continuation
 from desched.whatif.demo import demo_policy
 from desched.whatif.figures import Assumption
@@ -218,7 +218,7 @@ def test_a_look_finds_the_annotations_of_the_owner_in_the_snapshot() -> None:
     protected = {"desched.io/evict": "false"}
     seen = one_hot(declared_owners={("apps", "uid-web"): protected})
     simulation = begun(seen)
-    (look,) = simulation.cluster.read_around([LookAt(seen.cluster.pods[0].ref)])
+    (look,) = simulation.cluster.read_around([PodToRead(seen.cluster.pods[0].ref)])
     assert look is not None
     assert look.owner_annotations == protected
 

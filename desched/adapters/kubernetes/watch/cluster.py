@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.02
 _STOPPING_SECONDS = 2.0
 
 
-class Look:
+class WatchedObjects:
     """The objects of all kinds at one moment."""
 
     def __init__(self, values: Mapping[Access, tuple[Any, ...]]) -> None:
@@ -55,7 +55,7 @@ class ClusterWatch:
             store = self._stores[access] = Store[Any](access.resource, self._lock)
             self._watches.append(KindWatch(client, kind_from, store))
 
-    def look(self, wait: Callable[[float], bool]) -> Look:
+    def look(self, wait: Callable[[float], bool]) -> WatchedObjects:
         """The present objects; waits for those that are being read.
 
         Raises:
@@ -71,7 +71,7 @@ class ClusterWatch:
             # A kind with a problem first: others may only be late.
             for store in sorted(self._stores.values(), key=lambda it: not it.problem(now)):
                 store.require(now)
-            return Look({access: store.values for access, store in self._stores.items()})
+            return WatchedObjects({access: store.values for access, store in self._stores.items()})
 
     def end(self) -> None:
         """End all watches, and wait a moment for their threads."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader, cluster_state
 from desched.adapters.kubernetes.watch.cluster import ClusterWatch
 from desched.model.cluster import ClusterState
-from desched.ports import LookAt, Looked
+from desched.ports import MaybeFreshPod, PodToRead
 
 
 @dataclass
@@ -30,6 +30,6 @@ class WatchingReader:
         state = cluster_state(self.watch.look(self.wait), lambda: server, self.reader.own_pod)
         return self.reader.with_declared_owners(state, declared_kinds)
 
-    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         """The pods with their surroundings, read now."""
         return self.reader.read_around(pods)

@@ -9,7 +9,7 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, SchedulingClass
 from desched.planning.arrays import Ints, Mask
-from desched.planning.deadline import Deadline
+from desched.planning.deadline import PlanningTime
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.other_pods import (
     AffinityFilter,
@@ -42,7 +42,7 @@ Verdicts = tuple[tuple[str, Mask], ...]
 class FilterChain:
     """The filters of one plan; `requests` and `pod_changes` follow its moves."""
 
-    def __init__(self, cluster: ClusterState, arrays: NodeArrays, deadline: Deadline) -> None:
+    def __init__(self, cluster: ClusterState, arrays: NodeArrays, deadline: PlanningTime) -> None:
         self._arrays = arrays
         self.index = index = PodIndex(cluster, arrays)
         self.requests = FreeRequests(arrays, index)

@@ -11,7 +11,7 @@ from desched.model.cluster import Pod, PodAffinityTerm
 from desched.model.groups import grouped
 from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask, Positions
-from desched.planning.deadline import Deadline
+from desched.planning.deadline import PlanningTime
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.label_index import SelectorIndex
 from desched.planning.kube_scheduler.node_arrays import Domains, NodeArrays
@@ -119,7 +119,7 @@ class _Carried(msgspec.Struct, frozen=True):
 class AffinityFilter:
     """The required part of plugin InterPodAffinity; pods that are being deleted count."""
 
-    def __init__(self, arrays: NodeArrays, index: PodIndex, deadline: Deadline) -> None:
+    def __init__(self, arrays: NodeArrays, index: PodIndex, deadline: PlanningTime) -> None:
         self._arrays = arrays
         self._index = index
         self._deadline = deadline

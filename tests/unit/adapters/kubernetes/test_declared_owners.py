@@ -8,8 +8,8 @@ import structlog
 from desched.adapters.kubernetes.client.connection import METADATA_LIST
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import Owner, PodRef
-from desched.model.snapshot import FreshLook
-from desched.ports import LookAt
+from desched.model.snapshot import FreshPod
+from desched.ports import PodToRead
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -68,9 +68,9 @@ class Argo:
     def answer(self, request: Request) -> Reply | None:
         return self.replies.get(request.path)
 
-    def look(self) -> FreshLook:
-        (look,) = self.reader.read_around([LookAt(PodRef("shop", "web-1", "uid-web-1"))])
-        assert isinstance(look, FreshLook)
+    def look(self) -> FreshPod:
+        (look,) = self.reader.read_around([PodToRead(PodRef("shop", "web-1", "uid-web-1"))])
+        assert isinstance(look, FreshPod)
         return look
 
     def own(self, kind: str, name: str, api_version: str) -> None:

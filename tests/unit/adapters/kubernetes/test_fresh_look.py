@@ -8,8 +8,8 @@ import pytest
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError
 from desched.model.cluster import Owner, PodRef
-from desched.model.snapshot import FreshLook
-from desched.ports import LookAt, Looked
+from desched.model.snapshot import FreshPod
+from desched.ports import MaybeFreshPod, PodToRead
 from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
@@ -78,18 +78,18 @@ class Shop:
         """The pod's controller is another one."""
         self.objects[POD]["metadata"]["ownerReferences"] = [manifests.owner(kind, name)]
 
-    def look(self, deadline_seconds: float = 30.0, room_on: str = "") -> FreshLook | None:
+    def look(self, deadline_seconds: float = 30.0, room_on: str = "") -> FreshPod | None:
         reader = KubernetesReader(connection_to(self.server), deadline_seconds=deadline_seconds)
-        (look,) = reader.read_around([LookAt(REF, room_on)])
+        (look,) = reader.read_around([PodToRead(REF, room_on)])
         if isinstance(look, ObservationError):
             raise look
         return look
 
-    def looks(self, *names: str) -> Sequence[Looked]:
+    def looks(self, *names: str) -> Sequence[MaybeFreshPod]:
         reader = KubernetesReader(connection_to(self.server))
-        return reader.read_around([LookAt(PodRef("shop", name)) for name in names])
+        return reader.read_around([PodToRead(PodRef("shop", name)) for name in names])
 
-    def seen(self) -> FreshLook:
+    def seen(self) -> FreshPod:
         look = self.look()
         assert look is not None
         return look
@@ -149,8 +149,8 @@ def test_a_pod_of_a_group_that_moves_only_whole_comes_with_the_pods_of_its_names
 
     assert len(shop.seen().siblings) == 2
     reader = KubernetesReader(connection_to(shop.server))
-    (look,) = reader.read_around([LookAt(REF, siblings=False)])
-    assert isinstance(look, FreshLook)
+    (look,) = reader.read_around([PodToRead(REF, siblings=False)])
+    assert isinstance(look, FreshPod)
     assert look.siblings == ()
 
 
@@ -407,7 +407,7 @@ def test_several_pods_are_looked_at_side_by_side(shop: Shop) -> None:
     shop.server.answer = meet
     looks = shop.looks(*names)
 
-    assert [look.pod.name for look in looks if isinstance(look, FreshLook)] == list(names)
+    assert [look.pod.name for look in looks if isinstance(look, FreshPod)] == list(names)
 
 
 def test_a_pod_that_cannot_be_read_does_not_hide_the_others(shop: Shop) -> None:
@@ -415,6 +415,6 @@ def test_a_pod_that_cannot_be_read_does_not_hide_the_others(shop: Shop) -> None:
 
     seen, unreadable, gone = shop.looks("web-1", "web-2", "web-3")
 
-    assert isinstance(seen, FreshLook)
+    assert isinstance(seen, FreshPod)
     assert isinstance(unreadable, ObservationError)
     assert gone is None

@@ -19,7 +19,7 @@ from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.network_levels import NodeDomains
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.placement_domains import (
     KNOWN_DOMAINS,
     RUNGS,
@@ -152,7 +152,7 @@ def moving(**fields: Any) -> Policy:
     return policy(protections=Protections(gpu_pods=False), **{**STEERED, **fields})
 
 
-UNSTEERED = SteeringRules(Steering.OFF)
+UNSTEERED = SteeringRules(SteeringMode.OFF)
 
 
 def plan_of(

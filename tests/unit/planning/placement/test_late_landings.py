@@ -21,7 +21,7 @@ from desched.planning.placement.landing_forecast import after, forecast
 from desched.planning.placement.late_landings import PlannedMove
 from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SchedulerRules, SteeringRules
 from tests.builders import NOW, certain, load, node, pod, policy, snapshot, workload
 
@@ -50,13 +50,13 @@ class Cluster:
         usage = {p.name: (1.2 if p.name in names else 0.1, 0.1) for p in pods}
         owners = [workload(p.name, 2) for p in pods]
         seen = snapshot([node(name) for name in loads], pods, load(loads, usage), owners)
-        by = policy(max_landing_risk=0.15, steering=SteeringRules(Steering.WHEN_NEEDED, 4))
+        by = policy(max_landing_risk=0.15, steering=SteeringRules(SteeringMode.WHEN_NEEDED, 4))
         self.book = UsageBook(seen, by, NOW)
         context = EligibilityContext.of(self.book, State())
         pressure = classify(self.book, State())
         free = room_left(context, pressure)
         view = SchedulerView(context.cluster, by.scheduler, free.index)
-        within = SoftTaints.of(context, pressure, Steering.WHEN_NEEDED).steerable(free.arrays)
+        within = SoftTaints.of(context, pressure, SteeringMode.WHEN_NEEDED).steerable(free.arrays)
         self.destinations = Destinations(free, view, by.max_landing_risk, within)
         self._pods = {p.name: p for p in pods}
 

@@ -14,7 +14,7 @@ from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destination
 from desched.planning.planner import destinations_before
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, ResourceRule, SteeringRules
 from tests.builders import (
     amounts,
@@ -53,7 +53,7 @@ def steering(most: int = 3, *rules: ResourceRule) -> Policy:
     return policy(
         *(rules or (CPU,)),
         max_landing_risk=0.15,
-        steering=SteeringRules(Steering.WHEN_NEEDED if most else Steering.OFF, most),
+        steering=SteeringRules(SteeringMode.WHEN_NEEDED if most else SteeringMode.OFF, most),
     )
 
 

@@ -8,7 +8,7 @@ from desched.model.cluster import Toleration
 from desched.model.plan import Plan, RefusalReason
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import (
     NOW,
@@ -47,7 +47,9 @@ def crowd(
     return snapshot([node(name) for name in full], pods, load(loads, usage), [workload("web", 20)])
 
 
-def steering(mode: Steering = Steering.WHEN_NEEDED, most: int = 3, at_a_time: int = 1) -> Policy:
+def steering(
+    mode: SteeringMode = SteeringMode.WHEN_NEEDED, most: int = 3, at_a_time: int = 1
+) -> Policy:
     return policy(
         max_landing_risk=0.15,
         steering=SteeringRules(mode, most),
@@ -72,7 +74,7 @@ def under_way(landed_on: str) -> State:
 
 
 def test_without_steering_a_destination_gets_no_more_than_it_may_await() -> None:
-    plan = planned(crowd(), steering(Steering.OFF))
+    plan = planned(crowd(), steering(SteeringMode.OFF))
     assert destinations(plan) == [("first", ())]
     assert waiting(plan) == 2
 

@@ -13,7 +13,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import MoveResult, Pause, PauseScope, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.placement.chains_under_way import BROKEN_RESTS
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import NodePool, SteeringRules
 from tests.builders import (
     NOW,
@@ -322,11 +322,11 @@ def test_a_chain_obeys_limits_and_may_be_turned_off() -> None:
 @pytest.mark.parametrize(
     ("mode", "lacking"),
     [
-        (Steering.OFF, "none is sought where steering is Off, unless chainedMoves is true"),
-        (Steering.WHEN_NEEDED, "chainedMoves is false"),
+        (SteeringMode.OFF, "none is sought where steering is Off, unless chainedMoves is true"),
+        (SteeringMode.WHEN_NEEDED, "chainedMoves is false"),
     ],
 )
-def test_a_node_says_why_no_chain_is_sought(mode: Steering, lacking: str) -> None:
+def test_a_node_says_why_no_chain_is_sought(mode: SteeringMode, lacking: str) -> None:
     without = policy(chains=False, steering=SteeringRules(mode))
     _, detail = verdict(planned(full_cluster(), without), "te9")
     found = f"the best moves clear 0% of its excess; no chain of two moves: {lacking}"

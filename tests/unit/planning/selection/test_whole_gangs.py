@@ -15,7 +15,7 @@ from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
-from desched.policy.compatibility import GangMode, Steering
+from desched.policy.compatibility import GangMode, SteeringMode
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.views.explained.explain import explain
@@ -38,7 +38,7 @@ from tests.builders import (
 )
 from tests.chosen_load import known_on
 
-STEERED = SteeringRules(Steering.WHEN_NEEDED)
+STEERED = SteeringRules(SteeringMode.WHEN_NEEDED)
 WHOLE = policy(gang_mode=GangMode.WHOLE, steering=STEERED, max_landing_risk=0.15)
 SURPLUS = msgspec.structs.replace(WHOLE, gang_mode=GangMode.SURPLUS)
 
@@ -342,7 +342,7 @@ def test_nodes_that_pods_of_the_gang_left_get_no_more_than_they_had() -> None:
 
 def test_a_landing_that_cannot_be_steered_keeps_the_gang() -> None:
     """Without soft taints the scheduler prefers te1, which all its pods have left."""
-    plain = msgspec.structs.replace(WHOLE, steering=SteeringRules(Steering.OFF))
+    plain = msgspec.structs.replace(WHOLE, steering=SteeringRules(SteeringMode.OFF))
     plan = planned(training(loads=LOADS | {"te5": 0.7}), plain)
 
     assert evicted(plan) == []

@@ -1,13 +1,13 @@
 import pytest
 
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from desched.policy.share import Share
 from tests.unit.policy.published import published, refusal, resolved
 
 
 def test_without_keys_it_steers_when_needed():
-    assert resolved().steering == SteeringRules(Steering.WHEN_NEEDED, Share(0.3))
+    assert resolved().steering == SteeringRules(SteeringMode.WHEN_NEEDED, Share(0.3))
     assert resolved(load_aware={"steering": None}).steering == SteeringRules()
 
 
@@ -17,13 +17,13 @@ def test_each_word_is_a_mode(word):
 
 
 def test_off_without_quotes_which_yaml_reads_as_false_is_off():
-    assert resolved(load_aware={"steering": False}).steering.mode is Steering.OFF
+    assert resolved(load_aware={"steering": False}).steering.mode is SteeringMode.OFF
 
 
 @pytest.mark.parametrize(("written", "read"), [(4, 4), ("10%", Share(0.1)), (0, 0)])
 def test_the_most_nodes_are_a_number_or_a_share(written, read):
     keys = {"steering": "Always", "steeringMaxNodes": written}
-    assert resolved(load_aware=keys).steering == SteeringRules(Steering.ALWAYS, read)
+    assert resolved(load_aware=keys).steering == SteeringRules(SteeringMode.ALWAYS, read)
 
 
 @pytest.mark.parametrize(

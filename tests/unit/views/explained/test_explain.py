@@ -24,7 +24,7 @@ from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import CoolDown, MoveResult, Pause, PauseScope, State
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, PriorityThreshold, Protections, SteeringRules
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
@@ -409,7 +409,7 @@ def test_the_risk_of_a_landing_has_its_parts_and_what_would_lower_it() -> None:
 
 
 def test_soft_taints_that_the_landing_needs_are_named_with_the_risk_without_them() -> None:
-    steering = policy(max_landing_risk=0.15, steering=SteeringRules(Steering.WHEN_NEEDED, 1))
+    steering = policy(max_landing_risk=0.15, steering=SteeringRules(SteeringMode.WHEN_NEEDED, 1))
 
     found = of_pod("pod apps/p1", risky(), steering).placement
 
@@ -424,7 +424,7 @@ def test_soft_taints_that_the_landing_needs_are_named_with_the_risk_without_them
 
 
 def test_a_decision_without_the_right_to_steer_is_explained_without_taints() -> None:
-    by = policy(max_landing_risk=0.15, steering=SteeringRules(Steering.WHEN_NEEDED, 1))
+    by = policy(max_landing_risk=0.15, steering=SteeringRules(SteeringMode.WHEN_NEEDED, 1))
     decision = decide(risky(), by, State(), may_steer=False)
 
     found = explain(parse_subject("pod/apps/p1"), decision, "test").pod

@@ -14,7 +14,7 @@ from desched.adapters.kubernetes.watch.loop import WatchClient
 from desched.adapters.kubernetes.watch.reader import WatchingReader
 from desched.errors import ObservationError
 from desched.model.cluster import PodRef
-from desched.ports import LookAt
+from desched.ports import PodToRead
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -167,4 +167,4 @@ def test_watches_end_although_the_server_says_nothing(
 def test_a_pod_is_looked_at_afresh(server: FakeApiServer, scene: Scene) -> None:
     server.answer = lambda _: status(404, "not found")
 
-    assert scene.reader.read_around([LookAt(PodRef("shop", "web-1"))]) == [None]
+    assert scene.reader.read_around([PodToRead(PodRef("shop", "web-1"))]) == [None]
