@@ -73,6 +73,12 @@ def test_a_pod_may_come_back_to_a_node_that_bears_it(
     assert results(followed(state, seen)) == {"web-0": expected}
 
 
+def test_a_pod_that_is_not_ready_in_time_has_not_come_back_to_the_node_that_it_left() -> None:
+    """A pod of a gang may return there."""
+    after = followed(State(gang("web-0")), look([replacement("web-9", "n0", ready=False)]), DUE)
+    assert results(after) == {"web-0": MoveResult.NOT_READY}
+
+
 FAILED = MoveResult.STILL_PENDING
 
 

@@ -291,12 +291,15 @@ def test_all_pods_are_asked_for_if_the_names_of_controllers_take_too_many_reques
 def test_a_sum_that_is_no_number_shows_that_the_pods_must_be_read(
     fake: FakePrometheus, value: float
 ) -> None:
+    """Beside a sum that is one, and alone."""
     pods = Pods()
-    pods.forged = [({"node": "n-007"}, value), ({"node": "elsewhere"}, 9.0)]
+    del pods.labels[8]
+    pods.forged = [({"node": node}, value) for node in ("n-007", "n-008", "elsewhere")]
 
     load = read(fake, pods, lambda _: PodChoice())
 
-    assert load.pod_sums["n-007"] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
+    for node in ("n-007", "n-008"):
+        assert load.pod_sums[node] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
     assert len(load.pod_sums) == NODES
 
 

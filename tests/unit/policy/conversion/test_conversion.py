@@ -307,3 +307,21 @@ def test_thresholds_of_requests_say_which_targets_are_higher_here() -> None:
     said = "\n".join(note.text for note in found.notes)
     assert "which are higher (cpu 50 became 80). Choose" in said
     assert 'the annotation desched.io/evict: "true"' in said
+
+
+@pytest.mark.parametrize(
+    ("per_namespace", "within_a_minute", "expected"),
+    [(2, 3, 2), (20, 3, 15), (0, 3, 15)],
+)
+def test_the_smaller_of_two_limits_for_a_namespace_holds(
+    per_namespace: int, within_a_minute: int, expected: int
+) -> None:
+    """`maxMigratingPerNamespace` and `objectLimiters` become one limit for a cycle of 5 minutes."""
+    text = (ORIGINALS / "koordinator-traps.yaml").read_text()
+    limits = f"maxMigratingPerNamespace: {per_namespace}\n      skipEvictionGates"
+    text = text.replace("skipEvictionGates", limits)
+    text = text.replace(
+        "duration: 1m, maxMigrating: 3", f"duration: 1m, maxMigrating: {within_a_minute}"
+    )
+    policy = parse_policy(convert_policy(text, "f").text, "converted").policy
+    assert policy.limits.namespace == expected

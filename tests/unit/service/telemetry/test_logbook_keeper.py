@@ -74,6 +74,16 @@ def test_the_first_cycle_is_written_at_once_and_then_every_ten_minutes(store, cl
     assert store.load().book == logbook(*(dry_run(i) for i in range(3)))
 
 
+def test_a_clock_that_is_set_back_does_not_end_the_writing(store, clock):
+    kept = keeper(store, clock)
+    run(kept, clock, [0, 1, 2])
+    clock.now = lambda: STARTED_AT - timedelta(days=1)
+
+    run(kept, clock, [3])
+
+    assert (store.writes, store.cycles) == (3, 4)
+
+
 def test_an_eviction_and_its_result_are_written_at_once(store, clock):
     kept = keeper(store, clock)
     kept.cycle_completed(dry_run(0, planned=False))

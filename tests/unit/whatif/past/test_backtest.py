@@ -175,6 +175,14 @@ def test_coverage_is_that_of_nodes_while_they_were_there() -> None:
     assert covered_share(past, span(past)) == pytest.approx(known)
 
 
+def test_coverage_counts_nothing_outside_of_the_span() -> None:
+    """What was known before its begin and after its end would hide what was not."""
+    past = hot_past(unknown=[("a", 20), ("b", 10), ("c", 50)], c={"ended": at(55)})
+    assert covered_share(past, Span(at(15), at(25))) == pytest.approx(29 / 30)
+    left = hot_past(unknown=[("a", 20)], c={"began": at(22), "ended": at(24)})
+    assert covered_share(left, Span(at(15), at(25))) == pytest.approx(21 / 22)
+
+
 def test_lines_around_a_mean_are_averaged_over_the_time() -> None:
     past = hot_past()
     around = a_policy(deviation=True, rules=(rule(target_ratio=0.2, low_ratio=0.2),))
