@@ -254,3 +254,15 @@ def test_a_gang_without_enough_time_is_not_begun() -> None:
     assert stage.run() == ["evicted"] + ["not_begun"] * 4
     assert stage.looked_at == ["p"]
     assert GANG in details(stage)[1]
+    stage = gang("p@n9 of web", deadline_seconds=37)
+    stage.seconds_by_deed = {"asked": 30.0}
+    assert stage.run() == ["evicted"] + ["not_begun"] * 4
+
+
+def test_a_gang_whose_turn_comes_too_late_does_not_keep_others_waiting() -> None:
+    """After `p` the rate limit has its whole burst again in 30 s; the gang needs 8 s more."""
+    stage = Stage(
+        "p@n9 of web", *MOVES, "q@n8 of web", per_minute=2, deadline_seconds=37, gang="abcd"
+    )
+    assert stage.run() == ["evicted", *["not_begun"] * 4, "evicted"]
+    assert stage.times("asked", "q") == [0.0]

@@ -294,12 +294,12 @@ def test_a_sum_that_is_no_number_shows_that_the_pods_must_be_read(
     """Beside a sum that is one, and alone."""
     pods = Pods()
     del pods.labels[8]
-    pods.forged = [({"node": node}, value) for node in ("n-007", "n-008", "elsewhere")]
+    pods.forged = [({"node": name}, value) for name in ("n-007", "n-008", "elsewhere")]
 
     load = read(fake, pods, lambda _: PodChoice())
 
-    for node in ("n-007", "n-008"):
-        assert load.pod_sums[node] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
+    for name in ("n-007", "n-008"):
+        assert load.pod_sums[name] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
     assert len(load.pod_sums) == NODES
 
 

@@ -12,7 +12,14 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import MoveResult, Pause, PauseScope, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.chains_under_way import BROKEN_RESTS
+from desched.planning.planner import candidate_of, destinations_before
+from desched.planning.selection.chains import Openings
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.one_node import OverloadedNode, Trial, select_for_node
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import NodePool, SteeringRules
 from tests.builders import (
@@ -135,6 +142,13 @@ def test_nothing_moves_while_the_first_move_is_under_way() -> None:
     assert evicted(plan) == []
     assert reasons(plan) == {"hot": "room_being_made"}
     assert plan.chains == state.chains
+
+
+def test_no_other_move_of_the_plan_takes_the_room_that_it_makes() -> None:
+    """The pod of `te8`, which comes later, would fit on `te2` once `small` has left it."""
+    other = a_pod("other", "te8", request=amounts(2.9, 0.1))
+    seen = with_load(full_cluster(other), {"te8": 0.85}, {"other": 1.6})
+    assert evicted(planned(seen)) == ["small"]
 
 
 def test_other_moves_leave_the_room_alone_meanwhile() -> None:
@@ -303,6 +317,27 @@ def test_no_pod_of_a_paused_pool_makes_room() -> None:
 def test_a_pod_whose_room_is_not_enough_stays() -> None:
     crowded = full_cluster(a_pod("other", "te2", request=amounts(0.1, 0.1)))
     assert evicted(planned(crowded)) == []
+
+
+def test_a_pod_that_the_plan_moves_already_makes_no_room() -> None:
+    """Twice gone, `small` would leave room for `hot` beside `blocker`."""
+    blocker = a_pod("blocker", "te2", owner=None, request=amounts(0.5, 0.1))
+    wide = a_pod("wide-2", "te7", request=amounts(2.5, 0.1))
+    seen = with_load(full_cluster(blocker, wide), {"te7": 0.15})
+    book = UsageBook(seen, policy(), NOW)
+    context = EligibilityContext.of(book, State())
+    pressure = classify(book, State())
+    hot, small = (candidate_of(one, context) for one in seen.cluster.pods[:2])
+    trial = Trial(destinations_before(context, pressure), None)
+    assert not trial.move_all([small])
+    quota = EvictionQuota(no_limits_but(), context.cluster)
+    node_ = OverloadedNode(pressure.known["te9"], (hot,))
+    stuck = select_for_node(node_, trial.destinations, quota)
+
+    movable = {small.pod.uid: small}
+    openings = Openings(lambda one: movable.get(one.uid), pressure.known, ())
+
+    assert openings.open_for(node_, stuck).opening is None
 
 
 def test_a_pod_that_uses_much_makes_no_room() -> None:

@@ -10,11 +10,17 @@ import pytest
 from desched.cycle import decide
 from desched.model.cluster import DeclaredGroup, GroupPart, Pod, Workload
 from desched.model.network_topology import GroupTopology, HyperNode
-from desched.model.plan import Plan
+from desched.model.plan import Finding, NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.planner import candidate_of, destinations_before
+from desched.planning.selection.one_node import Gang, NodeSelection, OverloadedNode, Trial
+from desched.planning.selection.whole_gangs import WholeMoves
 from desched.policy.compatibility import GangMode, SteeringMode
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
@@ -329,6 +335,39 @@ def test_a_gang_that_does_not_fit_with_all_its_pods_stays(
     assert reasons(plan) == {"rank-0": reason}
     detail = details(plan)["rank-0"]
     assert detail.startswith("gang apps/llama (Koordinator), 3 pods: apps/rank-")
+
+
+@pytest.mark.parametrize("largest", ["rank-0", "rank-2"])
+def test_the_largest_pods_of_a_gang_are_placed_first(largest: str) -> None:
+    """Only te4 has room for the largest; the others, placed first, would take it."""
+    ranks = {name: {"request": amounts(0.4, 1)} for name in RANKS}
+    ranks[largest] = {"request": amounts(3.5, 1)}
+    full = [pod(f"db-{i}", on=f"te{i}", of=None, request=amounts(3.5, 1)) for i in (2, 3)]
+    plan = planned(training(*full, ranks=ranks, loads=LOADS | {"te4": 0.05}), WHOLE)
+
+    assert {each.pod.name: each.expected_node for each in plan.evictions}[largest] == "te4"
+    assert len(plan.evictions) == 3
+
+
+def test_a_gang_stays_of_which_the_plan_moves_a_pod_alone() -> None:
+    seen = training()
+    book = UsageBook(seen, WHOLE, NOW)
+    context = EligibilityContext.of(book, State())
+    pressure = classify(book, State())
+    free = destinations_before(context, pressure)
+    ranks = tuple(candidate_of(one, context) for one in seen.cluster.pods)
+    node_ = OverloadedNode(pressure.known["te1"], (), (), (Gang("llama", ranks),))
+    stuck = NodeSelection((), 1.0, {}, free, None, stuck=Finding(NodeReason.EXCESS_NOT_MOVABLE))
+    gangs = WholeMoves(context, pressure)
+    trial = Trial(free, None)
+    assert not trial.move_all(ranks[1:2])
+    after = msgspec.structs.replace(stuck, destinations=trial.destinations)
+
+    refused = gangs.relieve(node_, after)
+
+    assert refused.whole is None
+    assert refused.refusals["uid-rank-0"].detail.endswith("moves one of its pods alone")
+    assert gangs.relieve(node_, stuck).whole is not None
 
 
 def test_nodes_that_pods_of_the_gang_left_get_no_more_than_they_had() -> None:

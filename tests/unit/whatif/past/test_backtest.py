@@ -177,7 +177,7 @@ def test_coverage_is_that_of_nodes_while_they_were_there() -> None:
 
 def test_coverage_counts_nothing_outside_of_the_span() -> None:
     """What was known before its begin and after its end would hide what was not."""
-    past = hot_past(unknown=[("a", 20), ("b", 10), ("c", 50)], c={"ended": at(55)})
+    past = hot_past(unknown=[("a", 20), ("b", 10), ("c", 50)], c={"ended": at(54)})
     assert covered_share(past, Span(at(15), at(25))) == pytest.approx(29 / 30)
     left = hot_past(unknown=[("a", 20)], c={"began": at(22), "ended": at(24)})
     assert covered_share(left, Span(at(15), at(25))) == pytest.approx(21 / 22)
