@@ -1,14 +1,27 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from desched.cycle import decide
-from desched.model.cluster import ClusterState
+from desched.model.cluster import (
+    ClusterState,
+    DeclaredGroup,
+    GroupPart,
+    PersistentVolume,
+    PodAffinityTerm,
+    Service,
+    SpreadConstraint,
+    StorageClass,
+)
 from desched.model.model_caches import CACHE_KEY
+from desched.model.network_topology import GroupTopology, Topology
+from desched.model.pod_groups import GROUP_PREFIXES
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.policy.loading import parse_policy
 from desched.snapshot_file.redaction import ANNOTATIONS, labels_read, labels_read_by, redacted
-from tests.builders import load, node, pod, policy, selector, snapshot
+from tests.builders import budget, load, node, pod, policy, selector, snapshot
 from tests.properties.rich_clusters import POLICY, RichCluster
 
 BY = parse_policy(*POLICY).policy
@@ -95,3 +108,75 @@ def test_the_labels_of_models_are_kept() -> None:
 
     assert "cache.desched.io/llama" in labels_read(cluster, policy()).nodes
     assert CACHE_KEY in ANNOTATIONS
+
+
+ANY = LabelSelector((Requirement("key", Operator.EXISTS),))
+TERMS = (NodeSelectorTerm(ANY.requirements),)
+NEAR = PodAffinityTerm("zone-key", ANY, namespace_selector=selector(team="a"))
+SPREAD = SpreadConstraint("zone-key", 1, hard=True, selector=ANY, match_label_keys=("hash",))
+
+
+def with_pod(**scheduling: object) -> ClusterState:
+    return cluster_with(pods=(pod("p", on="n", scheduling=scheduling),))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "nodes", "pods", "namespaces"),
+    [
+        (with_pod(node_selector=(("key", "a"),)), {"key"}, set(), set()),
+        (with_pod(required_node_affinity=TERMS), {"key"}, set(), set()),
+        (with_pod(preferred_node_affinity=((1, TERMS[0]),)), {"key"}, set(), set()),
+        (with_pod(pod_affinity=(NEAR,)), {"zone-key"}, {"key"}, {"team"}),
+        (with_pod(pod_anti_affinity=(NEAR,)), {"zone-key"}, {"key"}, {"team"}),
+        (with_pod(preferred_pod_affinity=(NEAR,)), {"zone-key"}, {"key"}, {"team"}),
+        (with_pod(spread=(SPREAD,)), {"zone-key"}, {"key", "hash"}, set()),
+        (cluster_with(budgets=(budget("b", 1, key="a"),)), set(), {"key"}, set()),
+        (cluster_with(controller_selectors={("apps", "u"): ANY}), set(), {"key"}, set()),
+        (cluster_with(services=(Service("apps", "s", {"key": "a"}),)), set(), {"key"}, set()),
+        (
+            cluster_with(volumes={"v": PersistentVolume("v", node_affinity=TERMS)}),
+            {"key"},
+            set(),
+            set(),
+        ),
+        (
+            cluster_with(storage_classes={"s": StorageClass("s", "p", topologies=TERMS)}),
+            {"key"},
+            set(),
+            set(),
+        ),
+        (cluster_with(topologies=(Topology("Kueue", "t", ("key",)),)), {"key"}, set(), set()),
+        (
+            cluster_with(
+                declared_groups=(
+                    DeclaredGroup(
+                        "Volcano",
+                        "apps",
+                        "g",
+                        parts=(GroupPart("p", 1, ANY, ("hash",)),),
+                        topology=GroupTopology(hard=True, level="level"),
+                    ),
+                )
+            ),
+            {"level"},
+            {"key", "hash"},
+            set(),
+        ),
+    ],
+)
+def test_the_labels_by_which_objects_select_and_place_are_kept(
+    cluster: ClusterState, nodes: set[str], pods: set[str], namespaces: set[str]
+) -> None:
+    """Without one of them, the plan of a snapshot file would differ."""
+    kept, always = labels_read(cluster, policy()), labels_read(cluster_with(pods=()), policy())
+    found = kept.without(always)
+
+    assert (set(found.nodes), set(found.pods), set(found.namespaces)) == (nodes, pods, namespaces)
+
+
+def test_the_label_of_the_balance_scope_and_the_marks_of_gangs_are_kept() -> None:
+    marked = cluster_with(pods=(pod("p", on="n", labels={f"{GROUP_PREFIXES[0]}0": "x"}),))
+    kept = labels_read(marked, policy(balance_scope="rack"))
+
+    assert "rack" in kept.nodes
+    assert f"{GROUP_PREFIXES[0]}0" in kept.pods
