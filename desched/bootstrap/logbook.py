@@ -1,14 +1,61 @@
-"""Where the logbook is kept, and whether this run keeps it."""
+"""The logbook of a service: where it is kept, whether this run keeps it, and how it is read."""
 
-from desched.adapters.kubernetes.client.connection import KubernetesConnection
+import sys
+from datetime import datetime, timedelta
+
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore
 from desched.bootstrap.process import Process
 from desched.bootstrap.state import state_namespace
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.history.logbook import Logbook
+from desched.history.review import LONGEST_REVIEW
+from desched.policy.durations import duration_seconds
+from desched.service.process.clock import SystemClock
+from desched.service.process.logs import configure_logs
 from desched.service.telemetry.logbook_keeper import LogbookKeeper
 from desched.settings import Settings
 
 CRON_GAP_SECONDS = 3600.0
 """The longest time for which a cycle by a cron expression stands."""
+
+
+def read_logbook(settings: Settings, since: str) -> tuple[Logbook, datetime]:
+    """The logbook in the cluster, and the time `since` before its newest cycle.
+
+    It is not counted back from now, because clocks differ and services stop.
+
+    Raises:
+        ConfigurationError: there is no account, or the logbook does not go back so far.
+        ObservationError: the logbook could not be read, or is empty.
+    """
+    length = _length(since)
+    configure_logs(settings.log_format, settings.log_level, sys.stderr)
+    kubernetes = connect(settings.kubeconfig, settings.context, SystemClock().wait)
+    store = logbook_store(settings, kubernetes)
+    stored = store.load()
+    if stored.book is not None:
+        return stored.book, stored.book.newest_at - length
+    why = stored.problem or (
+        "it is empty; a service in a cluster writes it after its first cycle, one outside only "
+        "with --logbook, unless its log has logbook.not_written"
+    )
+    raise ObservationError(
+        ObservationSource.CLUSTER, f"The logbook in {store.place} cannot be used: {why}."
+    )
+
+
+def _length(text: str) -> timedelta:
+    try:
+        seconds = duration_seconds(text)
+    except ValueError as error:
+        raise ConfigurationError(f'--since: "{text}" {error}.') from None
+    if not 0 < seconds <= LONGEST_REVIEW.total_seconds():
+        raise ConfigurationError(
+            f'--since: "{text}" is not between 1s and {LONGEST_REVIEW.days}d, which is how long '
+            "the logbook keeps everything."
+        )
+    return timedelta(seconds=seconds)
 
 
 def logbook_store(settings: Settings, kubernetes: KubernetesConnection) -> KubernetesLogbookStore:

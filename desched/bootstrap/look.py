@@ -1,8 +1,9 @@
 """What a command reads that only looks at a live cluster: the same as a dry run."""
 
+import sys
 from collections.abc import Callable
 from signal import Signals
-from typing import NamedTuple, TextIO, TypeVar
+from typing import NamedTuple, TypeVar
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
@@ -38,14 +39,14 @@ class LiveCluster(NamedTuple):
     source: LoadSource
 
 
-def with_look(settings: Settings, do: Callable[[LiveCluster], T], stderr: TextIO) -> T | Signals:
+def with_look(settings: Settings, do: Callable[[LiveCluster], T]) -> T | Signals:
     """Do something with a look at the cluster; the signal that ended it before, if there was one.
 
     Raises:
         ConfigurationError: a person must change something.
         ObservationError: the cluster or its load could not be read.
     """
-    configure_logs(settings.log_format, settings.log_level, stderr)
+    configure_logs(settings.log_format, settings.log_level, sys.stderr)
     clock = SystemClock()
     policy_text = named_policy(settings, clock.wait)
     policy = parse_policy(*policy_text)

@@ -1,16 +1,16 @@
 """What all commands share: how they are declared, run and explained."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
 from desched.cli.command_table import SUMMARIES
+from desched.cli.lazy_loading import load_declaration, load_to_run
 from desched.cli.setting_flags import SETTING_FLAGS, Flag, setting_options
 from desched.errors import ConfigurationError
 
@@ -66,7 +66,7 @@ class Invocation(NamedTuple):
         Raises:
             ConfigurationError: a value is invalid.
         """
-        from desched.settings import load_settings
+        from desched.settings import load_settings  # noqa: PLC0415  (help must be quick)
 
         return load_settings({**self.texts, **fixed})
 
@@ -131,9 +131,12 @@ class InContext(click.Command):
 
 
 class Command(InContext):
-    """A command of the table. `run` returns the exit code; without one it is 0."""
+    """A command of the table.
 
-    def __init__(self, name: str, run: Callable[[Invocation], int | None], usage: Usage) -> None:
+    `run` of its module carries out an `Invocation`, and returns the exit code; without one it is 0.
+    """
+
+    def __init__(self, name: str, usage: Usage) -> None:
         super().__init__(
             name.rsplit(maxsplit=1)[-1],
             params=[*usage.parameters, *setting_options(usage.settings)],
@@ -141,8 +144,8 @@ class Command(InContext):
             options_metavar="[FLAGS]" if usage.settings or usage.parameters else "",
             context_settings={**CONTEXT, "allow_extra_args": True},
         )
+        self.full_name = name
         self.usage = usage
-        self.run = run
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command and return the exit code."""
@@ -150,7 +153,8 @@ class Command(InContext):
             raise ConfigurationError(
                 f'The argument "{ctx.args[0]}" is unknown. See `{ctx.command_path} --help`.'
             )
-        return self.run(invocation_of(ctx)) or 0
+        code: int | None = load_to_run(self.full_name).run(invocation_of(ctx))
+        return code or 0
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What it does, examples, and the flags that it accepts."""
@@ -193,8 +197,7 @@ def write_flags(
 
 def load_command(name: str) -> Command:
     """The command with this full name."""
-    module = import_module(f"desched.cli.{name.replace(' ', '_')}")
-    command: Command = module.COMMAND
+    command: Command = load_declaration(name).COMMAND
     return command
 
 
@@ -205,7 +208,7 @@ def flags_of(command: click.Command) -> Iterator[click.Option]:
 
 @cache
 def options_by_flag() -> Mapping[str, Mapping[str, click.Option]]:
-    """The flags of all commands, each with its commands; loads the modules of all commands."""
+    """The flags of all commands, each with its commands; loads all declarations."""
     found: dict[str, dict[str, click.Option]] = {}
     for name in SUMMARIES:
         for option in flags_of(load_command(name)):

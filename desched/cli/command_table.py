@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "version": "Show the version.",
     },
 }
-"""By group and name. The command `steering clear` is `COMMAND` in the module steering_clear.py."""
+"""By group and name. `COMMAND` in desched/commands/steering_clear.py declares `steering clear`."""
 
 SUMMARIES: Mapping[str, str] = {
     name: summary for group in COMMANDS.values() for name, summary in group.items()

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import ShellComplete
 
-from desched.cli.completion import VARIABLE
-from desched.cli.program import Program, main
+from desched.cli.program import COMPLETION, Program, main
 
 NAME = "kubectl desched"
 
@@ -24,7 +23,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def complete(arguments: Sequence[str] | None = None) -> int:
     """Print what the last argument may become, one a line, and a directive, as kubectl expects."""
     *words, incomplete = (sys.argv[1:] if arguments is None else arguments) or [""]
-    found = ShellComplete(Program(), {}, NAME, VARIABLE).get_completions(words, incomplete)
+    found = ShellComplete(Program(), {}, NAME, COMPLETION).get_completions(words, incomplete)
     values = [item for item in found if item.type == "plain"]
     for item in values:
         click.echo(f"{item.value}\t{item.help}" if item.help else item.value)

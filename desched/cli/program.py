@@ -10,14 +10,14 @@ import traceback
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import shell_complete
 
 from desched import __version__
 from desched.cli.command import as_called, invocation_of, write_examples
 from desched.cli.command_group import CommandGroup
 from desched.cli.command_table import COMMANDS
-from desched.cli.completion import VARIABLE
-from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
-from desched.cli.runs import run_cycles
+from desched.cli.exit_codes import ExitCode, ended_by
+from desched.cli.lazy_loading import load_to_run
 from desched.cli.setting_flags import SETTING_FLAGS, setting_options
 from desched.cli.usage_errors import sentences_of
 from desched.errors import ConfigurationError, ObservationError
@@ -27,6 +27,9 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, err
 """Errors of an output: desched writes only to its standard streams."""
 
 _STUMBLING = frozenset({"strict", "surrogateescape"})
+
+COMPLETION = "_DESCHED_COMPLETE"
+"""The variable by which the scripts of shells ask for completions."""
 
 DESCRIPTION = """\
 desched moves pods away from overloaded Kubernetes nodes. It reads the load of nodes and pods from
@@ -79,7 +82,8 @@ class Program(CommandGroup):
 
     def run_alone(self, ctx: click.Context) -> int:
         """Run cycles, as the settings say."""
-        return run_cycles(invocation_of(ctx).settings())
+        code: int = load_to_run("cycles").run(invocation_of(ctx))
+        return code
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What desched is for, its commands, and the flags that most people need."""
@@ -144,17 +148,15 @@ def _accept_all_characters() -> None:
 
 def _run(arguments: Sequence[str], name: str) -> int:
     program = Program()
-    if instruction := os.environ.get(VARIABLE):  # noqa: TID251  (the shell's, not a setting)
-        from click.shell_completion import shell_complete
-
-        return shell_complete(program, {}, "desched", VARIABLE, instruction)
+    if instruction := os.environ.get(COMPLETION):  # noqa: TID251  (the shell's, not a setting)
+        return shell_complete(program, {}, "desched", COMPLETION, instruction)
     try:
         with program.make_context(name, list(arguments)) as context:
             code: int = program.invoke(context)
     except click.exceptions.Exit as end:  # a help page or the version
         code = end.exit_code
     except KeyboardInterrupt:
-        return _fail("Ended by SIGINT.", CAUGHT_SIGNAL + signal.SIGINT)
+        return ended_by(signal.SIGINT)
     except click.UsageError as error:
         raise ConfigurationError(sentences_of(error, arguments)) from None
     sys.stdout.flush()
@@ -162,7 +164,7 @@ def _run(arguments: Sequence[str], name: str) -> int:
 
 
 def _report_bug(error: Exception) -> int:
-    import structlog
+    import structlog  # noqa: PLC0415  (only a bug needs it)
 
     if structlog.is_configured():  # its lines would go to standard output otherwise
         structlog.get_logger(__name__).debug("process.crashed", exc_info=True)

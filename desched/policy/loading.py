@@ -3,7 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,6 +26,7 @@ from desched.policy.reading.yaml_source import LARGEST_TEXT
 from desched.policy.resolution.resolution import resolve
 from desched.policy.wording import quoted
 
+STANDARD_INPUT = "-"
 _DIGEST_CHARACTERS = 12
 
 
@@ -77,15 +78,27 @@ def read_policy(path: Path) -> PolicyText:
             "Check the path, and the volume that it is mounted from."
         )
         raise InvalidPolicy([PolicyFinding(name, None, (), text, FindingRule.FILE)]) from error
-    return PolicyText(decoded(content, name), name)
+    return PolicyText(_decoded(content, name), name)
 
 
-def decoded(content: bytes, name: str) -> str:
-    """The content of a file as text.
+def shown_name(argument: str) -> str:
+    """How messages name the file of an argument; `-` is standard input."""
+    return "<stdin>" if argument == STANDARD_INPUT else on_one_line(argument)
+
+
+def policy_argument(argument: str, standard_input: BinaryIO) -> PolicyText:
+    """The text of the file that an argument names, or of standard input for `-`.
 
     Raises:
-        InvalidPolicy: it is not text.
+        InvalidPolicy: it cannot be read, or is not text.
     """
+    if argument != STANDARD_INPUT:
+        return read_policy(Path(argument))
+    name = shown_name(argument)
+    return PolicyText(_decoded(standard_input.read(LARGEST_TEXT + 1), name), name)
+
+
+def _decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,17 +1,36 @@
 """Whether a policy can judge the load in a snapshot file: it was measured for another one."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from desched.errors import ConfigurationError
 from desched.model.load import ClusterLoad, Measured
 from desched.model.resources import Resource
+from desched.model.text import on_one_line
 from desched.policy.durations import duration_text
-from desched.policy.loading import parse_policy
+from desched.policy.loading import load_policy, parse_policy
 from desched.policy.policy import Policy, ResourceRule
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.redaction import labels_read_by
+from desched.snapshot_file.storage import load_snapshot
 
 MEASURED = (Resource.CPU, Resource.MEMORY)
+
+
+def with_policy(path: Path, policy: Path | None) -> tuple[SnapshotContent, Policy]:
+    """A snapshot file, and the policy to judge it by: its own unless another one is given.
+
+    Raises:
+        ConfigurationError: one of them cannot be used, or the policy needs more than the file has.
+    """
+    content = load_snapshot(path)
+    name = on_one_line(str(path))
+    own = own_policy(content, name)
+    if policy is None:
+        return content, own
+    other = load_policy(policy).policy
+    refuse_unmeasured(other, content, own, name)
+    return content, other
 
 
 def own_policy(content: SnapshotContent, name: str) -> Policy:

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from desched.adapters.metrics_apis import reader
-from desched.bootstrap import plan_by_samples
+from desched.commands import plan
 from tests.controlplane import forks
 from tests.controlplane.adapter import PATH, adapter
 from tests.controlplane.chart_rendering import DEPLOY
@@ -55,7 +55,7 @@ profiles:
 def in_haste(home: Path) -> None:
     """Be in this folder, and let a window of seconds count, which takes two minutes otherwise."""
     os.chdir(home)
-    mock.patch.object(plan_by_samples, "KEPT_WINDOW_SECONDS", (10, 3600)).start()
+    mock.patch.object(plan, "KEPT_WINDOW_SECONDS", (10, 3600)).start()
     mock.patch.object(reader, "SAMPLE_SECONDS", 2.0).start()
 
 

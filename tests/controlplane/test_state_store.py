@@ -1,11 +1,9 @@
 """Memory in a real ConfigMap behaves as the contract says, with the rights of its Role alone."""
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pytest_mock import MockerFixture
 
 from desched.adapters.kubernetes.client.access import OWN_NAMESPACE_ACCESS
 from desched.adapters.kubernetes.client.connection import connect
@@ -15,10 +13,9 @@ from desched.adapters.kubernetes.state_store import (
     STATE_KEY,
     KubernetesStateStore,
 )
-from desched.bootstrap import commands
-from desched.bootstrap.commands import run_command
+from desched.cli.command import Invocation
+from desched.cli.lazy_loading import load_to_run
 from desched.errors import ObservationError, StateRefused
-from desched.settings import load_settings
 from tests.contracts.state_store_contract import FIRST, StateStoreContract
 from tests.controlplane.cluster import ControlPlane
 
@@ -145,21 +142,20 @@ def test_an_immutable_configmap_is_refused_in_words(lab: RealLab) -> None:
         store.save(type(FIRST)())
 
 
-def test_a_person_pauses_looks_and_resumes(lab: RealLab, mocker: MockerFixture) -> None:
-    mocker.patch.object(commands, "configure_logs", autospec=True)
-    settings = load_settings(
-        {
-            "kubeconfig": str(lab.control_plane.admin_kubeconfig),
-            "state_namespace": lab.namespace,
-        }
-    )
+def test_a_person_pauses_looks_and_resumes(
+    lab: RealLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {
+        "kubeconfig": str(lab.control_plane.admin_kubeconfig),
+        "state_namespace": lab.namespace,
+    }
 
     def says(name: str, warning: str = "", **flags: str) -> str:
-        stdout, stderr = io.StringIO(), io.StringIO()
-        run_command(name, settings, flags, stdout, stderr)
-        assert warning in stderr.getvalue()
-        assert bool(warning) == bool(stderr.getvalue())
-        return " ".join(stdout.getvalue().split())
+        load_to_run(name).run(Invocation(flags, texts))
+        printed = capsys.readouterr()
+        assert warning in printed.err
+        assert bool(warning) == bool(printed.err)
+        return " ".join(printed.out.split())
 
     assert "There is none yet" in says("status")
     absent = "There is no Deployment, StatefulSet, ReplicaSet or Job shop/web now"

@@ -1,3 +1,4 @@
+import os
 import re
 import shlex
 import subprocess
@@ -6,15 +7,13 @@ import sys
 import pytest
 
 from desched import __version__
-from desched.bootstrap.runs import Ending
 from desched.cli import main
 from desched.cli.command import flags_of, load_command
 from desched.cli.command_table import SUMMARIES
-from desched.doctor.checks import Diagnosis
-from desched.history.review import review
+from desched.cli.lazy_loading import load_to_run
+from desched.cli.program import COMPLETION
 from desched.settings import Settings, flag_of, option_of, variable_of
 from tests.repository import ROOT
-from tests.unit.example_logbook import dry_run, logbook
 
 FIELDS = [n for n, f in Settings.model_fields.items() if not option_of(f).environment_only]
 SECRETS = [n for n, f in Settings.model_fields.items() if option_of(f).environment_only]
@@ -62,28 +61,14 @@ def test_the_help_of_a_command_has_two_examples_and_exactly_its_flags(name, caps
     assert page(capsys, "help", *name.split()) == text
 
 
+WITHOUT_CLUSTER = {"completion", "help", "policy convert", "policy diff", "validate", "version"}
+
+
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch, tmp_path):
-    mocker.patch("desched.bootstrap.commands.run_command", autospec=True)
-    mocker.patch("desched.bootstrap.runs.run", autospec=True, return_value=Ending())
-    safe = Diagnosis(())
-    mocker.patch("desched.bootstrap.doctor.run_doctor", autospec=True, return_value=safe)
-    mocker.patch("desched.whatif.demo.run_demo", autospec=True, return_value=0)
-    mocker.patch("desched.bootstrap.snapshot.take", autospec=True, return_value=None)
-    mocker.patch("desched.bootstrap.snapshot.read", autospec=True)
-    mocker.patch("desched.bootstrap.explain.explain_live", autospec=True, return_value=None)
-    mocker.patch("desched.bootstrap.explain.explain_file", autospec=True)
-    mocker.patch("desched.bootstrap.simulation.simulated", autospec=True)
-    mocker.patch("desched.bootstrap.simulation.write_simulation", autospec=True)
-    mocker.patch("desched.bootstrap.backtest.backtested", autospec=True)
-    mocker.patch("desched.bootstrap.backtest.write_backtest", autospec=True)
-    for plan in ("snapshot.plan", "plan_by_samples.plan_by_samples"):
-        mocker.patch(f"desched.bootstrap.{plan}", autospec=True, return_value=Ending())
-    monkeypatch.chdir(tmp_path if name == "report" else ROOT)  # it writes a page
-    book = logbook(dry_run(0))
-    found = mocker.patch("desched.bootstrap.review.read_review", autospec=True)
-    found.return_value = review(book, book.newest_at)
-    mocker.patch("desched.bootstrap.review.read_history", return_value=[*book.moves])
+def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for other in set(SUMMARIES) - WITHOUT_CLUSTER:
+        mocker.patch.object(load_to_run(other), "run", return_value=0)
     for line in load_command(name).usage.examples:
         (words,) = re.findall(r"(?:^|\(|-- )desched ([^|>)]*)", line)
         assert main(shlex.split(words)) == 0
@@ -123,13 +108,35 @@ def test_the_version_is_printed(word, capsys):
 HEAVY = {"kubernetes", "apscheduler", "numpy", "requests", "pydantic", "rich", "structlog"}
 
 
-@pytest.mark.parametrize("words", [["--help"], ["version"], ["plan", "--help"], ["--nosuch"]])
+QUICK = [["--version"], ["--help"], ["plan", "--help"], ["--nosuch"], ["help", "settings"]]
+
+
+@pytest.mark.parametrize("words", QUICK)
 def test_help_loads_nothing_heavy(words):
+    assert heavy_modules(words) == "set()"
+
+
+def test_completion_loads_nothing_heavy():
+    asked = {"COMP_WORDS": "desched plan --", "COMP_CWORD": "2", COMPLETION: "bash_complete"}
+    assert heavy_modules([], asked) == "set()"
+
+
+def test_what_a_command_needs_is_loaded_when_it_runs():
+    assert heavy_modules(["plan"]) != "set()"
+
+
+def heavy_modules(words, variables=None):
+    """Which large libraries a process of its own has loaded after these words."""
     program = (
         f"import sys; from desched.cli import main; main({words})\n"
         f"print({HEAVY} & set(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run(  # noqa: S603  (our own interpreter and program)
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        env={**os.environ, **(variables or {})},  # noqa: TID251  (the process's own)
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
-    assert done.stderr.splitlines()[-1] == "set()"
+    return done.stderr.splitlines()[-1]

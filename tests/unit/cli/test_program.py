@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from desched import cli
 from desched.bootstrap.runs import Ending
 from desched.cli import main
+from desched.commands import doctor
 from desched.doctor.checks import CheckName, Diagnosis, ok, problem, unknown, warning
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 
@@ -61,17 +62,17 @@ def test_an_interrupted_command_is_a_line_and_the_code_of_shells(command, capsys
     ],
 )
 def test_the_doctor_ends_with_whether_it_is_safe_to_start(mocker, check, code):
-    start = "desched.bootstrap.doctor.run_doctor"
-    asked = mocker.patch(start, autospec=True, return_value=Diagnosis((check,)))
+    found = Diagnosis((check,))
+    asked = mocker.patch.object(doctor, "diagnosed", autospec=True, return_value=found)
 
     assert main(["doctor", "--policy", "p.yaml", "--write-policy", "new.yaml", "--force"]) == code
-    settings, output, *_ = asked.call_args.args
+    settings, output = asked.call_args.args
     assert str(settings.policy) == "p.yaml"
     assert (str(output.policy_file), output.force) == ("new.yaml", True)
 
 
 def test_force_needs_a_file_to_replace(mocker, capsys):
-    asked = mocker.patch("desched.bootstrap.doctor.run_doctor", autospec=True)
+    asked = mocker.patch.object(doctor, "diagnosed", autospec=True)
     assert main(["doctor", "--force"]) == 2
     assert "without --write-policy" in capsys.readouterr().err
     asked.assert_not_called()

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.bootstrap.policy_comparison import compare_on
+from desched.commands.policy_diff import compare_on
 from desched.errors import ConfigurationError
 from desched.model.plan import HoldReason, NodeClass, RefusalReason
 from desched.model.report import NotActing

@@ -1,0 +1,69 @@
+"""`desched demo`: a cycle on a simulated cluster."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from desched.cli.command import Command, Invocation, Usage
+from desched.cli.exit_codes import ExitCode
+from desched.cli.lazy_loading import loaded_to_run
+from desched.cli.page_file import REPORT, charts_file, write_page
+from desched.cli.setting_flags import SETTING_OF_FLAG, own_flag
+
+if loaded_to_run(__name__):
+    from rich.console import Console
+
+    from desched.history.timeline import Timeline
+    from desched.views.cycle_table import print_report
+    from desched.whatif import demo
+
+
+def run(invocation: Invocation) -> int:
+    """Run the demo."""
+    path = charts_file(invocation)
+    scenario = invocation.flags.get("scenario", "load")
+
+    def write(before: Timeline, after: Timeline) -> None:
+        from desched.views.pages.timeline_page import (  # noqa: PLC0415  (optional)
+            comparison_of,
+            timeline_page,
+        )
+
+        about = (demo.DEMONSTRATIONS[scenario].about,)
+        page = timeline_page(comparison_of("The demo of desched", about, (before, after)))
+        if path is not None:
+            write_page(path, page)
+
+    try:
+        code = demo.run_demo(Console(), print_report, write if path else None, scenario)
+        sys.stdout.flush()
+    except SystemExit:
+        return ExitCode.DONE  # rich raises it when the reader is gone
+    return code
+
+
+_OWN = 'the demo has its own cluster and policy and takes no settings; omit the flag, or "demo".'
+
+COMMAND = Command(
+    "demo",
+    Usage(
+        details="It needs neither Kubernetes nor Prometheus.",
+        examples={
+            "desched demo": "a hot node, the plan, and what comes of it",
+            "desched demo --scenario ai --report demo.html": "a GPU cluster, also as a page",
+        },
+        parameters=(
+            own_flag(
+                "--scenario",
+                "load|ai",
+                "What is shown: overloaded nodes, or a rack of a GPU cluster with gangs, fast "
+                "networks and model caches. Default: load.",
+                type=click.Choice(("load", "ai")),
+            ),
+            REPORT,
+        ),
+        refused=dict.fromkeys(SETTING_OF_FLAG, _OWN),
+    ),
+)

@@ -1,0 +1,131 @@
+"""`desched explain`: why a node, a pod or a workload is as it is."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from signal import Signals
+
+import click
+
+from desched.cli.command import Command, Invocation, Usage, refuse_live_settings
+from desched.cli.exit_codes import ExitCode, ended_by
+from desched.cli.lazy_loading import loaded_to_run
+from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
+from desched.errors import ConfigurationError
+
+if loaded_to_run(__name__):
+    from desched.adapters.kubernetes.client.connection import connect
+    from desched.adapters.kubernetes.service_proxy import ServiceProxy
+    from desched.adapters.running_service import RunningService, ServiceUrl
+    from desched.bootstrap.load_samples import SERVICE_PORT
+    from desched.bootstrap.look import LiveCluster, with_look
+    from desched.bootstrap.output import write_out
+    from desched.bootstrap.state import state_namespace
+    from desched.cycle import decide, observe
+    from desched.service.process.clock import SystemClock
+    from desched.settings import Settings, service_name, service_url
+    from desched.snapshot_file.load_check import with_policy
+    from desched.snapshot_file.report import target_of
+    from desched.views.explained.explain import explain
+    from desched.views.explained.subject import Subject, parse_subject
+    from desched.views.explained.values import Explanation
+    from desched.views.explanation import print_explanation, render_explanation
+    from desched.views.formatting import plain, span
+
+
+def run(invocation: Invocation) -> int:
+    """Explain the subject that the words name."""
+    flags, settings = invocation.flags, invocation.settings()
+    subject = parse_subject(flags["kind"], flags.get("name", ""))
+    if "service" in flags:
+        if "snapshot" in flags:
+            raise ConfigurationError("--service and --snapshot contradict each other; keep one.")
+        if "policy" in invocation.texts:
+            raise ConfigurationError("--policy has no effect with --service; omit it.")
+        through_api_server = "://" not in flags["service"]
+        refuse_live_settings(invocation, "--service", CONNECTION if through_api_server else ())
+        found: Explanation | Signals = _of_service(settings, subject, flags["service"])
+    elif "snapshot" in flags:
+        refuse_live_settings(invocation, "--snapshot")
+        given = settings.policy if "policy" in invocation.texts else None
+        content, policy = with_policy(Path(flags["snapshot"]), given)
+        decision = decide(content.snapshot, policy, content.state, may_steer=content.may_steer)
+        found = explain(subject, decision, target_of(content))
+    else:
+        found = with_look(settings, partial(_of_cluster, subject))
+    if isinstance(found, Signals):
+        return ended_by(found)
+    write_out(
+        sys.stdout,
+        settings.output,
+        partial(render_explanation, found),
+        partial(print_explanation, found),
+    )
+    return ExitCode.DONE
+
+
+def _of_cluster(subject: Subject, look: LiveCluster) -> Explanation:
+    policy = look.policy.policy
+    decision = decide(observe(look.world, policy), policy, look.state)
+    return explain(subject, decision, look.target)
+
+
+def _of_service(settings: Settings, subject: Subject, where: str) -> Explanation:
+    """By the last cycle of the service at a URL, or of a Kubernetes Service."""
+    name, service = _running_service(settings, where)
+    found, answered_at = service.explanation(subject)
+    if answered_at is not None:
+        age = span(answered_at - found.taken_at)
+        sys.stderr.write(f"desched: By the last cycle of {plain(name)}, {age} ago.\n")
+    return found
+
+
+def _running_service(settings: Settings, where: str) -> tuple[str, RunningService]:
+    """The service, and its name for people."""
+    wait = SystemClock().wait
+    found = service_name(where)
+    if found is None:
+        try:
+            url = service_url(where)
+        except ValueError as error:
+            raise ConfigurationError(f"--service: {error}.") from None
+        name = f"the service at {url.strip().rstrip('/')}"
+        return name, RunningService(name, ServiceUrl(url, wait).get)
+    kubernetes = connect(settings.kubeconfig, settings.context, wait)
+    namespace = state_namespace(settings, kubernetes)
+    name = f"Service {namespace}/{found}, {kubernetes.target}"
+    return name, RunningService(name, ServiceProxy(kubernetes, namespace, found, SERVICE_PORT).get)
+
+
+COMMAND = Command(
+    "explain",
+    Usage(
+        details="It plans as `desched plan` does, changes nothing, and says of a node what its "
+        "load is made of, of a pod what each rule finds and where it could go, of a workload how "
+        "fast it may move, and what would have to change.",
+        examples={
+            "desched explain node worker-7 --policy policy.yaml": "why it stays overloaded",
+            "desched explain pod shop/web-1 --snapshot now.snapshot": "why it stays, in a file",
+        },
+        settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
+        parameters=(
+            click.Argument(["kind"], metavar="node|pod|workload"),
+            click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
+            own_flag(
+                "--service",
+                "URL|NAME",
+                "Explain what a service decided in its last cycle: the one at this URL, such as "
+                "http://localhost:10258, or that of this Kubernetes Service, through the API "
+                "server.",
+            ),
+            own_flag(
+                "--snapshot",
+                "FILE",
+                "Explain the cluster in this file, by its own policy unless --policy is given.",
+            ),
+        ),
+        refused={"--from": "did you mean --service, or --snapshot?"},
+    ),
+)

@@ -1,0 +1,70 @@
+"""`desched policy convert`: policies of other deschedulers."""
+
+from __future__ import annotations
+
+import sys
+from shutil import get_terminal_size
+
+import click
+
+from desched.cli.command import Command, Invocation, Usage
+from desched.cli.lazy_loading import loaded_to_run
+from desched.cli.setting_flags import own_flag
+
+if loaded_to_run(__name__):
+    from rich.console import Console
+
+    from desched.policy.conversion.conversion import Dialect, convert_policy
+    from desched.policy.loading import parse_policy, policy_argument
+    from desched.views.conversion_notes import conversion_notes, print_conversion_notes
+    from desched.views.rendering import json_text
+
+_FORMATS = ("yaml", "json")
+_DIALECTS = ("auto", "koordinator", "cce", "v1alpha1", "kubernetes-sigs", "volcano")
+
+
+def run(invocation: Invocation) -> None:
+    """Print the converted policy, and the notes on it to standard error."""
+    dialect = invocation.flags.get("dialect", "auto")
+    text, source = policy_argument(invocation.flags["file"], sys.stdin.buffer)
+    found = convert_policy(text, source, None if dialect == "auto" else Dialect(dialect))
+    parse_policy(found.text, "the converted policy")
+    form = invocation.flags.get("form", "yaml")
+    sys.stdout.write(json_text(found.document) if form == "json" else found.text)
+    sys.stdout.flush()
+    if sys.stderr.isatty():
+        print_conversion_notes(found.notes, Console(stderr=True, highlight=False))
+    else:
+        sys.stderr.write(conversion_notes(found.notes, get_terminal_size((100, 24)).columns))
+
+
+COMMAND = Command(
+    "policy convert",
+    Usage(
+        details="It reads the configuration of Koordinator's descheduler, the settings of Huawei "
+        "CCE, descheduler/v1alpha1, and policies of kubernetes-sigs and Volcano, also in a "
+        "ConfigMap. The notes on standard error have each key that meant something else there or "
+        "is left out. Where the meaning is unclear, the policy evicts nothing until you decide.",
+        examples={
+            "desched policy convert policies/volcano-shipped.yaml": "show the policy and the notes",
+            "desched policy convert policies/volcano-shipped.yaml > policy.yaml": "write it",
+        },
+        parameters=(
+            click.Argument(["file"], metavar="FILE", type=click.Path()),
+            own_flag(
+                "--from",
+                "|".join(_DIALECTS),
+                "Whose configuration the file is. Default: auto.",
+                names=("dialect",),
+                type=click.Choice(_DIALECTS),
+            ),
+            own_flag(
+                "--output",
+                "|".join(_FORMATS),
+                "The format of the policy; JSON has no comments. Default: yaml.",
+                names=("-o", "form"),
+                type=click.Choice(_FORMATS),
+            ),
+        ),
+    ),
+)

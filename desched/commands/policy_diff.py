@@ -1,0 +1,97 @@
+"""`desched policy diff`: in what two policies differ."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+
+from desched.cli.command import Command, Invocation, Usage
+from desched.cli.lazy_loading import loaded_to_run
+from desched.cli.setting_flags import own_flag
+
+if loaded_to_run(__name__):
+    from desched.bootstrap.output import write_out
+    from desched.policy.difference import policy_differences
+    from desched.policy.loading import parse_policy, policy_argument
+    from desched.policy.policy import Policy
+    from desched.service.process.clock import SystemClock
+    from desched.snapshot_file.comparison import PlanComparison, compare_reports
+    from desched.snapshot_file.load_check import own_policy, refuse_unmeasured
+    from desched.snapshot_file.report import report_of
+    from desched.snapshot_file.storage import load_snapshot
+    from desched.views.formatting import plain
+    from desched.views.policy_differences import print_differences, render_differences
+
+_FORMATS = ("table", "json", "yaml")
+_FILES = ("before", "after")
+
+
+def run(invocation: Invocation) -> None:
+    """Print the differences."""
+    flags = invocation.flags
+    before, after = (
+        parse_policy(*policy_argument(flags[name], sys.stdin.buffer)).policy for name in _FILES
+    )
+    comparison = None
+    if "snapshot" in flags:
+        comparison = compare_on(Path(flags["snapshot"]), before, after)
+    differences = policy_differences(before, after)
+    write_out(
+        sys.stdout,
+        flags.get("form"),
+        partial(render_differences, differences, comparison),
+        partial(print_differences, differences, comparison),
+    )
+
+
+def compare_on(path: Path, before: Policy, after: Policy) -> PlanComparison:
+    """What the policies decide differently on a snapshot file.
+
+    Raises:
+        ConfigurationError: the file cannot be used, or a policy needs more than it has.
+    """
+    content = load_snapshot(path)
+    name = plain(str(path))
+    own = own_policy(content, name)
+    reports = []
+    for policy in (before, after):
+        refuse_unmeasured(policy, content, own, name)
+        reports.append(report_of(content, policy, SystemClock()))
+    return compare_reports(*reports)
+
+
+COMMAND = Command(
+    "policy diff",
+    Usage(
+        details="It compares the values with all defaults, so what is only written in another way "
+        'does not differ. "-" is standard input.',
+        examples={
+            "desched policy diff policies/cautious.yaml policies/cpu-only.yaml": "what they mean",
+            "desched policy diff policies/cpu-only.yaml policies/cpu-only.yaml -o json": (
+                "for programs"
+            ),
+        },
+        parameters=(
+            *(
+                click.Argument([name], metavar=metavar, type=click.Path())
+                for name, metavar in zip(_FILES, ("FILE", "OTHER"), strict=True)
+            ),
+            own_flag(
+                "--snapshot",
+                "FILE",
+                "A snapshot; also show what the policies decide differently on it.",
+                names=("snapshot",),
+            ),
+            own_flag(
+                "--output",
+                "|".join(_FORMATS),
+                "The format. Default: table.",
+                names=("-o", "form"),
+                type=click.Choice(_FORMATS),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,57 @@
+"""`desched report`: what a service saw and did over days."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from desched.cli.command import Command, Invocation, Usage
+from desched.cli.lazy_loading import loaded_to_run
+from desched.cli.page_file import REPORT, charts_file, write_page
+from desched.cli.setting_flags import CONNECTION, own_flag
+
+if loaded_to_run(__name__):
+    from desched.bootstrap.logbook import read_logbook
+    from desched.bootstrap.output import write_out
+    from desched.history.review import review
+    from desched.views.review import print_review, render_review
+
+DEFAULT_SINCE = "7d"
+
+
+def run(invocation: Invocation) -> None:
+    """Print the review, and write the page."""
+    page, settings = charts_file(invocation), invocation.settings()
+    book, begins = read_logbook(settings, invocation.flags.get("since", DEFAULT_SINCE))
+    found = review(book, begins)
+    write_out(
+        sys.stdout, settings.output, partial(render_review, found), partial(print_review, found)
+    )
+    if page is not None:
+        from desched.views.pages.review_page import review_page  # noqa: PLC0415  (optional)
+
+        write_page(page, review_page(found))
+
+
+COMMAND = Command(
+    "report",
+    Usage(
+        details="It reads the logbook that a service keeps of its cycles, outside a cluster with "
+        "--logbook, also of dry runs: overloaded nodes, evictions that began or would have begun, "
+        "and why nothing else was evicted.",
+        examples={
+            "desched report": "the last week",
+            "desched report --since 24h --report day.html": "the last day, as a page too",
+        },
+        settings=("output", *CONNECTION),
+        parameters=(
+            own_flag(
+                "--since",
+                "DURATION",
+                f"How far back, counted from the newest cycle. Default: {DEFAULT_SINCE}, the most.",
+            ),
+            REPORT,
+        ),
+        refused={"--from": "did you mean --since?"},
+    ),
+)

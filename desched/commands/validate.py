@@ -1,0 +1,68 @@
+"""`desched validate`: policies without a cluster."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable
+
+import click
+
+from desched.cli.command import Command, Invocation, Usage
+from desched.cli.exit_codes import ExitCode
+from desched.cli.lazy_loading import loaded_to_run
+from desched.cli.setting_flags import own_flag
+
+if loaded_to_run(__name__):
+    from desched.policy.loading import policy_argument, shown_name, validate_policy
+    from desched.policy.reading.findings import InvalidPolicy, Severity
+    from desched.views.policy_findings import ValidatedFile, render_findings
+
+_FORMATS = ("table", "json", "yaml", "sarif", "github")
+
+
+def run(invocation: Invocation) -> int:
+    """Print what is wrong with the files, and whether one of them is invalid."""
+    files = [*_validated(dict.fromkeys(invocation.flags["files"]))]
+    form = invocation.flags.get("form", "table")
+    sys.stdout.write(render_findings(files, form, shutil.get_terminal_size((100, 24)).columns))
+    if not all(file.valid for file in files):
+        return ExitCode.CONFIGURATION
+    warned = any(file.count(Severity.WARNING) for file in files)
+    return ExitCode.FAILED if warned and invocation.flags.get("strict") else ExitCode.DONE
+
+
+def _validated(names: Iterable[str]) -> Iterable[ValidatedFile]:
+    """The findings of each file, as the service would have them."""
+    for name in names:
+        try:
+            findings = validate_policy(*policy_argument(name, sys.stdin.buffer)).findings
+        except InvalidPolicy as error:
+            findings = error.findings
+        yield ValidatedFile(shown_name(name), findings)
+
+
+COMMAND = Command(
+    "validate",
+    Usage(
+        details="A file is a policy, the manifest of its ConfigMap, or a file of several documents "
+        'of which one is either; "-" is standard input. desched runs exactly the policies that '
+        "this command finds valid. Exit codes: 0 valid, 1 warnings with --strict, 2 invalid.",
+        examples={
+            "desched validate policies/cautious.yaml": "all that is wrong, with line and column",
+            "desched validate --strict -o github deploy/base/policy.yaml": "in a workflow",
+        },
+        parameters=(
+            click.Argument(["files"], nargs=-1, required=True, metavar="FILE…", type=click.Path()),
+            own_flag(
+                "--output",
+                "|".join(_FORMATS),
+                "The format of the findings; sarif is for code scanning, github for annotations. "
+                "Default: table.",
+                names=("-o", "form"),
+                type=click.Choice(_FORMATS),
+            ),
+            own_flag("--strict", "", "Exit with 1 if there are warnings."),
+        ),
+    ),
+)

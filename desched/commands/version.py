@@ -1,0 +1,22 @@
+"""`desched version`."""
+
+import click
+
+from desched import __version__
+from desched.cli.command import Command, Invocation, Usage
+
+
+def run(_: Invocation) -> None:
+    """Print the version."""
+    click.echo(f"desched {__version__}")
+
+
+COMMAND = Command(
+    "version",
+    Usage(
+        examples={
+            "desched version": "on this machine",
+            "kubectl -n desched-system exec deploy/desched -- desched version": "in the cluster",
+        },
+    ),
+)
