@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from desched.model.cluster import PodRef
+from desched.model.names import ForPeople, NodeName
 
 
 class Chain(msgspec.Struct, frozen=True, gc=False):
@@ -17,9 +18,9 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
 
     first: PodRef
     second: PodRef
-    source: str
-    room_on: str
-    first_to: str = ""
+    source: NodeName
+    room_on: NodeName
+    first_to: NodeName = ""
     first_cpu_millicores: float = 0.0
     relief_ratio: float = 0.0
 
@@ -34,4 +35,4 @@ class ChainUnderWay(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     chain: Chain
     until: datetime
     broken_at: datetime | None = None
-    why: str = ""
+    why: ForPeople = ""

@@ -3,12 +3,30 @@
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from typing import Annotated
 
 import msgspec
 
 from desched.model.bounds import Count, Int32, Time
 from desched.model.cache import cached
 from desched.model.groups import grouped
+from desched.model.names import (
+    Annotations,
+    Form,
+    ForPeople,
+    Instead,
+    Labels,
+    LabelValue,
+    Model,
+    Namespace,
+    NodeName,
+    ObjectName,
+    Plain,
+    PodName,
+    Uid,
+    VolumeName,
+    WorkloadName,
+)
 from desched.model.network_topology import GroupTopology, HyperNode, HyperNodeTree, Topology
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
@@ -28,18 +46,18 @@ class Effect(StrEnum):
 class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A taint on a node."""
 
-    key: str
-    effect: str
-    value: str = ""
+    key: Plain
+    effect: Plain
+    value: Plain = ""
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A toleration of a pod; an empty key or effect matches all."""
 
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
+    key: Plain = ""
+    operator: Plain = "Equal"
+    value: Plain = ""
+    effect: Plain = ""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether it tolerates the taint; an unknown operator tolerates none.
@@ -72,19 +90,19 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     is the expiry of desched's own STEERING_TAINT, None without it.
     """
 
-    name: str
-    uid: str
+    name: NodeName
+    uid: Uid
     created_at: Time
-    labels: Mapping[str, str]
+    labels: Labels
     capacity: Amounts
     allocatable: Amounts
     ready: bool = True
     unschedulable: bool = False
     deleting: bool = False
     taints: tuple[Taint, ...] = ()
-    addresses: tuple[str, ...] = ()
-    operating_system: str = "linux"
-    images: Mapping[str, Count] = {}
+    addresses: tuple[Plain, ...] = ()
+    operating_system: Plain = "linux"
+    images: Mapping[Plain, Count] = {}
     steered_until: Time | None = None
 
     @property
@@ -97,9 +115,9 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):
     """The identity of a pod; a later pod with the same name has another uid."""
 
-    namespace: str
-    name: str
-    uid: str = ""
+    namespace: Namespace
+    name: PodName
+    uid: Uid = ""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -108,10 +126,10 @@ class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):
 class Owner(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The controller reference of a pod."""
 
-    kind: str
-    name: str
-    uid: str
-    api_version: str = ""
+    kind: Plain
+    name: Annotated[str, Form.OWNER]
+    uid: Uid
+    api_version: Plain = ""
 
     @property
     def declared_kind(self) -> str:
@@ -120,7 +138,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return f"{group}{slash}{self.kind}"
 
 
-ControllerKey = tuple[str, str]
+ControllerKey = tuple[Namespace, Uid]
 """The namespace and the uid of a controller.
 
 Tenants can set any uid as the owner of their pods, so the uid alone identifies no controller.
@@ -144,10 +162,10 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """
 
     kind: VolumeKind
-    claim: str = ""
+    claim: VolumeName = ""
     in_memory: bool = False
-    path: str = ""
-    model: str = ""
+    path: Plain = ""
+    model: Model = ""
 
 
 class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -158,9 +176,9 @@ class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     preferred anti-affinity.
     """
 
-    topology_key: str
+    topology_key: Plain
     selector: LabelSelector | None
-    namespaces: tuple[str, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
     namespace_selector: LabelSelector | None = None
     weight: Int32 = 0
 
@@ -168,14 +186,14 @@ class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 class SpreadConstraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How evenly pods must be spread over topology domains; `hard` means DoNotSchedule."""
 
-    topology_key: str
+    topology_key: Plain
     max_skew: Int32
     hard: bool
     selector: LabelSelector | None
     min_domains: Int32 = 1
     honors_affinity: bool = True
     honors_taints: bool = False
-    match_label_keys: tuple[str, ...] = ()
+    match_label_keys: tuple[Plain, ...] = ()
 
     def selector_of(self, labels: Mapping[str, str]) -> LabelSelector | None:
         """The selector for a pod with these labels: `match_label_keys` add the pod's own values."""
@@ -190,8 +208,8 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A port of the node that a pod uses; an empty address means all addresses."""
 
     port: Int32
-    protocol: str = "TCP"
-    address: str = ""
+    protocol: Plain = "TCP"
+    address: Plain = ""
 
 
 class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -203,10 +221,10 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     """
 
     requests: Amounts
-    node_selector: tuple[tuple[str, str], ...] = ()
+    node_selector: Annotated[tuple[tuple[str, str], ...], Form.SELECTED] = ()
     required_node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
-    unevaluated: tuple[str, ...] = ()
+    unevaluated: tuple[Plain, ...] = ()
     scored_cpu_millicores: Count = 0
     scored_memory_bytes: Count = 0
     preferred_node_affinity: tuple[tuple[Int32, NodeSelectorTerm], ...] = ()
@@ -215,7 +233,7 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     preferred_pod_affinity: tuple[PodAffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    images: tuple[str, ...] = ()
+    images: tuple[Plain, ...] = ()
 
 
 CLAIMS_NOT_READ = "its ResourceClaims are not read"
@@ -234,27 +252,27 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     names what they are made from.
     """
 
-    namespace: str
-    name: str
-    uid: str
+    namespace: Namespace
+    name: PodName
+    uid: Uid
     scheduling: SchedulingClass
     created_at: Time
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
+    labels: Labels = {}
+    annotations: Annotations = {}
     owner: Owner | None = None
-    node: str = ""
-    phase: str = "Running"
+    node: NodeName = ""
+    phase: Plain = "Running"
     ready: bool = True
     started_at: Time | None = None
     deleting: bool = False
     priority: Int32 = 0
-    qos: str = "Burstable"
-    scheduler: str = DEFAULT_SCHEDULER
+    qos: Plain = "Burstable"
+    scheduler: Plain = DEFAULT_SCHEDULER
     volumes: tuple[PodVolume, ...] = ()
     has_resource_claims: bool = False
-    uncounted_claims: str = CLAIMS_NOT_READ
-    claim_templates: tuple[str, ...] = ()
-    scheduling_group: str = ""
+    uncounted_claims: Annotated[str, Instead(CLAIMS_NOT_READ)] = CLAIMS_NOT_READ
+    claim_templates: Annotated[tuple[str, ...], Form.FOR_PEOPLE] = ()
+    scheduling_group: LabelValue = ""
     gated: bool = False
     unschedulable: bool = False
     grace_period_seconds: Count = 30
@@ -308,21 +326,21 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     because only the owner references of the pods have it.
     """
 
-    kind: str
-    namespace: str
-    name: str
-    uid: str
+    kind: Plain
+    namespace: Namespace
+    name: WorkloadName
+    uid: Uid
     desired_replicas: Count
-    annotations: Mapping[str, str] = {}
+    annotations: Annotations = {}
     rolling_out: bool = False
     scaling: bool = False
     ready_replicas: Count | None = None
     autoscaler: Autoscaler | None = None
     survives_disruption: bool = True
     template_requests: Amounts | None = None
-    requests_unknown: str = ""
+    requests_unknown: Annotated[str, Instead("a VerticalPodAutoscaler")] = ""
     sized: bool = True
-    annotations_unknown: str = ""
+    annotations_unknown: ForPeople = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -334,8 +352,8 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=T
     A `selector` of None matches no pod.
     """
 
-    namespace: str
-    name: str
+    namespace: Namespace
+    name: ObjectName
     selector: LabelSelector | None
     disruptions_allowed: Count
     up_to_date: bool = True
@@ -359,10 +377,10 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, omit_defaults
     that allows several nodes.
     """
 
-    namespace: str
-    name: str
-    storage_class: str = ""
-    volume: str = ""
+    namespace: Namespace
+    name: VolumeName
+    storage_class: Plain = ""
+    volume: VolumeName = ""
     for_one_pod: bool = False
     for_one_node: bool = False
 
@@ -370,20 +388,20 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, omit_defaults
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A volume; `node_affinity` is None if every node can reach it."""
 
-    name: str
-    storage_class: str = ""
+    name: VolumeName
+    storage_class: Plain = ""
     node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     local: bool = False
-    csi_driver: str = ""
-    csi_handle: str = ""
-    labels: Mapping[str, str] = {}
+    csi_driver: Plain = ""
+    csi_handle: Plain = ""
+    labels: Mapping[Plain, Plain] = {}
 
 
 class StorageClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How volumes of a class are provisioned; `topologies` is None without a restriction."""
 
-    name: str
-    provisioner: str
+    name: Plain
+    provisioner: Plain
     waits_for_consumer: bool = False
     topologies: tuple[NodeSelectorTerm, ...] | None = None
 
@@ -391,16 +409,16 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class CSINode(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The maximum number of attached volumes for each CSI driver; without an entry, no limit."""
 
-    name: str
-    attach_limits: Mapping[str, Count] = {}
+    name: NodeName
+    attach_limits: Mapping[Plain, Count] = {}
 
 
 class Service(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A Service; the scheduler spreads its pods."""
 
-    namespace: str
-    name: str
-    selector: Mapping[str, str] = {}
+    namespace: Namespace
+    name: ObjectName
+    selector: Labels = {}
 
 
 class GroupPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -410,10 +428,10 @@ class GroupPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     own; a pod that lacks one is in none.
     """
 
-    name: str
+    name: LabelValue
     minimum: Count
     selector: LabelSelector
-    match_label_keys: tuple[str, ...] = ()
+    match_label_keys: tuple[Plain, ...] = ()
 
 
 class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -426,11 +444,11 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     system needs `budget` of its pods, also if all of them would leave.
     """
 
-    system: str
-    namespace: str
-    name: str
+    system: Plain
+    namespace: Namespace
+    name: Annotated[str, Form.GROUP]
     minimum: Count = 0
-    stays: str = ""
+    stays: Annotated[str, Instead("its PodGroup")] = ""
     parts: tuple[GroupPart, ...] = ()
     topology: GroupTopology | None = None
     together: bool = False
@@ -440,9 +458,9 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Models that nodes hold, as an object of a system says: each of these is on each of those."""
 
-    system: str
-    models: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
+    system: Plain
+    models: tuple[Model, ...] = ()
+    nodes: tuple[NodeName, ...] = ()
 
 
 GroupKey = tuple[str, str, str]
@@ -475,24 +493,24 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     workloads: Mapping[ControllerKey, Workload] = {}
     controller_selectors: Mapping[ControllerKey, LabelSelector] = {}
     controller_owners: Mapping[ControllerKey, Owner] = {}
-    sized_owners: frozenset[tuple[str, str, str]] = frozenset()
+    sized_owners: frozenset[tuple[Plain, Namespace, WorkloadName]] = frozenset()
     budgets: tuple[PodDisruptionBudget, ...] = ()
-    priority_classes: Mapping[str, Int32] = {}
-    namespaces: Mapping[str, Mapping[str, str]] = {}
-    claims: Mapping[tuple[str, str], PersistentVolumeClaim] = {}
-    volumes: Mapping[str, PersistentVolume] = {}
-    storage_classes: Mapping[str, StorageClass] = {}
-    csi_nodes: Mapping[str, CSINode] = {}
+    priority_classes: Mapping[Plain, Int32] = {}
+    namespaces: Mapping[Namespace, Labels] = {}
+    claims: Mapping[tuple[Namespace, VolumeName], PersistentVolumeClaim] = {}
+    volumes: Mapping[VolumeName, PersistentVolume] = {}
+    storage_classes: Mapping[Plain, StorageClass] = {}
+    csi_nodes: Mapping[NodeName, CSINode] = {}
     services: tuple[Service, ...] = ()
-    server_version: str = ""
+    server_version: Plain = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
     declared_groups: tuple[DeclaredGroup, ...] = ()
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
-    declared_owners: Mapping[ControllerKey, Mapping[str, str]] = {}
-    unread_kinds: Mapping[str, str] = {}
+    declared_owners: Mapping[ControllerKey, Annotations] = {}
+    unread_kinds: Mapping[Plain, Annotated[str, Instead("its objects were not read")]] = {}
 
     def owner_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str] | None:
         """The annotations of the controller of a pod in the namespace, None if not known."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from desched.model.names import NodeName
+
 NEARLY_CERTAIN = 0.9
 """A node with this probability is named alone; nodes that share it are named together."""
 
@@ -18,7 +20,7 @@ _CERTAIN, _ROUNDS_TO_IT = 1 - 1e-9, 0.995
 class LandingChance(msgspec.Struct, frozen=True, gc=False):
     """The probability of a node to receive a replacement, from 0 to 1."""
 
-    node: str
+    node: NodeName
     probability: float
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from desched.model.bounds import Count, Ratio, Time, Usage
 from desched.model.cluster import ControllerKey, Pod
+from desched.model.names import ForPeople, Namespace, NodeName, PodName
 from desched.model.resources import Resource
 
 
@@ -45,7 +46,7 @@ class Unknown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="un
     """A load that is not trusted."""
 
     reason: UnknownReason
-    detail: str = ""
+    detail: ForPeople = ""
 
 
 class SeenLoad(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -86,7 +87,7 @@ class GpuUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class PodChoice(msgspec.Struct, frozen=True, gc=False):
     """Pods on some nodes, and the pods of some controllers."""
 
-    nodes: frozenset[str] = frozenset()
+    nodes: frozenset[NodeName] = frozenset()
     controllers: frozenset[ControllerKey] = frozenset()
 
     def __bool__(self) -> bool:
@@ -145,17 +146,17 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     watches it.
     """
 
-    nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
-    pods: Mapping[tuple[str, str], PodUsage]
-    problems: tuple[tuple[LoadProblem, str], ...] = ()
+    nodes: Mapping[NodeName, Mapping[Resource, Measured | Unknown]]
+    pods: Mapping[tuple[Namespace, PodName], PodUsage]
+    problems: tuple[tuple[LoadProblem, ForPeople], ...] = ()
     unresolved_series: Count = 0
-    history: Mapping[str, Mapping[Resource, LoadHistory]] = {}
-    destination_ratios: Mapping[str, Mapping[Resource, tuple[Ratio | None, ...]]] = {}
-    throttled: frozenset[tuple[str, str]] = frozenset()
+    history: Mapping[NodeName, Mapping[Resource, LoadHistory]] = {}
+    destination_ratios: Mapping[NodeName, Mapping[Resource, tuple[Ratio | None, ...]]] = {}
+    throttled: frozenset[tuple[Namespace, PodName]] = frozenset()
     server_times: tuple[Time, Time] | None = None
-    seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
-    last_hour: Mapping[str, Mapping[Resource, LoadHistory]] = {}
+    seen: Mapping[NodeName, Mapping[Resource, SeenLoad]] = {}
+    last_hour: Mapping[NodeName, Mapping[Resource, LoadHistory]] = {}
     pods_of: PodChoice | None = None
-    pod_sums: Mapping[str, Mapping[Resource, tuple[float, ...]]] = {}
-    gpus: Mapping[str, Measured | Unknown] = {}
-    gpu_usages: Mapping[tuple[str, str], GpuUsage] = {}
+    pod_sums: Mapping[NodeName, Mapping[Resource, tuple[float, ...]]] = {}
+    gpus: Mapping[NodeName, Measured | Unknown] = {}
+    gpu_usages: Mapping[tuple[Namespace, PodName], GpuUsage] = {}

@@ -5,9 +5,11 @@ Sources: volcano.sh/apis topology/v1alpha1, kueue.x-k8s.io/v1beta1, kai.schedule
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
+
+from desched.model.names import Instead, LabelValue, NodeName, ObjectName, Plain
 
 UNKNOWN_TIER = 2**31 - 1
 
@@ -18,20 +20,20 @@ class HyperNode(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `unreadable` is why its members or its tier are not known, else empty.
     """
 
-    name: str
+    name: ObjectName
     tier: int
-    tier_name: str = ""
-    nodes: tuple[str, ...] = ()
-    hyper_nodes: tuple[str, ...] = ()
-    unreadable: str = ""
+    tier_name: LabelValue = ""
+    nodes: tuple[NodeName, ...] = ()
+    hyper_nodes: tuple[ObjectName, ...] = ()
+    unreadable: Annotated[str, Instead("its members")] = ""
 
 
 class Topology(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The labels of nodes that name the levels of a network, from the widest to the narrowest."""
 
-    system: str
-    name: str
-    levels: tuple[str, ...] = ()
+    system: Plain
+    name: ObjectName
+    levels: tuple[Plain, ...] = ()
 
 
 class GroupTopology(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -44,10 +46,10 @@ class GroupTopology(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     hard: bool
     highest_tier: int | None = None
-    highest_tier_name: str = ""
-    level: str = ""
-    preferred_level: str = ""
-    topology: str = ""
+    highest_tier_name: LabelValue = ""
+    level: Plain = ""
+    preferred_level: Plain = ""
+    topology: ObjectName = ""
 
     @property
     def is_hard(self) -> bool:

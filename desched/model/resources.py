@@ -8,6 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from desched.model.bounds import LARGEST_AMOUNT, Count
+from desched.model.names import Plain
 
 
 class Resource(StrEnum):
@@ -30,7 +31,7 @@ class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     memory_bytes: Count = 0
     ephemeral_storage_bytes: Count = 0
     pods: Count = 0
-    extended: tuple[tuple[str, Count], ...] = ()
+    extended: tuple[tuple[Plain, Count], ...] = ()
 
     def raised_to(self, least: "Amounts") -> "Amounts":
         """The larger amount of each resource; the same object if it is already these."""

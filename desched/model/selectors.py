@@ -3,8 +3,11 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+from desched.model.names import Form, Plain
 
 _GO_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
 _INT64 = range(-(2**63), 2**63)
@@ -24,9 +27,9 @@ class Operator(StrEnum):
 class Requirement(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One condition on one label (or field)."""
 
-    key: str
+    key: Plain
     operator: Operator
-    values: tuple[str, ...] = ()
+    values: Annotated[tuple[str, ...], Form.REQUIRED] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels satisfy the condition; a missing key satisfies the negative ones."""

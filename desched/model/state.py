@@ -6,13 +6,14 @@ It is stored in the cluster and survives a restart, so every part of it has a bo
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from desched.model.chain import ChainUnderWay
 from desched.model.cluster import Pod, PodRef
 from desched.model.landing import LandingChance, expected_on
+from desched.model.names import Form, ForPeople, Instead, NodeName, Plain, Pool, Uid, WorkloadText
 from desched.model.plan import ResourceRelief, Unsteered
 from desched.model.resources import Resource
 
@@ -67,8 +68,8 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """
 
     pod: PodRef
-    node: str
-    workload_uid: str
+    node: NodeName
+    workload_uid: Uid
     evicted_at: datetime
     landing: tuple[LandingChance, ...]
     cpu_millicores: float = 0.0
@@ -77,19 +78,19 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     left_at: datetime | None = None
     taken_over: bool = False
     unanswered: bool = False
-    workload: str = ""
+    workload: WorkloadText = ""
     replicas: int = 0
-    pool: str = ""
+    pool: Pool = ""
     landing_nodes: int = 1
     landing_risk: float = 0.0
     judged_by: datetime | None = None
     replacement: PodRef | None = None
-    landed_on: str = ""
+    landed_on: NodeName = ""
     result: MoveResult | None = None
     settled_at: datetime | None = None
     probe: bool = False
-    steered: tuple[str, ...] = ()
-    gang: str = ""
+    steered: tuple[NodeName, ...] = ()
+    gang: Annotated[str, Form.GANG] = ""
     levelled_to: tuple[ResourceRelief, ...] = ()
 
     def usage(self, resource: Resource) -> float:
@@ -131,18 +132,18 @@ class RecentMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `workload` is written as `Kind namespace/name`; `pool` is that of the node that the pod left.
     """
 
-    workload_uid: str
+    workload_uid: Uid
     at: datetime
-    replacement_uid: str = ""
-    workload: str = ""
-    pool: str = ""
+    replacement_uid: Uid = ""
+    workload: WorkloadText = ""
+    pool: Pool = ""
 
 
 class CoolDown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A workload that is cooling down; the time doubles with each level."""
 
-    workload_uid: str
-    workload: str
+    workload_uid: Uid
+    workload: WorkloadText
     until: datetime
     level: int = 0
     result: MoveResult | None = None
@@ -157,7 +158,7 @@ class NodeRounds(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `cooling_down_until` is None before the first cool-down.
     """
 
-    node: str
+    node: NodeName
     rounds: int
     last_eviction_at: datetime
     cooling_down_until: datetime | None = None
@@ -194,9 +195,9 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scope: PauseScope
     since: datetime
     until: datetime | None
-    subject: str = ""
-    why: str = ""
-    by: str = ""
+    subject: Annotated[str, Form.PAUSED] = ""
+    why: ForPeople = ""
+    by: Annotated[str, Instead("somebody")] = ""
     level: int = 0
 
     def lasts(self, now: datetime) -> bool:
@@ -234,8 +235,8 @@ def namespace_of(workload: str) -> str:
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A failed move, as long as it may lead to a pause."""
 
-    workload: str
-    pool: str
+    workload: WorkloadText
+    pool: Pool
     at: datetime
     result: MoveResult
 
@@ -248,7 +249,7 @@ class ForecastCheck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """
 
     at: datetime
-    pool: str
+    pool: Pool
     risk: float
     bad: bool
     probability: float
@@ -259,21 +260,21 @@ class PolicyEdit(msgspec.Struct, frozen=True, gc=False):
     """When the policy file was last edited, as a service saw it, and what that changed."""
 
     at: datetime
-    changes: tuple[str, ...]
+    changes: Annotated[tuple[str, ...], Form.FOR_PEOPLE]
 
 
 class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A summary of the newest cycle, for `desched status`."""
 
     at: datetime
-    instance: str
-    mode: str
-    result: str
-    overloaded: tuple[str, ...] = ()
+    instance: ForPeople
+    mode: Plain
+    result: Plain
+    overloaded: tuple[NodeName, ...] = ()
     evicted: int = 0
-    not_acting: str = ""
+    not_acting: ForPeople = ""
     unsteered: Unsteered | None = None
-    acknowledged_deschedulers: tuple[str, ...] = ()
+    acknowledged_deschedulers: Annotated[tuple[str, ...], Form.FOR_PEOPLE] = ()
     edit: PolicyEdit | None = None
 
 

@@ -1,20 +1,18 @@
 """Every text of a snapshot is renamed, or is known to be no name."""
 
-from collections.abc import Iterator
-from enum import Enum
-from typing import Any, get_args, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
+import pytest
 
 from desched.model.cluster import (
-    ClusterState,
     DeclaredGroup,
     GroupPart,
     ModelCopies,
     PodVolume,
     VolumeKind,
 )
-from desched.model.load import ClusterLoad
 from desched.model.model_caches import (
     CACHE_KEY,
     GPUSTACK,
@@ -24,101 +22,74 @@ from desched.model.model_caches import (
     kserve_claim,
     models_of,
 )
+from desched.model.names import NodeName, Plain
 from desched.model.pod_groups import TASK, groups_of
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.snapshot_file.content import SnapshotContent
-from desched.snapshot_file.names import FIELDS, with_new_names
+from desched.snapshot_file.names import with_new_names
+from desched.snapshot_file.renaming import Renaming, renames_of
 from tests.builders import NOW, certain, load, node, pod, policy, snapshot
 
-NO_NAMES = {
-    "Taint": {"key", "effect", "value"},
-    "Toleration": {"key", "operator", "value", "effect"},
-    "Amounts": {"extended"},
-    "DeclaredGroup": {"system"},
-    "GroupPart": {"match_label_keys"},
-    "GroupTopology": {"level", "preferred_level"},
-    "ModelCopies": {"system"},
-    "Topology": {"system", "levels"},
-    "Node": {"operating_system", "images", "addresses"},  # numbers, and none
-    "Owner": {"kind", "api_version"},
-    "PodVolume": {"path"},
-    "PodAffinityTerm": {"topology_key"},
-    "SpreadConstraint": {"topology_key", "match_label_keys"},
-    "HostPort": {"protocol", "address"},
-    "Requirement": {"key"},
-    "SchedulingClass": {"unevaluated", "images"},
-    "Pod": {"phase", "qos", "scheduler"},
-    "Workload": {"kind"},
-    "PersistentVolumeClaim": {"storage_class"},
-    "PersistentVolume": {"storage_class", "csi_driver", "csi_handle", "labels"},
-    "StorageClass": {"name", "provisioner"},
-    "CSINode": {"attach_limits"},
-    "ClusterState": {"server_version", "priority_classes"},
-    "LastCycle": {"mode", "result"},
-}
-"""Texts that stay; the documentation of `--hash-names` lists them."""
 
-RENAMED_BY_KEY = {
-    "ClusterState": {
-        *("workloads", "controller_selectors", "controller_owners", "sized_owners", "namespaces"),
-        *("claims", "volumes", "storage_classes", "csi_nodes", "declared_owners", "unread_kinds"),
-    },
-    "ClusterLoad": {
-        *("nodes", "pods", "problems", "history", "destination_ratios", "throttled", "seen"),
-        *("last_hour", "gpus", "gpu_usages"),
-        *("pods_of", "pod_sums"),
-    },
-    "PodChoice": {"nodes", "controllers"},  # in no snapshot, which has the usage of all pods
-}
+def test_every_text_of_a_snapshot_and_of_the_state_has_a_mark() -> None:
+    """Else nobody decided whether it is a name."""
+    assert renames_of(Snapshot).keys() == {"cluster", "load"}
+    assert {"evictions", "pauses", "chains"} < renames_of(State).keys()
 
 
-def has_text(kind: Any) -> bool:
-    if kind is str:
-        return True
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return False
-    return any(has_text(part) for part in get_args(kind))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        str,
+        bytes,
+        Any,
+        str | None,
+        tuple[str, ...],
+        tuple[int, str],
+        frozenset[str],
+        list[int],
+        Mapping[NodeName, str],
+        Mapping[str, int],
+        Annotated[str, msgspec.Meta(max_length=3)],
+    ],
+    ids=str,
+)
+def test_a_text_without_a_mark_is_an_error(kind: Any) -> None:
+    inner = msgspec.defstruct("Inner", [("text", kind)])
+
+    with pytest.raises(TypeError, match=r"Outer\.inner: Inner\.text: .* needs a mark"):
+        renames_of(msgspec.defstruct("Outer", [("inner", inner)]))
 
 
-def structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        yield kind
-    for part in get_args(kind):
-        yield from structs_in(part)
+class Inner(msgspec.Struct):
+    node: NodeName
+    number: int = 7
 
 
-def reachable() -> dict[str, type[msgspec.Struct]]:
-    found: dict[str, type[msgspec.Struct]] = {}
-    waiting: list[type[msgspec.Struct]] = [ClusterState, ClusterLoad, State]
-    while waiting:
-        kind = waiting.pop()
-        if kind.__name__ not in found:
-            found[kind.__name__] = kind
-            for hint in get_type_hints(kind).values():
-                waiting.extend(structs_in(hint))
-    return found
+class Outer(msgspec.Struct):
+    inner: Inner
+    other: Inner | None
+    by_node: Mapping[NodeName, tuple[Inner, ...]]
+    pairs: frozenset[tuple[Plain, NodeName]]
+    plain: tuple[Plain, ...] = ()
 
 
-def test_every_text_is_renamed_or_known_to_be_no_name() -> None:
-    left = {}
-    for name, kind in reachable().items():
-        texts = {field for field, hint in get_type_hints(kind).items() if has_text(hint)}
-        renamed = set(FIELDS.get(kind, {})) | RENAMED_BY_KEY.get(name, set())
-        rest = texts - renamed - NO_NAMES.get(name, set())
-        if rest:
-            left[name] = rest
+def test_names_are_replaced_wherever_their_mark_is() -> None:
+    shared = Inner("a")
+    value = Outer(shared, None, {"b": (shared, Inner("c"))}, frozenset({("a", "b")}), ("a",))
 
-    assert left == {}
+    found = Renaming(lambda mark, text, _: f"{mark}-{text}").of(value)
 
-
-def test_no_field_is_listed_that_is_not_there() -> None:
-    kinds = reachable()
-
-    for kind, renames in FIELDS.items():
-        assert set(renames) <= set(kind.__struct_fields__)
-    for name, fields in {**NO_NAMES, **RENAMED_BY_KEY}.items():
-        assert fields <= set(kinds[name].__struct_fields__)
+    assert found == Outer(
+        Inner("node-a"),
+        None,
+        {"node-b": (Inner("node-a"), Inner("node-c"))},
+        frozenset({("a", "node-b")}),
+        ("a",),
+    )
+    assert found.inner is found.by_node["node-b"][0]
 
 
 def test_gangs_stay_apart_and_keep_their_minima() -> None:
