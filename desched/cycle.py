@@ -83,16 +83,6 @@ class Decision(NamedTuple):
     pressure: Pressure
     may_steer: bool = True
 
-    @property
-    def lacks_usage(self) -> bool:
-        """Whether the usage of pods that was not read may have changed the decision.
-
-        While no node is overloaded, the usage of single pods changes no more than how full a node
-        is said to be as a destination.
-        """
-        book = self.context.book
-        return bool(book.required or (book.missed and _overloaded(self.plan)))
-
 
 class _Acted(NamedTuple):
     """The outcomes of the plan's evictions, the state after them, and why none is allowed."""
@@ -139,9 +129,6 @@ def run_cycle(
     may_steer = info.mode is Mode.DRY_RUN or _may_steer(world, policy)
     out_of_time = partial(_out_of_time, clock, observed)
     decision = _decided(classified, out_of_time, may_steer=may_steer)
-    if decision.lacks_usage:
-        snapshot = _with_load(world, policy, classified.book.snapshot)
-        decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
     times = _Times(started_at, began, observed, clock.monotonic())
     barred = _barred(_why_not(world), decision)
     if steers:
@@ -168,30 +155,34 @@ def observe(world: World, policy: Policy) -> Snapshot:
     Raises:
         ObservationError: the cluster or its load could not be read.
     """
-    return _with_load(world, policy, _without_load(world, policy))
+    unread = _without_load(world, policy)
+    began = world.clock.now()
+    with _without_garbage_collection():
+        load = world.load.read_load(unread.cluster, policy)
+    return _loaded(unread, load, began, world.clock.now())
 
 
 def _observe_needed(world: World, policy: Policy, state: State) -> ClassifiedNodes:
     """Read the cluster, its load, and the usage of only those pods that a decision needs.
 
-    What the choice of pods is made from is not computed again if it has all usage that it needs.
+    The nodes are classified once for each load, for the choice of pods and for planning.
     """
     unread = _without_load(world, policy)
     began = world.clock.now()
     latest: ClassifiedNodes | None = None
 
-    def choose(load: ClusterLoad) -> PodChoice:
+    def classified(load: ClusterLoad) -> ClassifiedNodes:
         nonlocal latest
-        snapshot = _loaded(unread, load, began, world.clock.now())
-        latest = ClassifiedNodes.of(snapshot, policy, state)
-        return needed_pods(latest)
+        if latest is None or latest.book.snapshot.load is not load:
+            snapshot = _loaded(unread, load, began, world.clock.now())
+            latest = ClassifiedNodes.of(snapshot, policy, state)
+        return latest
+
+    def choose(load: ClusterLoad) -> PodChoice:
+        return needed_pods(classified(load))
 
     with _without_garbage_collection():
-        load = world.load.read_load(unread.cluster, policy, choose)
-        if latest is not None and latest.book.snapshot.load is load:
-            return latest
-        snapshot = _loaded(unread, load, began, world.clock.now())
-        return ClassifiedNodes.of(snapshot, policy, state)
+        return classified(world.load.read_load(unread.cluster, policy, choose))
 
 
 def _without_load(world: World, policy: Policy) -> Snapshot:
@@ -201,14 +192,6 @@ def _without_load(world: World, policy: Policy) -> Snapshot:
     between = now()
     lead = lead_seconds(cluster.server_times, began, between)
     return Snapshot(cluster, ClusterLoad({}, {}), between, lead)
-
-
-def _with_load(world: World, policy: Policy, snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the present load of all nodes and pods."""
-    began = world.clock.now()
-    with _without_garbage_collection():
-        load = world.load.read_load(snapshot.cluster, policy)
-    return _loaded(snapshot, load, began, world.clock.now())
 
 
 def _loaded(snapshot: Snapshot, load: ClusterLoad, began: datetime, ended: datetime) -> Snapshot:

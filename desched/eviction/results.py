@@ -42,7 +42,6 @@ class PresentLoad(msgspec.Struct, frozen=True):
         if loaded is None:
             return None
         book = self.context.book
-        book.require(replacement.node)
         levelled = {each.resource: each.ratio for each in record.levelled_to}
         targets = {each.resource: each.target_ratio for each in loaded.verdict.pressures}
         for source in loaded.sources:

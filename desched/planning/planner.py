@@ -39,7 +39,7 @@ from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.projection import of_gang, planned_eviction, with_projected_load
 from desched.planning.selection.all_nodes import Selection, select_moves
-from desched.planning.selection.chains import NoOpenings, Openings
+from desched.planning.selection.chains import NoOpenings, Openings, rooms
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
@@ -232,14 +232,15 @@ def _select(
     openings: Openings | NoOpenings
     if policy.chains:
         judge = partial(_movable, context=context, pressure=pressure)
-        openings = Openings(judge, pressure.known, chains.chains)
+        may_make_room = rooms(pressure, policy.destination_selector)
+        openings = Openings(judge, pressure.known, chains.chains, may_make_room)
     else:
         openings = NoOpenings(_why_no_chain(policy))
-    rooms = {chain.source: chain.room_on for chain in chains.ready}
+    made = {chain.source: chain.room_on for chain in chains.ready}
     relieved = [node for node in nodes if node.name not in pressure.waiting]
-    relieved.sort(key=lambda node: node.name not in rooms)
+    relieved.sort(key=lambda node: node.name not in made)
     gangs = WholeMoves(context, pressure)
-    return select_moves(relieved, destinations, quota, openings, rooms, gangs), chains
+    return select_moves(relieved, destinations, quota, openings, made, gangs), chains
 
 
 def _why_no_chain(policy: Policy) -> str:

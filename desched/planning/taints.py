@@ -201,9 +201,6 @@ def _due(
     kept = [node for node in ours if _is_kept(node, now) and policy.looks_at(node.labels)]
     if mode is SteeringMode.OFF:
         return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
-    if mode is SteeringMode.ALWAYS:
-        for node in kept:
-            context.book.require(node.name)  # its load decides whether the taint stays
     under_way = {name for record in context.state.in_flight for name in record.steered}
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)

@@ -17,11 +17,16 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import ClassifiedNodes
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.selection import chains
+from desched.planning.selection.chains import MOST_ROOMS
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import NOW, certain, policy, rule
 from tests.chosen_load import known_of
+from tests.properties.test_chains import CAREFUL, full_clusters
 from tests.properties.test_planner import clusters
+from tests.properties.test_whole_gangs import STEERED, WHOLE, drawn
 
 slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -138,19 +143,56 @@ def _said(verdict: NodeVerdict, plan: Plan) -> tuple[object, ...]:
     return tuple(found)
 
 
+WORLDS = st.one_of(
+    st.tuples(churning(), POLICIES),
+    st.tuples(st.tuples(full_clusters(), st.just(State())), st.just(CAREFUL)),
+    st.tuples(
+        st.tuples(st.integers(0, 2**32).map(lambda seed: drawn(seed).seen), st.just(State())),
+        st.sampled_from([WHOLE, STEERED]),
+    ),
+)
+
+
 @slow
-@given(churning(), POLICIES)
-def test_a_decision_that_lacks_no_usage_is_that_of_all_usage(
-    given_world: tuple[Snapshot, State], by: Policy
+@given(WORLDS, st.sampled_from([1, MOST_ROOMS]))
+def test_a_decision_from_the_usage_of_needed_pods_is_that_of_all_usage(
+    world: tuple[tuple[Snapshot, State], Policy], most_rooms: int
 ) -> None:
-    seen, state = given_world
-    decision = chosen(seen, by, state)
-    if not decision.lacks_usage:
-        assert decided(decision) == decided(decide(seen, by, state))
+    """And while a node is overloaded, no usage is looked up that was not read."""
+    (seen, state), by = world
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "MOST_ROOMS", most_rooms)
+        needed = chosen(seen, by, state)
+        assert decided(needed) == decided(decide(seen, by, state))
+        if any(verdict.node_class is NodeClass.OVERLOADED for verdict in needed.plan.nodes):
+            only_what_is_read(patch)
+            decide(needed.context.book.snapshot, by, state)
 
 
-def test_most_decisions_lack_nothing_although_not_all_pods_are_read() -> None:
-    """The property above would hold for a choice that is never enough, or always all."""
+def only_what_is_read(patch: pytest.MonkeyPatch) -> None:
+    """Let no usage be looked up that was not read."""
+
+    def check(book: UsageBook, pod: Pod, resource: Resource) -> None:
+        if pod.node and resource in (Resource.CPU, Resource.MEMORY):
+            assert book.has_read_of(pod), f"{pod.name} on {pod.node} was not read"
+
+    def measured(book: UsageBook, pod: Pod, resource: Resource) -> tuple[float, ...]:
+        check(book, pod, resource)
+        return lenient(book, pod, resource)
+
+    def expected(book: UsageBook, pod: Pod, resource: Resource) -> float:
+        siblings = book.snapshot.cluster.pods_by_controller
+        for each in siblings.get(pod.controller, ()) if pod.controller else (pod,):
+            check(book, each, resource)
+        return estimate(book, pod, resource)
+
+    lenient, estimate = UsageBook.measured, UsageBook.expected
+    patch.setattr(UsageBook, "measured", measured)
+    patch.setattr(UsageBook, "expected", expected)
+
+
+def test_some_decisions_need_only_some_pods() -> None:
+    """The property above would hold for a choice of all pods."""
     found = []
 
     @settings(max_examples=200, deadline=None, database=None)
@@ -160,7 +202,7 @@ def test_most_decisions_lack_nothing_although_not_all_pods_are_read() -> None:
         decision = chosen(seen, by, state)
         read = decision.context.book.snapshot.load.pods_of or PodChoice()
         everything = all(map(read.has, seen.cluster.pods))
-        found.append((not decision.lacks_usage and not everything, bool(decision.plan.evictions)))
+        found.append((not everything, bool(decision.plan.evictions)))
 
     collect()
     enough = [evicts for part, evicts in found if part]

@@ -529,24 +529,13 @@ def report_of(seen: Snapshot, load_reader: ReadingsOf) -> CycleReport:
     return run_cycle(world, DEEP, State(), info)[0]
 
 
-def test_a_plan_that_lacked_usage_is_made_again_from_that_of_all_pods() -> None:
+def test_the_load_is_read_once() -> None:
     seen = two_moves().seen
-    unread = known_on(seen.load, seen.cluster, "cool")
-    load_reader = ReadingsOf(unread, seen.load)
+    load_reader = ReadingsOf(known_on(seen.load, seen.cluster, "hot", "cool"))
 
     report = report_of(seen, load_reader)
 
-    assert load_reader.choices == [PodChoice(frozenset({"hot"})), None]
-    assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
-
-
-def test_a_plan_that_lacked_nothing_is_made_once() -> None:
-    seen = two_moves().seen
-    load_reader = ReadingsOf(known_on(seen.load, seen.cluster, "hot"))
-
-    report = report_of(seen, load_reader)
-
-    assert load_reader.choices == [PodChoice(frozenset({"hot"}))]
+    assert load_reader.choices == [PodChoice(frozenset({"hot", "cool"}))]
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
 
 
@@ -562,7 +551,7 @@ def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
         return once(seen, by, state)
 
     monkeypatch.setattr(ClassifiedNodes, "of", counted)
-    load = known_on(seen.load, seen.cluster, "hot")
+    load = known_on(seen.load, seen.cluster, "hot", "cool")
 
     report = report_of(seen, ReadingsOf(load))
 

@@ -110,8 +110,6 @@ def classify(book: UsageBook, state: State) -> Pressure:
     pools, left_out = _measured(book, departed_load)
     loaded_nodes = [loaded for pool in pools for loaded in _loaded_nodes(pool, policy)]
     saturated = saturation(loaded_nodes, policy.destination_selector)
-    if saturated or policy.deviation:  # the mean of all nodes decides, so every pod counts
-        departed_load.require()
     loaded_nodes = [with_levelling(loaded, saturated) for loaded in loaded_nodes]
     verdicts = [*left_out, *(loaded.verdict for loaded in loaded_nodes)]
     pressure = Pressure(

@@ -61,11 +61,6 @@ class DepartedLoad:
             for basis in bases
         )
 
-    def require(self) -> None:
-        """Record that the usage of all pods that are leaving decides something."""
-        for node in self._leaving:
-            self._book.require(node)
-
     def settling(self, shortest_window_seconds: int) -> dict[str, datetime | None]:
         """The nodes from which a pod was evicted less than the shortest window ago, until when.
 
@@ -114,8 +109,6 @@ def measure(
             return load
         bases = _bases(node, resource, load, usages, book)
         if isinstance(bases, Unknown):
-            if bases.reason is UnknownReason.PODS_ABOVE_NODE:
-                book.require(node.name)  # a sum alone proves nothing: its pods may not exist
             return bases
         # Arrivals count against the smaller base, which gives the higher ratio.
         base = bases[-1].denominator

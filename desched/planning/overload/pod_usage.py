@@ -11,7 +11,7 @@ from desched.model.cache import cached
 from desched.model.cluster import ControllerKey, Pod
 from desched.model.devices import has_nvidia_gpu, nvidia_gpus
 from desched.model.groups import grouped
-from desched.model.load import GpuUsage, Measured, PodChoice, PodUsage
+from desched.model.load import GpuUsage, Measured, PodUsage
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
@@ -29,32 +29,12 @@ TRUSTED_SHARE = 0.2
 class UsageBook(msgspec.Struct, frozen=True, dict=True):
     """Usage of every pod by resource and window, in millicores, bytes, GPUs, and 1 for a pod.
 
-    The usage of some pods may not have been read. The book records what it lacks, so that nothing
-    is decided without it: `missed` are pods whose usage was looked up, `required` the nodes whose
-    load is not known well enough without that of their pods.
+    The usage of some pods is not read, because it decides nothing (see `needed_pods`).
     """
 
     snapshot: Snapshot
     policy: Policy
     now: datetime
-
-    @cached_property
-    def _missed_nodes(self) -> set[str]:
-        return set()
-
-    @cached_property
-    def _missed_controllers(self) -> set[ControllerKey]:
-        return set()
-
-    @property
-    def missed(self) -> PodChoice:
-        """The pods that have not been read and whose usage was looked up, with some others."""
-        return PodChoice(frozenset(self._missed_nodes), frozenset(self._missed_controllers))
-
-    @cached_property
-    def required(self) -> set[str]:
-        """The nodes whose pods must be read whether or not a node is overloaded."""
-        return set()
 
     def has_read(self, node: str) -> bool:
         """Whether the usage of the pods on this node has been read."""
@@ -65,11 +45,6 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """Whether the usage of this pod has been read; it may be absent all the same."""
         read = self.snapshot.load.pods_of
         return read is None or read.has(pod)
-
-    def require(self, node: str) -> None:
-        """Record that the usage of the pods on this node decides something."""
-        if not self.has_read(node):
-            self.required.add(node)
 
     @cached_property
     def windows(self) -> Mapping[Resource, tuple[int, ...]]:
@@ -90,8 +65,6 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             return gpus.total if gpus else ()
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name))
         if usage is None:
-            if pod.node and not self.has_read_of(pod):
-                self._missed_nodes.add(pod.node)
             return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
 
@@ -124,12 +97,13 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         half of the usage is added.
         """
         used = max(self.measured(pod, resource), default=0.0)
-        if resource is not Resource.CPU or not self._is_short_of_cpu(pod):
+        if resource is not Resource.CPU or not self.is_short_of_cpu(pod):
             return used
         siblings = self._sibling_mean(pod, resource)
         return used * HIDDEN_DEMAND_FACTOR if siblings is None else max(used, siblings)
 
-    def _is_short_of_cpu(self, pod: Pod) -> bool:
+    def is_short_of_cpu(self, pod: Pod) -> bool:
+        """Whether its node or its limit keeps it from the CPU that it needs."""
         if pod.node in self._saturated_nodes:
             return True
         throttled = self.snapshot.load.throttled
@@ -154,7 +128,8 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
     def expected(self, pod: Pod, resource: Resource) -> float:
         """The usage of a pod that the windows do not fully show.
 
-        The usage of its siblings, else its own usage scaled up, else its request.
+        The usage of its siblings, else its own usage scaled up, else its request; always the last
+        where the usage of the siblings is not read.
         """
         if resource is Resource.PODS:
             return 1.0
@@ -163,10 +138,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         siblings = self._sibling_mean(pod, resource)
         if siblings is not None:
             return siblings
-        # With the siblings, the pod itself is read.
-        measured = (
-            () if pod.controller in self._missed_controllers else self.measured(pod, resource)
-        )
+        measured = self.measured(pod, resource) if self._has_read_siblings(pod) else ()
         share = self.seen_share(pod, self.windows[resource][0])
         if measured and share >= TRUSTED_SHARE:
             # The mean of memory is over existing samples only; the CPU rate is over the window.
@@ -202,32 +174,38 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         )
 
     def _sibling_mean(self, pod: Pod, resource: Resource) -> float | None:
-        """Mean usage of the siblings whose measurements are usable."""
-        if pod.owner is None:
+        """Mean usage of the siblings whose measurements are usable; None if they are not read."""
+        controller = pod.controller
+        if controller is None or not self._has_read_siblings(pod):
             return None
-        controller = (pod.namespace, pod.owner.uid)
         total, count = self._known_usage(controller, resource)
-        if controller in self._missed_controllers:
-            return None
         own = self._usable(pod, resource)
         if own is not None and pod.node and not pod.finished:
             total, count = total - own, count - 1
         return total / count if count else None
 
+    def _has_read_siblings(self, pod: Pod) -> bool:
+        controller = pod.controller
+        return self.has_read_of(pod) if controller is None else self._has_read_all(controller)
+
+    @cached
+    def _has_read_all(self, controller: ControllerKey) -> bool:
+        """Whether the usage of all its pods has been read."""
+        return all(map(self.has_read_of, self._pods_of(controller)))
+
     @cached
     def _known_usage(self, controller: ControllerKey, resource: Resource) -> tuple[float, int]:
         """Sum and count of usable measurements of its pods; cached, as pods may be many."""
-        pods = self.snapshot.cluster.pods_by_controller.get(controller, ())
-        read = self.snapshot.load.pods_of
-        if read is not None and not all(map(read.has, pods)):
-            self._missed_controllers.add(controller)
-            return 0.0, 0
-        values = [used for pod in pods if (used := self._usable(pod, resource)) is not None]
-        return math.fsum(values), len(values)
+        values = [self._usable(pod, resource) for pod in self._pods_of(controller)]
+        known = [used for used in values if used is not None]
+        return math.fsum(known), len(known)
+
+    def _pods_of(self, controller: ControllerKey) -> Sequence[Pod]:
+        return self.snapshot.cluster.pods_by_controller.get(controller, ())
 
     def _usable(self, pod: Pod, resource: Resource) -> float | None:
         """The usage of a pod if all windows fully show it, and it is not short of CPU."""
-        if resource is Resource.CPU and self._is_short_of_cpu(pod):
+        if resource is Resource.CPU and self.is_short_of_cpu(pod):
             return None
         if self.seen_share(pod, self.windows[resource][-1]) < 1.0:
             return None

@@ -6,7 +6,7 @@ room. docs/decisions/0013-chains-of-two.md has the reasons.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +16,8 @@ from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import Pod, PodRef
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.model.resources import Resource
+from desched.model.selectors import LabelSelector
+from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.excess import MOST_LEFT, Candidate, Excess
@@ -50,14 +52,44 @@ WITHOUT_ROOM = frozenset(
 )
 """The refusals that more room on a cool node may change."""
 
+MOST_ROOMS = 100
+"""The number of nodes of which pods may make room. The usage of their pods is read beforehand, for
+each plan that may seek a chain."""
+
 Judge = Callable[[Pod], Candidate | None]
 """A pod as a candidate, None if it must not move."""
+
+
+def rooms(pressure: Pressure, destinations: LabelSelector) -> frozenset[str]:
+    """The nodes where a pod may make room for another: the least loaded destinations.
+
+    Their load counts as measured, so that they do not depend on which pods are read.
+    """
+    found = [
+        loaded
+        for loaded in pressure.known.values()
+        if loaded.receives and destinations.matches(loaded.node.labels)
+    ]
+    found.sort(key=lambda loaded: (_fullness(loaded), loaded.node.name))
+    return frozenset(loaded.node.name for loaded in found[:MOST_ROOMS])
+
+
+def _fullness(loaded: LoadedNode) -> float:
+    """How far the load is above the ceilings at most, less than 0 if it is below all of them."""
+    return max(
+        (
+            max(ratio for _, ratio in each.measured) - each.ceiling_ratio
+            for each in loaded.verdict.pressures
+        ),
+        default=0.0,
+    )
 
 
 class Openings:
     """Looks for the first moves of chains; `judge` applies the rules of eligibility.
 
-    `known` has the nodes with known load, `chains` those of earlier cycles.
+    `known` has the nodes with known load, `chains` those of earlier cycles. Room may be made on
+    `rooms`.
     """
 
     def __init__(
@@ -65,10 +97,12 @@ class Openings:
         judge: Judge,
         known: Mapping[str, LoadedNode],
         chains: Iterable[ChainUnderWay],
+        rooms: Collection[str],
     ) -> None:
         self._judge = judge
         self._known = known
         self._taken = {each.chain.source: each for each in chains}
+        self._rooms = rooms
         self._left = MOST_TRIED_IN_PLAN
 
     def open_for(self, node: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
@@ -99,6 +133,7 @@ class Openings:
         free = destinations.free
         lacking, admitting = free.shortage(second.pod, second.charge)
         admitting &= lacking.any(axis=0)
+        admitting &= free.arrays.where(lambda each: each.name in self._rooms)
         requests, positions = free.index.requests
         helps = admitting[positions] & np.all(requests >= lacking[:, positions], axis=0)
         rows = np.flatnonzero(helps)

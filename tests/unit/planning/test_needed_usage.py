@@ -11,10 +11,11 @@ from desched.model.cluster import Node, Pod
 from desched.model.load import Measured, PodChoice
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, State
+from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import ClassifiedNodes, classify
 from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.selection import chains
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import GIB, NOW, certain, load, node, pod, policy, rule, snapshot
@@ -45,13 +46,14 @@ def world(
 
 def needed(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> set[str]:
     """The nodes, and the workloads as `Deployment/name`."""
-    chosen = needed_pods(ClassifiedNodes.of(seen, by or policy(), state or State()))
+    chosen = needed_pods(ClassifiedNodes.of(seen, by or NO_CHAINS, state or State()))
     return {
         *chosen.nodes,
         *(f"Deployment/{uid.removeprefix('uid-')}" for _, uid in chosen.controllers),
     }
 
 
+NO_CHAINS = policy(chains=False)
 CALM: Ratios = dict.fromkeys(NAMES, (0.2, 0.2))
 ONE_EACH = tuple(pod(f"p-{name}", on=name, of=name) for name in NAMES)
 
@@ -103,6 +105,19 @@ def test_pods_that_leave_any_node_are_needed_where_the_mean_of_all_nodes_decides
     """With deviation thresholds, and where a pool may be saturated."""
     seen = world(*ONE_EACH, pod("old", on="far", deleting=True))
     assert needed(seen, by) >= {"hot", "far"}
+
+
+def test_pods_of_the_least_loaded_destinations_may_make_room_for_chains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unless no overloaded node may be relieved now."""
+    monkeypatch.setattr(chains, "MOST_ROOMS", 2)
+    loads = {"hot": (0.9, 0.2), "cool": (0.2, 0.5), "idle": (0.1, 0.2), "far": (0.3, 0.1)}
+    seen = world(*ONE_EACH, ratios=loads)
+    assert needed(seen, policy()) == {"hot", "idle", "far"}
+    lost = EvictionRecord(pod("gone").ref, "hot", "uid-web", NOW, certain("far"), left_at=NOW)
+    settled = replace(lost, result=MoveResult.NOT_WANTED)
+    assert needed(seen, policy(), State(evictions=(settled,))) == {"hot"}
 
 
 def test_the_siblings_of_a_pod_that_is_short_of_cpu_are_needed() -> None:
@@ -166,15 +181,3 @@ def test_a_node_has_the_sum_of_its_pods_as_its_load_until_they_are_read() -> Non
     seen = replace(seen, cluster=replace(seen.cluster, nodes=tuple(small)))
     known = classify(UsageBook(seen, policy(), NOW), State()).known["cool"]
     assert known.highest[Resource.MEMORY] == 0.5
-
-
-def test_the_usage_of_a_pod_that_has_not_been_read_is_unknown_and_missed() -> None:
-    one = pod("mine", on="hot")
-    book = UsageBook(world(one, usage={"mine": (1.0, 1.0)}), policy(), NOW)
-    assert book.measured(one, Resource.CPU) == ()
-    assert book.missed == PodChoice(frozenset({"hot"}))
-    read = UsageBook(
-        world(one, usage={"mine": (1.0, 1.0)}, read=PodChoice(frozenset({"hot"}))), policy(), NOW
-    )
-    assert read.measured(one, Resource.CPU) == (1000.0,)
-    assert not read.missed

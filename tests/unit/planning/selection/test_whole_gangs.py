@@ -16,7 +16,8 @@ from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.overload.classification import classify
+from desched.planning.needed_usage import needed_pods
+from desched.planning.overload.classification import ClassifiedNodes, classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import candidate_of, destinations_before
 from desched.planning.selection.one_node import Gang, NodeSelection, OverloadedNode, Trial
@@ -283,13 +284,17 @@ def test_a_group_that_is_only_disrupted_together_moves_whole(*, together: bool) 
 
 
 def test_the_usage_of_all_its_pods_is_read() -> None:
-    """A first look reads overloaded nodes only; the decision says that it lacks the others."""
-    seen = training()
-    first = msgspec.structs.replace(seen, load=known_on(seen.load, seen.cluster, "te1"))
+    """Also on nodes that are not overloaded."""
+    seen = training(loads={**LOADS, "te1": 0.9})
+    first = msgspec.structs.replace(seen, load=known_on(seen.load, seen.cluster))
 
-    assert decide(first, WHOLE, State()).lacks_usage
-    assert not decide(seen, WHOLE, State()).lacks_usage
-    assert not decide(first, SURPLUS, State()).lacks_usage
+    def needed(by: Policy) -> set[str]:
+        by = msgspec.structs.replace(by, chains=False)
+        chosen = needed_pods(ClassifiedNodes.of(first, by, State()))
+        return {pod.name for pod in seen.cluster.pods if chosen.has(pod)}
+
+    assert needed(WHOLE) > needed(SURPLUS)
+    assert needed(WHOLE) >= set(RANKS)
 
 
 @pytest.mark.parametrize("name", ["rank-0", "rank-1"])
