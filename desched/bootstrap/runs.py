@@ -44,8 +44,7 @@ from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.telemetry.samples_endpoint import SamplesEndpoint, samples_answers
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
-from desched.views.cycle_table import WHOLE, TableView, print_report
-from desched.views.rendering import render_report
+from desched.views.cycle_table import WHOLE, TableView, print_report, render_report
 
 LISTEN_IN_CLUSTER = ":10258"
 LISTEN_OUTSIDE = "127.0.0.1:10258"

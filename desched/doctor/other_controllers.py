@@ -7,7 +7,7 @@ from desched.doctor.examination import Examination
 from desched.model.cluster import ClusterState, Workload
 from desched.planning.other_deschedulers import other_deschedulers, products_in, split_others
 from desched.views.formatting import count
-from desched.views.reason_texts import OTHER_DESCHEDULERS
+from desched.views.reasons import OTHER_DESCHEDULERS
 
 VPA, KARPENTER, CLUSTER_AUTOSCALER = "VPA updater", "Karpenter", "cluster-autoscaler"
 PRODUCTS: Mapping[str, str] = {

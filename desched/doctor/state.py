@@ -4,7 +4,7 @@ from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknow
 from desched.doctor.examination import Examination, Unanswered
 from desched.model.cluster import ClusterState
 from desched.views.formatting import count, first_names, moment
-from desched.views.reason_texts import GRANT_STEERING
+from desched.views.reasons import GRANT_STEERING
 
 
 def check_state(examination: Examination) -> Check:

@@ -21,7 +21,7 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import MetricsType, Policy
 from desched.policy.windows_of_samples import with_one_window
 from desched.views.formatting import clock_time, count, first_names, percent
-from desched.views.reason_texts import sentence_of
+from desched.views.reasons import sentence_of
 
 SOUGHT_SHARE = 0.05
 """The thresholds at which this share of the nodes would be overloaded are worth knowing."""

@@ -39,7 +39,10 @@ class EvictionVerdict(StrEnum):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What happened to one planned eviction, and when."""
+    """What happened to one planned eviction, and when.
+
+    `detail` is the message of the API server, `refusal` the rule behind `not_confirmed`.
+    """
 
     pod: PodRef
     node: str
@@ -85,6 +88,7 @@ class CycleResult(StrEnum):
 class ObservedCounts(msgspec.Struct, frozen=True):
     """The size of the snapshot; usage is asked for only of pods on nodes where it decides.
 
+    `pods` includes pending ones. `unresolved_series` are load series that match no known node.
     `unknown_gpu_nodes` are those with GPUs of unknown load, None if the policy has no target for
     gpu.
     """

@@ -1,50 +1,22 @@
 """Backtests as tables: what happened beside what each policy would have done."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.text import Text
 
 from desched.history.past import Doubt
 from desched.views.formatting import count, percent, plain
-from desched.views.grouped_list import print_section
+from desched.views.grouped_list import print_lines
 from desched.views.policy_figures import (
     figures_table,
     print_idle,
     print_nodes,
     print_workloads,
 )
+from desched.views.reasons import describe
 from desched.views.rendering import ReportFormat, rendered
 from desched.whatif.figures import Backtest
-
-CAVEATS: Mapping[str, str] = {
-    "load_follows_pods": "A replacement uses what its predecessor did; all other load stays.",
-    "scheduler_simulated": "kube-scheduler's default profile places replacements, simulated.",
-    "ready_at_once": "Each replacement is Ready a few seconds after it has a node.",
-    "load_in_steps": "Load is read as means of steps; what is shorter is not seen.",
-    "somebody_else_moved": (
-        "Pods began and ended when they really did, whoever moved, scaled or rolled them out."
-    ),
-    "lines_averaged": "Lines around the mean of the nodes are averaged over time in these figures.",
-    "tolerations_guessed": (
-        "Pods of a controller tolerate the taints of nodes on which any of them ran."
-    ),
-    "constraints_unknown": (
-        "Selectors, affinity, spread constraints, volumes, annotations, PodGroups, model caches "
-        "and PodDisruptionBudgets are not recorded; pods that they keep in place may move here."
-    ),
-    "priorities_unknown": (
-        "Values of priority classes are not recorded, so the policy's threshold protects all "
-        "pods that have one."
-    ),
-    "labels_unknown": "Labels are not recorded, so what the policy selects by them is unknown.",
-    "requests_unknown": "Requests are not recorded, so every pod fits on every node.",
-    "nodes_without_size": "Pods on nodes whose size is not recorded are left out.",
-    "pods_not_measured": "These pods have no recorded usage; their load stays with the node.",
-    "gpus_unknown": "GPU load is not known, so that a target for gpu keeps all pods with a GPU.",
-    "throttling_unknown": "Throttled pods count as if they used all that they want.",
-    "history_gaps": "The recorded data are incomplete.",
-}
 
 WITHOUT = "as it was"
 
@@ -84,10 +56,8 @@ def about(backtest: Backtest) -> tuple[str, ...]:
 
 def caveat(doubt: Doubt) -> str:
     """What is assumed or unknown, in a sentence."""
-    sentence, detail = CAVEATS[doubt.caveat], plain(doubt.detail).removesuffix(".")
-    return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
+    return describe(doubt.caveat, plain(doubt.detail).removesuffix("."))
 
 
 def _print_doubts(title: str, doubts: Iterable[Doubt], console: Console) -> None:
-    if lines := [f"  • {caveat(each)}" for each in doubts]:
-        print_section(title, Text("\n".join(lines), style="dim"), console)
+    print_lines(title, (f"• {sentence}" for sentence in map(caveat, doubts)), console)

@@ -25,10 +25,18 @@ from desched.views.explained.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.views.formatting import clock_time, count, percent, plain, span
-from desched.views.grouped_list import block, numbered, print_section
-from desched.views.node_table import RESOURCE_NAMES
-from desched.views.reason_texts import describe
+from desched.views.formatting import (
+    RESOURCE_NAMES,
+    clock_time,
+    count,
+    percent,
+    plain,
+    resource_title,
+    span,
+    words,
+)
+from desched.views.grouped_list import block, numbered, plain_table, print_section
+from desched.views.reasons import describe
 from desched.views.rendering import ReportFormat, rendered
 
 _GIB, _MIB = 2**30, 2**20
@@ -86,7 +94,7 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
 def _class_of(node: NodeExplanation) -> str:
     verdict = node.verdict
     of_pool = f" (pool {verdict.pool})" if verdict.pool else ""
-    name = f"{verdict.node}{of_pool} is {verdict.node_class.replace('_', ' ')}"
+    name = f"{verdict.node}{of_pool} is {words(verdict.node_class)}"
     if node.overloaded_seconds is None:
         return f"{name}."
     if not node.overloaded_seconds:
@@ -104,7 +112,7 @@ def _print_loads(node: NodeExplanation, console: Console) -> None:
         for load in node.loads:
             console.print(Text(_in_words(load, lines.get(load.resource))))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column("", overflow="fold")
     headings = ("%", "target/stop/ceiling", "after", "of pods", "of others", "samples")
     for heading in headings:
@@ -147,7 +155,7 @@ def _lines(lines: ResourcePressure | LoadChange) -> str:
 
 def _resource_with_windows(load: LoadSummary) -> str:
     windows = "/".join(duration_text(window) for window, _ in load.measured if window)
-    return f"{RESOURCE_NAMES[load.resource]} {windows}".rstrip()
+    return f"{resource_title(load.resource)} {windows}".rstrip()
 
 
 def _remaining(node: NodeExplanation) -> Iterator[str]:
@@ -256,7 +264,7 @@ def _node_line(verdict: NodeVerdict) -> str:
     )
     known = f": {loads}" if loads else ""
     reason = f"; {verdict.reason}" if verdict.reason else ""
-    return f"{verdict.node} is {verdict.node_class.replace('_', ' ')}{known}{reason}"
+    return f"{verdict.node} is {words(verdict.node_class)}{known}{reason}"
 
 
 def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:
@@ -292,7 +300,7 @@ def _print_placement(placement: Placement, source: str, console: Console) -> Non
 
 
 def _print_forecast(forecast: LandingForecast, source: str, console: Console) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column("Node", overflow="fold")
     table.add_column("probability", justify="right", overflow="fold")
     table.add_column("score", justify="right", overflow="fold")
@@ -317,7 +325,7 @@ def _print_forecast(forecast: LandingForecast, source: str, console: Console) ->
 
 
 def _print_load_changes(changes: Iterable[LoadChange], console: Console) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column("Load %", overflow="fold")
     for heading in ("", "before", "after", "target/stop/ceiling"):
         table.add_column(heading, justify="right", overflow="fold")

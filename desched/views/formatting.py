@@ -1,9 +1,26 @@
 """How names, counts, shares and times are written for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
+from desched.model.chain import Chain
+from desched.model.resources import Resource
 from desched.model.text import on_one_line
+
+RESOURCE_NAMES: Mapping[Resource, str] = {
+    Resource.CPU: "CPU",
+    Resource.MEMORY: "memory",
+    Resource.GPU: "GPU",
+    Resource.PODS: "pods",
+}
+"""In the order of tables."""
+
+MODE_NAMES: Mapping[str, str] = {
+    "dry_run": "dry run",
+    "evict": "evicting",
+    "partial_dry_run": "partly a dry run",
+}
 
 _MINUTE_SECONDS = 60
 _HOUR_SECONDS = 60 * _MINUTE_SECONDS
@@ -13,6 +30,17 @@ _DAY_SECONDS = 24 * _HOUR_SECONDS
 def plain(text: str) -> str:
     """The text on one line, without characters that move a cursor or change the direction."""
     return on_one_line(text)
+
+
+def words(value: StrEnum) -> str:
+    """The value without underscores."""
+    return value.value.replace("_", " ")
+
+
+def resource_title(resource: Resource) -> str:
+    """The name of a resource at the top of a column."""
+    name = RESOURCE_NAMES[resource]
+    return f"{name[0].upper()}{name[1:]}"
 
 
 def count(number: int, singular: str, plural: str = "") -> str:
@@ -53,3 +81,13 @@ def moment(at: datetime, now: datetime) -> str:
     """A time as `in 12 min (14:05 UTC)` or `12 min ago (13:41 UTC)`."""
     distance = f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
     return f"{distance} ({clock_time(at, now)})"
+
+
+def describe_chain(chain: Chain) -> str:
+    """Both moves in one sentence, without a period."""
+    cores = chain.first_cpu_millicores / 1000
+    return (
+        f"first {chain.first} from {chain.room_on} to {chain.first_to} ({cores:.1f} cores) makes "
+        f"room; then {chain.second} from {chain.source} to {chain.room_on} "
+        f"(\N{MINUS SIGN}{percent(chain.relief_ratio)} points)"
+    )

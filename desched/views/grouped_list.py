@@ -1,46 +1,30 @@
 """Lists of things that share a reason: how many there are, why, and the first few."""
 
-from collections.abc import Iterable, Sequence
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from desched.model.groups import grouped
+from desched.views.cycle import Member, ReasonGroup
 from desched.views.formatting import plain
-from desched.views.reason_texts import sentence_of
 
 MOST_EXAMPLES = 10
 
 
-class Member(NamedTuple):
-    """A member of a group; `detail` is specific to it, `place` is where it is."""
+def groups(found: Iterable[ReasonGroup], most: int | None = MOST_EXAMPLES) -> Table:
+    """Each reason with its sentence, the number of members and the first of them.
 
-    name: str
-    detail: str = ""
-    place: str = ""
-
-
-def groups(
-    by_reason: Iterable[tuple[StrEnum, Sequence[Member]]], most: int | None = MOST_EXAMPLES
-) -> Table:
-    """Each reason with its sentence, the number of members and the first of them."""
-    titled = ((f"{reason}: {sentence_of(reason)}", members) for reason, members in by_reason)
-    return counted(titled, most)
-
-
-def counted(
-    by_title: Iterable[tuple[str, Sequence[Member]]], most: int | None = MOST_EXAMPLES
-) -> Table:
-    """Each title with the number of members and the first of them, all if `most` is None."""
+    With None for `most`, all of them.
+    """
     blocks = []
-    for title, members in by_title:
-        lines = _by_detail(members[:most])
-        if most is not None and len(members) > most:
-            lines.append(f"… and {len(members) - most} more")
-        blocks.append((str(len(members)), block(Text(plain(title)), lines)))
+    for group in found:
+        lines = _by_detail(group.members[:most])
+        if most is not None and len(group.members) > most:
+            lines.append(f"… and {len(group.members) - most} more")
+        title = Text(f"{group.reason}: {group.sentence}")
+        blocks.append((str(len(group.members)), block(title, lines)))
     return numbered(blocks)
 
 
@@ -59,6 +43,17 @@ def print_section(title: str, body: RenderableType, console: Console) -> None:
     console.print(Text(title, style="bold"))
     console.print(body)
     console.print()
+
+
+def print_lines(title: str, lines: Iterable[str], console: Console) -> None:
+    """Print a title with indented lines below it, if there are any."""
+    if text := "\n".join(f"  {plain(line)}" for line in lines):
+        print_section(title, Text(text), console)
+
+
+def plain_table() -> Table:
+    """A table without lines, whose columns are two blanks apart."""
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
 def block(title: Text, lines: Iterable[str]) -> Text:

@@ -10,7 +10,7 @@ from rich.text import Text
 from desched.policy.difference import Difference
 from desched.snapshot_file.comparison import Hold, PlanComparison, PlannedMove
 from desched.views.formatting import count, plain
-from desched.views.reason_texts import describe
+from desched.views.reasons import describe
 from desched.views.rendering import rendered
 
 _INDENT = (0, 0, 0, 2)

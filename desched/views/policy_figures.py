@@ -8,7 +8,7 @@ from rich.text import Text
 
 from desched.views.formatting import percent, plain
 from desched.views.grouped_list import print_section
-from desched.views.reason_texts import sentence_of
+from desched.views.reasons import sentence_of
 from desched.whatif.figures import NodeFigures, PolicyFigures
 
 MOST_NODES = 20

@@ -1,4 +1,4 @@
-"""JSON and YAML of reports for programs (docs/report.md), and tables as text for people."""
+"""JSON and YAML for programs (docs/report.md), and tables as text for people."""
 
 import io
 import math
@@ -9,36 +9,10 @@ import msgspec
 import yaml
 from rich.console import Console
 
-from desched.model.report import CycleReport
-from desched.views.cycle_table import WHOLE, TableView, print_report
-
 ReportFormat = Literal["table", "json", "yaml"]
 
 DECIMALS = 4
 TABLE_COLUMNS = 100
-
-
-def render_report(
-    report: CycleReport,
-    format: ReportFormat,  # noqa: A002  (the word for it)
-    view: TableView = WHOLE,
-) -> str:
-    """The report in one of the formats, ending in a newline; `view` is for the table.
-
-    JSON and YAML have the same structure: nodes are sorted by name, refusals by node and pod,
-    evictions and outcomes keep their order.
-    """
-    plan = report.plan
-    in_order = msgspec.structs.replace(
-        plan,
-        nodes=tuple(sorted(plan.nodes, key=lambda verdict: verdict.node)),
-        refusals=tuple(sorted(plan.refusals, key=lambda refusal: (refusal.node, refusal.pod))),
-    )
-    return rendered(
-        msgspec.structs.replace(report, plan=in_order),
-        lambda console: print_report(report, console, view),
-        format,
-    )
 
 
 def rendered(

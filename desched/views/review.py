@@ -9,17 +9,19 @@ from rich.text import Text
 
 from desched.history.logbook import LoggedMove
 from desched.history.review import Review, ReviewedMode
-from desched.views.formatting import count, percent, plain, span
-from desched.views.node_table import COLUMN_ORDER, RESOURCE_NAMES
-from desched.views.reason_texts import sentence_of
+from desched.views.formatting import (
+    MODE_NAMES,
+    RESOURCE_NAMES,
+    count,
+    percent,
+    plain,
+    resource_title,
+    span,
+)
+from desched.views.reasons import sentence_of
 from desched.views.rendering import ReportFormat, rendered
 
 MOST_ROWS = 10
-MODES = {
-    ReviewedMode.DRY_RUN: "dry run",
-    ReviewedMode.EVICT: "evicting",
-    ReviewedMode.PARTLY: "partly a dry run",
-}
 
 
 def render_review(found: Review, form: ReportFormat) -> str:
@@ -34,7 +36,7 @@ def about(found: Review) -> tuple[str, ...]:
     covered = timedelta(seconds=found.covered_seconds)
     step = span(timedelta(seconds=found.step_seconds))
     return (
-        f"{begins} to {ends} UTC ({span(length)}), {MODES[found.mode]}",
+        f"{begins} to {ends} UTC ({span(length)}), {MODE_NAMES[found.mode]}",
         f"{count(found.cycles, 'cycle')} for {span(covered)}, kept in steps of {step}",
     )
 
@@ -108,13 +110,13 @@ def _print_nodes(found: Review, console: Console) -> None:
     if not hot:
         return
     resources = [
-        r for r in COLUMN_ORDER if any(load.resource is r for load in found.timeline.loads)
+        r for r in RESOURCE_NAMES if any(load.resource is r for load in found.timeline.loads)
     ]
     table = _table()
     table.add_column("Node", overflow="fold")
     table.add_column("overloaded", justify="right")
     for resource in resources:
-        table.add_column(f"max {RESOURCE_NAMES[resource]} %", justify="right")
+        table.add_column(f"max {resource_title(resource)} %", justify="right")
     table.add_column("evictions", justify="right")
     for node in hot[:MOST_ROWS]:
         loads = [node.highest[resource] for resource in resources]

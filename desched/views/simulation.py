@@ -1,30 +1,14 @@
 """Simulations as tables: policies side by side, and each node before and after."""
 
-from collections.abc import Mapping
-
 from rich.console import Console
 from rich.text import Text
 
 from desched.views.formatting import count, plain, span
-from desched.views.grouped_list import print_section
+from desched.views.grouped_list import print_lines
 from desched.views.policy_figures import figures_table, print_idle, print_nodes
+from desched.views.reasons import describe
 from desched.views.rendering import ReportFormat, rendered
 from desched.whatif.figures import Assumed, Simulated
-
-ASSUMPTIONS: Mapping[str, str] = {
-    "load_stays": (
-        "Each pod uses what it used over its longest window, before and after the snapshot; "
-        "sustainedFor delays only nodes that moves overload."
-    ),
-    "load_follows_pods": "A replacement uses what its predecessor did; all other load stays.",
-    "scheduler_simulated": "kube-scheduler's default profile places replacements, simulated.",
-    "ready_at_once": "Each replacement is Ready a few seconds after it has a node.",
-    "nothing_else_changes": "No rollout, autoscaler or person changes anything else.",
-    "budgets_stay": "Each PodDisruptionBudget requires as many healthy pods as it does now.",
-    "pods_not_measured": "These pods use what their siblings do, or what they request.",
-    "nodes_unknown": "The load of these nodes stays unknown.",
-    "gpus_unknown": "GPU load is not known, so that a target for gpu keeps all pods with a GPU.",
-}
 
 WITHOUT = "no desched"
 
@@ -53,11 +37,9 @@ def print_simulation(simulated: Simulated, console: Console) -> None:
     console.print()
     print_nodes(simulated.policies, WITHOUT, console)
     print_idle(simulated.policies, console)
-    lines = [f"  • {assumption(each)}" for each in simulated.assumed]
-    print_section("Assumed:", Text("\n".join(lines), style="dim"), console)
+    print_lines("Assumed:", (f"• {assumption(each)}" for each in simulated.assumed), console)
 
 
 def assumption(assumed: Assumed) -> str:
     """What is assumed, in a sentence."""
-    sentence = ASSUMPTIONS[assumed.assumption]
-    return f"{sentence.removesuffix('.')} ({assumed.detail})." if assumed.detail else sentence
+    return describe(assumed.assumption, plain(assumed.detail))

@@ -1,4 +1,4 @@
-"""The status for people: the last cycle, pauses, evictions in flight and what cools down."""
+"""What the state says: what is under way and what rests; and what `desched status` found."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -11,19 +11,26 @@ from rich.text import Text
 
 from desched.model.chain import ChainUnderWay
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
-from desched.planning.placement.forecast_trust import forecast_quality
+from desched.model.stored_state import is_done
+from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
 from desched.ports import LeaseRecord
-from desched.views.chains import describe_chain
-from desched.views.formatting import count, first_names, moment, percent, plain
-from desched.views.reason_texts import describe_unsteered
+from desched.views.formatting import (
+    MODE_NAMES,
+    count,
+    describe_chain,
+    first_names,
+    moment,
+    percent,
+    plain,
+)
+from desched.views.reasons import describe_unsteered
 from desched.views.rendering import ReportFormat, rendered
 
 STATUS_VERSION = "desched.io/status/v1"
 
+IN_FLIGHT = "in flight"
 MOST_LINES = 10
-"""Lines in a section; the others are counted, and JSON has them all."""
-
-MODE_NAMES = {"dry_run": "a dry run", "evict": "evicting"}
+"""Lines of a section in a terminal."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -43,10 +50,55 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Section(NamedTuple):
-    """A heading with the lines below it."""
+    """A heading with the lines below it, none if there is nothing of it."""
 
     title: str
     lines: Sequence[str]
+
+    def first(self, most: int, rest: str) -> Sequence[str]:
+        """The first lines; `rest` says what has the others."""
+        more = len(self.lines) - most
+        return [*self.lines[:most], *([f"… and {more} more; {rest}"] if more > 0 else [])]
+
+
+class OnHold(NamedTuple):
+    """What desched does not move now, sorted by name so that equal states read the same.
+
+    `awaiting_probe` are pauses whose time is over but that still need their probe.
+    """
+
+    cool_downs: tuple[CoolDown, ...]
+    cooling_nodes: tuple[NodeRounds, ...]
+    pauses: tuple[Pause, ...]
+    awaiting_probe: tuple[Pause, ...]
+
+
+def on_hold(state: State, now: datetime) -> OnHold:
+    """What desched leaves alone at this time according to the state."""
+    cool_downs = sorted(state.cool_downs, key=lambda each: (each.workload, each.workload_uid))
+    nodes = sorted(state.nodes, key=lambda rounds: rounds.node)
+    pauses = sorted(state.pauses, key=lambda pause: (pause.scope, pause.subject))
+    return OnHold(
+        tuple(each for each in cool_downs if now < each.until),
+        tuple(node for node in nodes if node.is_cooling_down(now)),
+        tuple(pause for pause in pauses if pause.lasts(now)),
+        tuple(pause for pause in pauses if not (pause.lasts(now) or is_done(pause, now))),
+    )
+
+
+def state_sections(state: State, now: datetime) -> Sequence[Section]:
+    """What is under way and what rests, the most urgent first; the text is not neutralised."""
+    held = on_hold(state, now)
+    cooling = sorted(held.cool_downs, key=lambda each: each.until)
+    quality = forecast_quality(state, now)
+    return (
+        Section("pauses", [pause_line(each, now) for each in (*held.pauses, *held.awaiting_probe)]),
+        Section(IN_FLIGHT, [_flight(record, now) for record in state.in_flight]),
+        Section("chains", [_chain(each, now) for each in state.chains]),
+        Section("cool-downs", [_cool_down(each, now) for each in cooling]),
+        Section("cooling nodes", [_cooling_node(each, now) for each in held.cooling_nodes]),
+        Section("forecasts", [_forecasts(quality)] if quality else []),
+    )
 
 
 def render_status(
@@ -71,14 +123,20 @@ def print_status(status: Status, console: Console) -> None:
     console.print(Text(f"desched · status · {plain(status.target)}", style="bold"))
     console.print(Text(f"{plain(status.place)} at {status.asked_at:%Y-%m-%d %H:%M:%S} UTC"))
     console.print()
+    print_sections(sections(status), console)
+
+
+def print_sections(found: Iterable[Section], console: Console) -> None:
+    """Print each title beside its lines."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for title, lines in sections(status):
+    for section in found:
+        lines = section.first(MOST_LINES, "--output json has all") or ["none"]
         mark = "•" if len(lines) > 1 else ""
         for number, line in enumerate(lines):
-            heading = Text("" if number else title, style="bold")
+            heading = Text("" if number else section.title, style="bold")
             table.add_row(heading, mark, Text(plain(line)))
     console.print(table)
 
@@ -95,14 +153,8 @@ def sections(status: Status) -> Iterator[Section]:
         return
     yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
     if state.last_cycle is not None and (edit := state.last_cycle.edit) is not None:
-        yield Section("policy", [f"edited {moment(edit.at, now)}", *_listed(edit.changes, "")])
-    yield Section("pauses", _listed((pause_line(p, now) for p in state.pauses), "none"))
-    yield Section("in flight", _listed((_flight(r, now) for r in state.in_flight), "no eviction"))
-    yield Section("chains", _listed((_chain(each, now) for each in state.chains), "none"))
-    cooling = sorted((c for c in state.cool_downs if now < c.until), key=lambda c: c.until)
-    yield Section("cool-downs", _listed((_cool_down(c, now) for c in cooling), "none"))
-    yield Section("cooling nodes", _listed(_cooling_nodes(state.nodes, now), "none"))
-    yield Section("forecasts", [_forecasts(state, now)])
+        yield Section("policy", [f"edited {moment(edit.at, now)}", *edit.changes])
+    yield from state_sections(state, now)
 
 
 def pause_line(pause: Pause, now: datetime) -> str:
@@ -193,30 +245,18 @@ def _by(at: datetime, now: datetime) -> str:
 def _cool_down(cool_down: CoolDown, now: datetime) -> str:
     after = f" after {cool_down.result.value}" if cool_down.result else ""
     again = f", level {cool_down.level}" if cool_down.level else ""
-    return f"{cool_down.workload} ends {moment(cool_down.until, now)}{after}{again}"
+    workload = cool_down.workload or cool_down.workload_uid
+    return f"{workload} ends {moment(cool_down.until, now)}{after}{again}"
 
 
-def _cooling_nodes(nodes: Iterable[NodeRounds], now: datetime) -> Iterator[str]:
-    for node in nodes:
-        if node.cooling_down_until is not None and now < node.cooling_down_until:
-            rounds = count(node.rounds, "round")
-            ends = moment(node.cooling_down_until, now)
-            yield f"{node.node} ends {ends}: {rounds} did not relieve it"
+def _cooling_node(node: NodeRounds, now: datetime) -> str:
+    ends = moment(node.cooling_down_until, now) if node.cooling_down_until else "later"
+    return f"{node.node} ends {ends}: {count(node.rounds, 'round')} did not relieve it"
 
 
-def _forecasts(state: State, now: datetime) -> str:
-    quality = forecast_quality(state, now)
-    if quality is None:
-        return "no landing in the last 24 h"
+def _forecasts(quality: ForecastQuality) -> str:
     return (
         f"{count(quality.checks, 'landing')} in the last 24 h: {percent(quality.hit_rate)} % where "
         f"expected (forecast {percent(quality.expected_hit_rate)} %), "
         f"{percent(quality.bad_rate)} % bad (forecast {percent(quality.expected_bad_rate)} %)"
     )
-
-
-def _listed(lines: Iterable[str], nothing: str) -> list[str]:
-    found = list(lines) or [nothing]
-    if len(found) > MOST_LINES:
-        found[MOST_LINES:] = [f"… and {len(found) - MOST_LINES} more; --output json has all"]
-    return found

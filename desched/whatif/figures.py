@@ -63,7 +63,10 @@ class PolicyFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     `avoided_share` is that of the overloaded node-minutes, negative if there were more; None if
     there were none. `replicas_moved_again` are evictions of a replacement within an hour.
-    `came_back` and `landed_overloaded` count replacements that did not help.
+    `came_back` are replacements that landed on the node that the pod had left, `landed_overloaded`
+    those whose other node was overloaded three minutes later. `pending_minutes` is the time for
+    which replacements had no node, all together. `most_of_a_workload_within_an_hour` is the largest
+    share of a workload's replicas that moved within an hour.
     """
 
     policy: str

@@ -12,9 +12,9 @@ from desched.service.process.logs import LogFormat, configure_logs
 from desched.service.telemetry.cycle_log import log_cycle
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.telemetry.status_endpoint import StatusEndpoint
-from desched.views.cycle_table import print_report
+from desched.views.cycle_table import print_report, render_report
 from desched.views.pages.cycle_page import cycle_page
-from desched.views.rendering import ReportFormat, render_report
+from desched.views.rendering import ReportFormat
 
 FORMATS: tuple[ReportFormat, ...] = ("table", "json", "yaml")
 LOG_FORMATS: tuple[LogFormat, ...] = ("json", "console")

@@ -46,7 +46,7 @@ from desched.service.process.health import Health
 from desched.service.process.http_endpoints import ListenAddress, listen_address, serve
 from desched.service.steering.janitor import STOPPING_SECONDS
 from desched.settings import Settings, load_settings, variable_of
-from desched.views.reason_texts import GRANT_STEERING
+from desched.views.reasons import GRANT_STEERING
 from tests.repository import ROOT
 
 BASE = ROOT / "deploy" / "base"

@@ -29,8 +29,7 @@ from desched.adapters.kubernetes.client.access import (
     owners_access,
 )
 from desched.cli import ExitCode
-from desched.model.report import CycleResult, Mode, NotActing
-from desched.model.state import FAILURES, SUCCESSES, MoveResult
+from desched.model.report import Mode
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
 from tests.documented_commands import documented_commands
@@ -80,7 +79,7 @@ def test_every_file_that_contributing_names_is_there() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     named = re.findall(r"`(?:[^`]* )?((?:desched|tests|docs)/[\w/.]+)`", text)
 
-    assert {"desched/views/explained/changes.py", "tests/unit/test_cycle.py"} <= {
+    assert {"desched/views/reasons.toml", "tests/unit/test_cycle.py"} <= {
         path.rstrip("/") for path in named
     }
     for path in named:
@@ -183,40 +182,12 @@ def test_the_dashboard_is_about_exposed_metrics() -> None:
         assert set(re.findall(r"\bdesched_\w+", query)) <= exposed_metrics() | parts
 
 
-def test_every_result_of_a_move_is_documented_with_what_it_counts_as() -> None:
-    documented = operations().partition("## Results of moves")[2].partition("\n### ")[0]
-    counts = dict(re.findall(r"^\| `(\w+)` \|[^|]+\| (\w+) \|", documented, re.MULTILINE))
-
-    assert counts == {
-        result.value: "success"
-        if result in SUCCESSES
-        else "failure"
-        if result in FAILURES
-        else "neither"
-        for result in MoveResult
-    }
-
-
-def test_every_reason_for_not_acting_is_documented() -> None:
-    documented = (
-        operations().partition("### Nothing is evicted, although")[2].partition("\n### ")[0]
-    )
-
-    assert set(re.findall(r"^\| `(\w+)` \|", documented, re.MULTILINE)) == set(NotActing)
-
-
 def test_every_exit_code_is_documented() -> None:
     documented = reference().partition("## Exit codes")[2].partition("\n## ")[0]
 
     assert re.findall(r"^\| (\d) \|", documented, re.MULTILINE) == [
         str(code.value) for code in sorted(ExitCode)
     ]
-
-
-def test_every_result_of_a_cycle_is_documented() -> None:
-    documented = operations().partition("| result | meaning | what to do |")[2].partition("\n\n")[0]
-
-    assert set(re.findall(r"^\| `(\w+)` \|", documented, re.MULTILINE)) == set(CycleResult)
 
 
 def test_every_variable_that_is_documented_is_a_setting() -> None:

@@ -14,7 +14,7 @@ from desched.model.report import CycleReport, NotActing
 from desched.model.state import PauseScope
 from desched.planning.placement.forecast_trust import forecast_quality
 from desched.service.telemetry.help_texts import HELP_TEXTS
-from desched.views.on_hold import OnHold, on_hold
+from desched.views.status import OnHold, on_hold
 
 
 class CycleGauges(Collector):

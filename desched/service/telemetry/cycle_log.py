@@ -6,13 +6,14 @@ from typing import Any
 
 import structlog
 
-from desched.model.plan import HoldReason, NodeClass, NodeVerdict
+from desched.model.load import UnknownReason
+from desched.model.plan import HoldReason, NodeClass
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
-from desched.model.state import FAILURES, EvictionRecord
+from desched.model.state import EvictionRecord
 from desched.model.text import shortened
-from desched.views.chains import broken_now, describe_chain
-from desched.views.on_hold import on_hold
-from desched.views.reason_texts import describe_unsteered
+from desched.views.cycle import CycleView
+from desched.views.formatting import describe_chain
+from desched.views.reasons import describe_unsteered
 
 MOST_NAMES = 10
 """Names beyond these are only counted, so that the line stays readable in a large cluster."""
@@ -29,13 +30,13 @@ def log_cycle(report: CycleReport) -> None:
 
 def essentials(report: CycleReport) -> Mapping[str, Any]:
     """The counts and reasons of a cycle; parts that are empty are left out."""
-    plan = report.plan
-    unknown = _of(report, NodeClass.UNKNOWN)
+    plan, cycle = report.plan, CycleView(report)
+    names, held = cycle.names_by_class, cycle.on_hold
     line = {
         "cycle": report.cycle,
         "result": report.result.value,
         "mode": report.mode.value,
-        "nodes": _counts(verdict.node_class.value for verdict in plan.nodes),
+        "nodes": {kind.value: len(names[kind]) for kind in sorted(names) if names[kind]},
         "planned": len(plan.evictions),
         "verdicts": _counts(outcome.verdict.value for outcome in report.outcomes),
         "refusals": _counts(refusal.reason.value for refusal in plan.refusals),
@@ -43,11 +44,13 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "observe_seconds": round(report.observe_seconds, 3),
         "plan_seconds": round(report.plan_seconds, 3),
     }
+    under_way = [each.chain for each in report.state.chains if each.broken_at is None]
     optional = {
-        "overloaded": _first(v.node for v in _of(report, NodeClass.OVERLOADED)),
+        "overloaded": names[NodeClass.OVERLOADED][:MOST_NAMES],
         "unknown": {
-            reason: _first(v.node for v in unknown if v.reason == reason)
-            for reason in sorted({v.reason.value for v in unknown if v.reason is not None})
+            group.reason.value: _first(member.name for member in group.members)
+            for group in sorted(cycle.left_alone, key=lambda group: group.reason)
+            if isinstance(group.reason, UnknownReason)
         },
         "evictions": [f"{e.pod} from {e.node}: {e.reason}" for e in plan.evictions[:MOST_NAMES]],
         "hold": plan.hold and plan.hold.value,
@@ -56,8 +59,17 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "not_acting_detail": report.not_acting_detail,
         "unsteered": plan.unsteered and describe_unsteered(plan.unsteered),
         **_obstacles(report),
-        **_earlier_moves(report),
-        **_chains(report),
+        "settled": _counts(record.result.value for record in report.settled if record.result),
+        "settled_moves": [_move(record) for record in cycle.settled[:MOST_NAMES]],
+        "in_flight": len(report.state.in_flight),
+        "cooling_down": len(held.cool_downs),
+        "cooling_nodes": _first(rounds.node for rounds in held.cooling_nodes),
+        "paused": _first(str(pause) for pause in held.pauses),
+        "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
+        "chains": [describe_chain(chain) for chain in under_way[:MOST_NAMES]],
+        "chain_broken": [
+            f"{describe_chain(each.chain)}: {each.why}" for each in cycle.broken_chains[:MOST_NAMES]
+        ],
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),
     }
@@ -107,39 +119,10 @@ def _outcome(outcome: Outcome) -> str:
     )
 
 
-def _earlier_moves(report: CycleReport) -> Mapping[str, Any]:
-    """Results of earlier evictions, and what is left alone because of them."""
-    held = on_hold(report.state, report.started_at)
-    failures_first = sorted(report.settled, key=lambda record: record.result not in FAILURES)
-    return {
-        "settled": _counts(record.result.value for record in report.settled if record.result),
-        "settled_moves": [_move(record) for record in failures_first[:MOST_NAMES]],
-        "in_flight": len(report.state.in_flight),
-        "cooling_down": len(held.cool_downs),
-        "cooling_nodes": _first(rounds.node for rounds in held.cooling_nodes),
-        "paused": _first(str(pause) for pause in held.pauses),
-        "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
-    }
-
-
-def _chains(report: CycleReport) -> Mapping[str, Any]:
-    """The chains under way, and those that were broken in this cycle."""
-    under_way = [each.chain for each in report.state.chains if each.broken_at is None]
-    broken = [f"{describe_chain(each.chain)}: {each.why}" for each in broken_now(report)]
-    return {
-        "chains": [describe_chain(chain) for chain in under_way[:MOST_NAMES]],
-        "chain_broken": broken[:MOST_NAMES],
-    }
-
-
 def _move(record: EvictionRecord) -> str:
     result = record.result.value if record.result else "in_flight"
     landed = f" on {record.landed_on}" if record.landed_on else ""
     return f"{record.pod} from {record.node}: {result}{landed}"
-
-
-def _of(report: CycleReport, node_class: NodeClass) -> list[NodeVerdict]:
-    return [verdict for verdict in report.plan.nodes if verdict.node_class is node_class]
 
 
 def _first(names: Iterable[str]) -> list[str]:

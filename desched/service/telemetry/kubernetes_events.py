@@ -6,7 +6,7 @@ from typing import Protocol
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, EvictionRecord, Pause
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
-from desched.views.reason_texts import describe
+from desched.views.reasons import describe
 
 
 class Announcer(Protocol):

@@ -22,7 +22,7 @@ from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.cycle_gauges import CycleGauges
 from desched.service.telemetry.help_texts import HELP_TEXTS
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
-from desched.views.chains import broken_now
+from desched.views.cycle import CycleView
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
@@ -181,5 +181,5 @@ def _chain_steps(report: CycleReport) -> Iterator[ChainStep]:
     for eviction in report.plan.evictions:
         if eviction.chain is not None and eviction.pod in evicted:
             yield ChainStep.BEGUN if eviction.makes_room else ChainStep.COMPLETED
-    for _ in broken_now(report):
+    for _ in CycleView(report).broken_chains:
         yield ChainStep.BROKEN

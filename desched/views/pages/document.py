@@ -102,9 +102,7 @@ def _templates() -> Environment:
 
 def _neutral(value: object) -> object:
     """Texts come from the cluster: no character of theirs may change how others are shown."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    return plain(value)
+    return value if isinstance(value, Markup | float | int) else plain(str(value))
 
 
 def _utc(at: datetime) -> str:

@@ -1,7 +1,7 @@
 """What a service did over days, as a page: its figures are those of the review."""
 
 from desched.history.review import Review, ReviewedMode
-from desched.views.node_table import RESOURCE_NAMES
+from desched.views.formatting import RESOURCE_NAMES
 from desched.views.pages.timeline_page import (
     EVICTIONS,
     LONGEST,

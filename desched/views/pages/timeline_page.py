@@ -8,13 +8,12 @@ import msgspec
 from desched.history.timeline import Timeline, TimelineEviction
 from desched.model.resources import Resource
 from desched.model.state import FAILURES
-from desched.views.formatting import count, percent, span
-from desched.views.node_table import COLUMN_ORDER, RESOURCE_NAMES
+from desched.views.formatting import RESOURCE_NAMES, count, percent, resource_title, span
 from desched.views.pages.charts import Charts, TimeAxis, charts, library
 from desched.views.pages.document import TABLES, Data, asset, document
 from desched.views.pages.heat_map import CELLS, HeatMaps
 from desched.views.pages.load_lines import TIMELINE_COLORS, node_lines, overloaded_nodes
-from desched.views.reason_texts import sentence_of
+from desched.views.reasons import sentence_of
 
 MOST_ROWS = 60
 """Nodes of a heat map; those that matter least are only in the table."""
@@ -92,8 +91,8 @@ def timeline_page(comparison: Comparison) -> str:
         "rows_left": len(order) - len(rows),
         "order": order[:MOST_NODES],
         "nodes_left": max(0, len(order) - MOST_NODES),
-        "drawn": [RESOURCE_NAMES[resource] for resource in drawn_resources],
-        "resources": [RESOURCE_NAMES[resource] for resource in resources],
+        "drawn": [resource_title(resource) for resource in drawn_resources],
+        "resources": [resource_title(resource) for resource in resources],
         "evictions": evictions[:MOST_EVICTIONS],
         "evictions_left": max(0, len(evictions) - MOST_EVICTIONS),
         "sentence_of": sentence_of,
@@ -143,7 +142,7 @@ def left_sentence(name: str, left: float, before: float, evictions: int) -> str:
 
 def resources_of(timelines: Sequence[Timeline]) -> list[Resource]:
     """The resources that the timelines have, in the order of tables."""
-    return [r for r in COLUMN_ORDER if any(load.resource is r for load in timelines[0].loads)]
+    return [r for r in RESOURCE_NAMES if any(load.resource is r for load in timelines[0].loads)]
 
 
 def _drawn(
@@ -156,7 +155,7 @@ def _drawn(
     plots = {"overloaded": overloaded_nodes(timelines, axis)}
     maps = [HeatMaps(timeline, rows, axis) for timeline in timelines]
     for resource in resources:
-        name = RESOURCE_NAMES[resource]
+        name = resource_title(resource)
         plots |= {f"{name} {number}": each.of(resource) for number, each in enumerate(maps)}
         for number, node in enumerate(rows[:MOST_LINE_CHARTS]):
             plots[f"{name} of node {number}"] = node_lines(timelines, resource, node, axis)

@@ -26,7 +26,7 @@ from desched.model.resources import Resource
 from desched.ports import LeaseRecord
 from desched.service.telemetry.kubernetes_events import move_note
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.views.rendering import render_report
+from desched.views.cycle_table import render_report
 from desched.views.status import Status, render_status
 from tests.properties.mutations import STEERING_TEXTS
 from tests.properties.outputs import FORMATS, every_output, harmless

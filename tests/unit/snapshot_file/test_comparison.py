@@ -16,7 +16,7 @@ from desched.service.process.clock import SystemClock
 from desched.snapshot_file.comparison import PlanComparison, compare_reports
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot
-from desched.views.rendering import render_report
+from desched.views.cycle_table import render_report
 
 FILE = Path(__file__).parent / "stored" / "desched-0.1.0.snapshot"
 CONTENT = load_snapshot(FILE)

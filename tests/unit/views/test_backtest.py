@@ -2,7 +2,6 @@
 
 import io
 import json
-import typing
 from datetime import timedelta
 from functools import cache
 
@@ -12,13 +11,13 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.history.past import Caveat, Doubt
-from desched.views.backtest import CAVEATS, caveat, print_backtest, render_backtest
+from desched.views.backtest import caveat, print_backtest, render_backtest
 from desched.views.pages.backtest_page import backtest_page
+from desched.views.reasons import sentence_of
 from desched.whatif.figures import Backtest
 from desched.whatif.past.backtest import Span, backtest
 from tests.builders import policy, rule
 from tests.properties.outputs import harmless
-from tests.repository import ROOT
 from tests.unit.whatif.past.pasts import Life, a_past, at
 
 STEPS = 36
@@ -105,21 +104,9 @@ def test_a_backtest_can_be_a_page() -> None:
         "what happened",
         "late.yaml",
         "replacements were pending",
-        CAVEATS["load_follows_pods"],
+        sentence_of(Caveat.LOAD_FOLLOWS_PODS),
     ):
         assert text in page
-
-
-def test_each_field_of_a_backtest_is_documented_and_no_other() -> None:
-    text = (ROOT / "docs" / "report.md").read_text().partition("\n## Backtests\n")[2]
-    rows = [line.split("|") for line in text.partition("\n## ")[0].splitlines()]
-    documented = {cells[1].strip(" `"): cells[2].strip() for cells in rows if len(cells) > 2}
-    fields = {*typing.get_type_hints(Backtest)}
-    for doubts in ("assumed", "unknown"):
-        fields |= {f"{doubts}[].{name}" for name in typing.get_type_hints(Doubt)}
-
-    assert {each: documented.pop(each) for each in Caveat} == CAVEATS
-    assert documented.keys() - {"field", "caveat", "---"} == fields
 
 
 def test_a_time_without_overload_has_no_share_that_is_avoided() -> None:

@@ -2,9 +2,6 @@
 
 import io
 import json
-import types
-import typing
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -23,7 +20,6 @@ from desched.whatif.demo import demo_policy
 from desched.whatif.history import Usage
 from desched.whatif.scenarios import guarded_scenario, steering_scenario
 from desched.whatif.world import Simulation
-from tests.repository import ROOT
 
 QUESTIONS = ("node/te3", "pod/demo/payments-1", "workload/demo/low-priority-workload")
 
@@ -111,32 +107,3 @@ def test_names_cannot_move_the_cursor() -> None:
 
 
 DESCRIBED_ELSEWHERE = {NodeVerdict, PlannedEviction, PodRef}
-
-
-def fields_of(struct: type, prefix: str = "") -> Iterator[str]:
-    """Every field with its path; those of a summary of a pod once."""
-    for name, hint in typing.get_type_hints(struct).items():
-        path = f"{prefix}{name}"
-        yield path
-        inner = f"{path}[]." if typing.get_origin(hint) is tuple else f"{path}."
-        for kind in structs_in(hint):
-            if kind not in DESCRIBED_ELSEWHERE and (
-                kind.__name__ != "PodSummary" or path == "node.pods"
-            ):
-                yield from fields_of(kind, inner)
-
-
-def structs_in(hint: object) -> Iterator[type]:
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        yield hint
-    if typing.get_origin(hint) in {typing.Union, types.UnionType, tuple}:
-        for argument in typing.get_args(hint):
-            yield from structs_in(argument)
-
-
-def test_each_field_of_an_explanation_is_documented_and_no_other() -> None:
-    text = (ROOT / "docs" / "report.md").read_text().partition("\n## Explanations\n")[2]
-    section = text.partition("\n## ")[0]
-    rows = (line.split("|") for line in section.splitlines() if line.startswith("| `"))
-
-    assert {cells[1].strip(" `") for cells in rows} == set(fields_of(Explanation))

@@ -9,6 +9,7 @@ from rich.console import Console
 from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure, UnjudgedLoad
 from desched.model.report import CycleReport, GpuLoad, RecentLoad
 from desched.model.resources import Resource
+from desched.views.cycle import CycleView
 from desched.views.node_table import print_nodes
 from tests.unit.service.example_reports import REPORT, pressure
 
@@ -35,7 +36,8 @@ def report(*names: str) -> CycleReport:
 def printed(of: CycleReport, width: int, *, terminal: bool = True, encoding: str = "utf-8"):
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding, errors="replace")
-    print_nodes(of, Console(file=file, force_terminal=terminal, width=width, color_system=None))
+    console = Console(file=file, force_terminal=terminal, width=width, color_system=None)
+    print_nodes(CycleView(of), console)
     file.flush()
     return [line.rstrip() for line in raw.getvalue().decode(encoding).splitlines()]
 
@@ -104,7 +106,7 @@ def test_the_heading_has_the_time_that_is_known():
 def test_a_point_above_the_target_stands_out():
     drawn = io.StringIO()
     console = Console(file=drawn, force_terminal=True, width=200, color_system="standard")
-    print_nodes(report("worker-1"), console)
+    print_nodes(CycleView(report("worker-1")), console)
 
     assert "▇\x1b[1;31m▇" in drawn.getvalue()  # 80 % is at the target, 81 % above it
 
@@ -141,10 +143,10 @@ def test_the_load_of_gpus_is_shown_for_each_node_that_has_some():
 
     heading, *lines, why = printed(seen, 200, terminal=False)
     assert heading.endswith("GPU % 5m")
-    assert [line.split()[-1] for line in lines] == ["87.5", "?", "80/75"]
+    assert [line.split()[-1] for line in lines] == ["(87.5)", "?", "80/75"]
     assert why == "Unknown GPU load: worker-2 (absent: no series)"
 
-    for width, cells in ((80, ["GPU", "87.5"]), (40, ["GPU", "87.5"])):
+    for width, cells in ((80, ["GPU", "(87.5)"]), (40, ["GPU", "(87.5)"])):
         lines = printed(seen, width)
         assert max(map(len, lines)) <= width
         assert gpu_rows(lines) == [cells, ["GPU", "?"]]

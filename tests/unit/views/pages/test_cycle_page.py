@@ -8,9 +8,9 @@ from desched.model.cluster import PodRef
 from desched.model.plan import NodeClass, NodeVerdict, Refusal, RefusalReason, UnjudgedLoad
 from desched.model.report import CycleReport, CycleResult, Mode, RecentLoad, TaintChange
 from desched.model.resources import Resource
+from desched.views.cycle_table import render_report
 from desched.views.formatting import plain
 from desched.views.pages.cycle_page import MOST_NODES, MOST_REFUSALS, cycle_page
-from desched.views.rendering import render_report
 from tests.page_reader import Page, loads_nothing, source_of
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, REPORT, pressure
 from tests.unit.service.test_adversarial_outputs import HOSTILE, poisoned, with_all
@@ -165,10 +165,15 @@ def test_it_begins_with_what_would_happen() -> None:
 
 
 def test_it_has_what_came_of_each_eviction_only_if_something_did() -> None:
-    assert page(REPORT).rows("evictions")[0][-1] == "cpu evicted"
+    assert (
+        page(REPORT).rows("evictions")[0][-1]
+        == "cpu evicted: The pod is leaving; its controller replaces it."
+    )
     forbidden = page(with_all(REPORT)).rows("evictions")[0][-1]
-    assert forbidden.startswith("cpu kept off te3 by soft taints The API server forbids it")
-    assert forbidden.endswith("(the webhook says).")
+    assert forbidden.startswith(
+        "cpu kept off te3 by soft taints forbidden: The API server forbids it"
+    )
+    assert forbidden.endswith("the webhook says")
     planned = msgspec.structs.replace(REPORT, outcomes=())
     assert page(planned).rows("evictions")[0][-1] == "cpu"
 

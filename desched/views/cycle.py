@@ -1,0 +1,469 @@
+"""A cycle as people see it: computed once; the terminal, the pages and the log write it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from desched.errors import ConfigurationError
+from desched.model.chain import ChainUnderWay
+from desched.model.groups import grouped
+from desched.model.load import UnknownReason
+from desched.model.plan import (
+    NodeClass,
+    NodeVerdict,
+    PlannedEviction,
+    ResourcePressure,
+    UnjudgedLoad,
+)
+from desched.model.report import (
+    CycleReport,
+    CycleResult,
+    EvictionVerdict,
+    GpuLoad,
+    Mode,
+    NotActing,
+    Outcome,
+    RecentLoad,
+    TaintChange,
+)
+from desched.model.resources import Resource
+from desched.model.state import FAILURES, EvictionRecord, MoveResult
+from desched.policy.durations import duration_text
+from desched.views.formatting import (
+    MODE_NAMES,
+    RESOURCE_NAMES,
+    clock_time,
+    count,
+    describe_chain,
+    first_names,
+    percent,
+    plain,
+    words,
+)
+from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
+from desched.views.status import OnHold, Section, on_hold, state_sections
+
+MOST_STEERED = 3
+"""Names of nodes with a soft taint, in one line."""
+
+_SUMMARIES: Mapping[CycleResult, str] = {
+    CycleResult.NOTHING_TO_DO: "No node is overloaded; there is nothing to do.",
+    CycleResult.HELD: "Nothing is evicted: {hold}",
+    CycleResult.NOTHING_MOVABLE: (
+        "{overloaded} overloaded, but no move is right; the reasons above show what would have to "
+        "change."
+    ),
+    CycleResult.PLANNED: (
+        "Dry run: nothing was changed. It would evict {planned}.\n"
+        "To evict, run `desched {acting} …` with the same flags; in a cluster, omit --dry-run."
+    ),
+    CycleResult.EVICTED: "Evicted {gone} of {planned} planned; {next_look}.",
+    CycleResult.NOT_EVICTED: (
+        "Evicted none of {planned} planned; the answers above show why, and the next {look} plans "
+        "again."
+    ),
+    CycleResult.NOT_ACTING: "{planned} would be evicted, but not now: {not_acting}",
+    CycleResult.STOPPED: (
+        "Stopped after evicting {gone} of {planned}, because the result of an eviction is unknown. "
+        "Check the API server; {next_look}."
+    ),
+}
+_LIMIT_ZERO = "{not_acting} Without it, this cycle would evict {planned}."
+_SOME_NOT_JUDGED = "None of the {judged} with known load is overloaded; {not_judged} not judged."
+_NOTHING_JUDGED = (
+    " The source of load has data for none of them; `desched doctor` says why, and which "
+    "metrics.sources or metrics.matchers select this cluster."
+)
+_GONE = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER})
+
+
+class LoadView(NamedTuple):
+    """The load of one resource of a node; `pressure` is None if it decides nothing.
+
+    `measured` has (window in seconds, ratio).
+    """
+
+    measured: Sequence[tuple[int, float]]
+    pressure: ResourcePressure | None = None
+    recent: RecentLoad | None = None
+
+    @property
+    def highest_ratio(self) -> float:
+        """The level in the window with the highest one."""
+        if self.pressure is not None and not self.measured:
+            return self.pressure.highest_ratio
+        return max((ratio for _, ratio in self.measured), default=0.0)
+
+
+class NodeView(NamedTuple):
+    """A node; `loads` has its known loads, `detail` also until when its reason lasts."""
+
+    verdict: NodeVerdict
+    loads: Mapping[Resource, LoadView]
+    detail: str
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.verdict.node
+
+    @property
+    def node_class(self) -> str:
+        """Its class in words."""
+        return words(self.verdict.node_class)
+
+    @property
+    def why(self) -> str:
+        """Why it is left alone; empty if it is not."""
+        return describe(self.verdict.reason, self.detail)
+
+
+class Member(NamedTuple):
+    """A member of a group; `detail` is specific to it, `place` is where it is."""
+
+    name: str
+    detail: str = ""
+    place: str = ""
+
+
+class ReasonGroup(NamedTuple):
+    """What shares a reason."""
+
+    reason: StrEnum
+    members: Sequence[Member]
+
+    @property
+    def sentence(self) -> str:
+        """What the reason means."""
+        return sentence_of(self.reason)
+
+
+class EvictionView(NamedTuple):
+    """A planned eviction; `outcome` is None before it was tried."""
+
+    number: int
+    eviction: PlannedEviction
+    outcome: Outcome | None
+
+    @property
+    def relief(self) -> Sequence[str]:
+        """What it takes off its node, by resource."""
+        return [
+            f"{percent(part.ratio)} points of {RESOURCE_NAMES[part.resource]}"
+            for part in self.eviction.relief
+        ]
+
+    @property
+    def most_relief(self) -> float:
+        """The largest share of its node that it takes off."""
+        return max((part.ratio for part in self.eviction.relief), default=0.0)
+
+    @property
+    def reason(self) -> str:
+        """Why it moves; empty for the first move of a chain, whose chain says why."""
+        return "" if self.eviction.makes_room else self.eviction.reason
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What else decides about it."""
+        eviction = self.eviction
+        if eviction.chain is not None:
+            yield f"chain: {describe_chain(eviction.chain)}"
+        if eviction.steered:
+            yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
+        if eviction.scheduler:
+            yield f"placed by {eviction.scheduler}, possibly on any other node where it fits"
+
+    @property
+    def result(self) -> Iterator[str]:
+        """What came of it, with the reasons."""
+        if self.outcome is None:
+            return
+        for reason in (self.outcome.verdict, self.outcome.refusal):
+            if reason is not None:
+                yield f"{reason}: {sentence_of(reason)}"
+        if self.outcome.detail:
+            yield self.outcome.detail
+
+
+class CycleView:
+    """What a report says.
+
+    `single` means that no other cycle follows, so that nothing waits for the measurements. With
+    `node`, only what is about this node is there: its pods, and the likeliest nodes of theirs.
+
+    Raises:
+        ConfigurationError: the report has no such node.
+    """
+
+    def __init__(self, report: CycleReport, *, single: bool = False, node: str = "") -> None:
+        plan = report.plan
+        self.report = report
+        self.node = node
+        self._single = single
+        about = {node, *(each.expected_node for each in plan.evictions if each.node == node)}
+        verdicts = [each for each in plan.nodes if not node or each.node in about]
+        if node and node not in {each.node for each in verdicts}:
+            among = count(len(plan.nodes), "node")
+            raise ConfigurationError(f'There is no node "{node}" among the {among}.')
+        self.nodes = list(_nodes(verdicts, report))
+        self.refusals = [each for each in plan.refusals if not node or each.node == node]
+        outcomes = {outcome.pod: outcome for outcome in report.outcomes}
+        self.evictions = [
+            EvictionView(number, each, outcomes.get(each.pod))
+            for number, each in enumerate(
+                (each for each in plan.evictions if not node or each.node == node), 1
+            )
+        ]
+
+    @property
+    def mode(self) -> str:
+        """Whether it may act."""
+        return MODE_NAMES[self.report.mode]
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether it may not."""
+        return self.report.mode is Mode.DRY_RUN
+
+    @property
+    def policy(self) -> str:
+        """Number and time of the cycle, and the policy."""
+        at = f"{self.report.started_at:%Y-%m-%d %H:%M:%S} UTC"
+        return f"cycle {self.report.cycle} at {at} · policy {self.report.policy}"
+
+    @property
+    def observed(self) -> str:
+        """How much was seen."""
+        seen = self.report.observed
+        asked = f" of {seen.pods_asked} asked for" if seen.pods_asked < seen.pods else ""
+        sizes = f"{count(seen.nodes, 'node')}, {count(seen.pods, 'pod')}"
+        line = f"{sizes}, {seen.pods_measured} measured{asked}"
+        if seen.unresolved_series:
+            line += f", {seen.unresolved_series} series that match no known node"
+        return line
+
+    @cached_property
+    def names_by_class(self) -> Mapping[NodeClass, Sequence[str]]:
+        """The names of the nodes of each class, sorted."""
+        found = grouped((each.node_class, each.node) for each in self.report.plan.nodes)
+        return {kind: sorted(found.get(kind, ())) for kind in NodeClass}
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """Those of which a load is known, in the order of tables."""
+        return [r for r in RESOURCE_NAMES if any(r in each.loads for each in self.nodes)]
+
+    def most_important(self, most: int) -> tuple[Sequence[NodeView], str]:
+        """At most this many nodes, the highest load first, and how many others of each class.
+
+        Overloaded nodes and those of the plan are always among them.
+        """
+        matters = set(self.names_by_class[NodeClass.OVERLOADED])
+        for each in self.evictions:
+            matters |= {each.eviction.node, *each.eviction.likely_nodes}
+        chosen = sorted(self.nodes, key=lambda each: each.name not in matters)[:most]
+        names = {each.name for each in chosen}
+        left = Counter(each.node_class for each in self.nodes if each.name not in names)
+        shown = [each for each in self.nodes if each.name in names]
+        return shown, ", ".join(f"{number} more {kind}" for kind, number in sorted(left.items()))
+
+    @property
+    def unknown_gpus(self) -> Iterator[tuple[str, str]]:
+        """The nodes with GPUs of unknown load, and why."""
+        names = {each.name for each in self.nodes}
+        for gpu in self.report.gpu_loads:
+            if gpu.ratio is None and gpu.node in names:
+                yield gpu.node, gpu.detail
+
+    @property
+    def left_alone(self) -> Sequence[ReasonGroup]:
+        """The nodes that are not judged, not relieved, or no destination, by reason."""
+        found = grouped(
+            ((type(reason), reason), Member(each.name, each.detail))
+            for each in self.nodes
+            if (reason := each.verdict.reason) is not None
+        )
+        return [ReasonGroup(reason, members) for (_, reason), members in found.items()]
+
+    @property
+    def stays(self) -> Sequence[ReasonGroup]:
+        """The pods on overloaded nodes that stay by reason, the most frequent first."""
+        found = grouped((r.reason, Member(str(r.pod), r.detail, r.node)) for r in self.refusals)
+        ranked = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        return [ReasonGroup(*each) for each in ranked]
+
+    @property
+    def taints(self) -> Iterator[str]:
+        """What happened to the soft taints; in a dry run, what would happen."""
+        if not self.dry_run:
+            yield from map(_taint_line, self.report.taints)
+            return
+        for removal in self.report.plan.removed_taints:
+            yield f"{removal.node} would lose it: {removal.why}"
+        reasons: dict[str, str] = {}
+        for taint in self.report.plan.taints:
+            reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
+        for node, why in reasons.items():
+            yield f"{node} would get it: {why}"
+
+    @property
+    def unreserved(self) -> Iterator[str]:
+        """Pending pods for which no room is reserved."""
+        for each in self.report.plan.unreserved:
+            pods = f"{count(each.pods, 'pod')} of namespace {each.namespace}"
+            yield f"{pods} ({each.reason.value}): {sentence_of(each.reason)}"
+
+    @property
+    def settled(self) -> Sequence[EvictionRecord]:
+        """The earlier evictions whose results became known, failures first."""
+        return sorted(self.report.settled, key=lambda each: each.result not in FAILURES)
+
+    @property
+    def results(self) -> Sequence[ReasonGroup]:
+        """The results of earlier evictions, failures first."""
+        order = tuple(MoveResult)
+        found = grouped(
+            (record.result, Member(f"{record.pod} {record.node} → {record.landed_on or '?'}"))
+            for record in self.report.settled
+            if record.result is not None
+        )
+        ranked = sorted(found.items(), key=lambda e: (e[0] not in FAILURES, order.index(e[0])))
+        return [ReasonGroup(*each) for each in ranked]
+
+    @property
+    def earlier(self) -> Sequence[Section]:
+        """What earlier moves left: what is under way, and what rests."""
+        found = state_sections(self.report.state, self.report.started_at)
+        return [section for section in found if section.lines]
+
+    @cached_property
+    def on_hold(self) -> OnHold:
+        """What is left alone for a while."""
+        return on_hold(self.report.state, self.report.started_at)
+
+    @property
+    def broken_chains(self) -> Sequence[ChainUnderWay]:
+        """The chains that were broken in this cycle."""
+        begun, found = self.report.started_at, self.report.plan.chains
+        return [each for each in found if each.broken_at is not None and each.broken_at >= begun]
+
+    @property
+    def warnings(self) -> Iterator[str]:
+        """What needs attention beside the plan; the summary covers a plan that must wait."""
+        report = self.report
+        if report.other_deschedulers:
+            yield OTHER_DESCHEDULERS.format(others=", ".join(report.other_deschedulers))
+        if report.plan.unsteered is not None:
+            yield describe_unsteered(report.plan.unsteered)
+        in_summary = report.result is CycleResult.NOT_ACTING or self._is_held_by_zero
+        if report.not_acting is not None and not in_summary:
+            why = describe(report.not_acting, report.not_acting_detail)
+            yield f"Evictions are not allowed now: {why}"
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What is worth knowing and needs no attention."""
+        if self.report.acknowledged_deschedulers:
+            yield f"Beside desched on purpose: {', '.join(self.report.acknowledged_deschedulers)}."
+
+    @property
+    def tone(self) -> str:
+        """Whether the summary is good or bad news."""
+        match self.report.result:
+            case CycleResult.HELD | CycleResult.STOPPED | CycleResult.NOT_EVICTED:
+                return "bad"
+            case CycleResult.NOTHING_TO_DO:
+                return "good"
+            case _:
+                return "plain"
+
+    @property
+    def summary(self) -> Sequence[str]:
+        """What the cycle did or would do, and what to do next."""
+        report, plan, classes = self.report, self.report.plan, self.names_by_class
+        not_judged = len(classes[NodeClass.UNKNOWN]) + len(classes[NodeClass.OUT_OF_SCOPE])
+        judged = len(plan.nodes) - not_judged
+        if report.result is CycleResult.NOTHING_TO_DO and not_judged:
+            some, others = count(judged, "node"), count(not_judged, "was", "were")
+            return [_SOME_NOT_JUDGED.format(judged=some, not_judged=others)]
+        unknown = {node.reason for node in plan.nodes if node.node_class is NodeClass.UNKNOWN}
+        all_absent = not judged and unknown == {UnknownReason.ABSENT}
+        text = _LIMIT_ZERO if self._is_held_by_zero else _SUMMARIES[report.result]
+        filled = text.format(
+            overloaded=count(len(classes[NodeClass.OVERLOADED]), "node is", "nodes are"),
+            planned=count(len(plan.evictions), "pod"),
+            gone=sum(outcome.verdict in _GONE for outcome in report.outcomes),
+            hold=describe(plan.hold, plain(plan.hold_detail)) + _NOTHING_JUDGED * all_absent,
+            not_acting=describe(report.not_acting, plain(report.not_acting_detail)),
+            acting="--evict --once" if self._single else "--evict",
+            look="run" if self._single else "cycle",
+            next_look=self._next_look,
+        )
+        return filled.splitlines()
+
+    @property
+    def _is_held_by_zero(self) -> bool:
+        """Whether a dry run shows moves that its policy does not make."""
+        planned = self.report.result is CycleResult.PLANNED
+        return planned and self.report.not_acting is NotActing.LIMIT_ZERO
+
+    @property
+    def _next_look(self) -> str:
+        if not self._single:
+            return "the next cycle counts their load as gone"
+        pressures = [part for node in self.report.plan.nodes for part in node.pressures]
+        windows = {window for part in pressures for window, _ in part.measured}
+        wait = duration_text(max(windows)) if windows else "the longest window"
+        return f"run it again only after {wait}, when the measurements show the effect"
+
+
+def _nodes(verdicts: Iterable[NodeVerdict], report: CycleReport) -> Iterator[NodeView]:
+    """The nodes by how far a resource is above its target; those without numbers come last.
+
+    The lowest window counts, as it does for overload.
+    """
+    recent = {(each.node, each.resource): each for each in report.recent_loads}
+    gpus = {each.node: each for each in report.gpu_loads}
+
+    def excess(verdict: NodeVerdict) -> float:
+        above = (part.lowest_ratio - part.target_ratio for part in verdict.pressures)
+        return max(above, default=float("-inf"))
+
+    for verdict in sorted(verdicts, key=lambda verdict: (-excess(verdict), verdict.node)):
+        loads = dict(_loads(verdict, recent, gpus.get(verdict.node)))
+        yield NodeView(verdict, loads, _detail(verdict, report.started_at))
+
+
+def _loads(
+    verdict: NodeVerdict,
+    recent: Mapping[tuple[str, Resource], RecentLoad],
+    gpu: GpuLoad | None,
+) -> Iterator[tuple[Resource, LoadView]]:
+    """The loads of a node, also of one that is not judged, and that of GPUs without a target."""
+    if gpu is not None and gpu.ratio is not None:
+        yield Resource.GPU, LoadView([(gpu.window_seconds, gpu.ratio)])
+    judged: Sequence[ResourcePressure | UnjudgedLoad] = (*verdict.unjudged, *verdict.pressures)
+    for load in judged:
+        pressure = load if isinstance(load, ResourcePressure) else None
+        if load.measured or pressure:
+            last = recent.get((verdict.node, load.resource))
+            yield load.resource, LoadView(load.measured, pressure, last)
+
+
+def _detail(verdict: NodeVerdict, now: datetime) -> str:
+    """The detail of the node's reason, and until when it is left alone."""
+    if verdict.until is None or " until " in verdict.detail:
+        return verdict.detail
+    until = f"until {clock_time(verdict.until, now)} at the earliest"
+    return f"{verdict.detail}, {until}" if verdict.detail else until
+
+
+def _taint_line(change: TaintChange) -> str:
+    if change.done:
+        return f"{change.node} {'has' if change.tainted else 'lost'} it: {change.why}"
+    verb = "get" if change.tainted else "lose"
+    return f"{change.node} did not {verb} it ({change.why}): {change.detail}"

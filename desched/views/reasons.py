@@ -1,0 +1,59 @@
+"""What is said of each reason; reasons.toml has the texts, and is their only home."""
+
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from desched.model.plan import Unsteered
+from desched.views.formatting import count
+
+GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
+OTHER_DESCHEDULERS = (
+    "Another descheduler runs in this cluster: {others}. They undo each other's work; choose one."
+)
+
+
+class ReasonText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The texts of a reason; `remedy` and `ends` are empty where there is nothing to say."""
+
+    means: str
+    remedy: str = ""
+    ends: str = ""
+
+
+@cache
+def texts() -> Mapping[str, Mapping[str, ReasonText]]:
+    """The texts by the name of the enumeration and by value.
+
+    Reasons of different kinds share values, and members with the same value are equal.
+    """
+    source = resources.files("desched.views").joinpath("reasons.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(source), dict[str, dict[str, ReasonText]])
+
+
+def text_of(reason: StrEnum) -> ReasonText:
+    """The texts of a reason of any kind."""
+    return texts()[type(reason).__name__][reason.value]
+
+
+def sentence_of(reason: StrEnum) -> str:
+    """What a reason of any kind means."""
+    return text_of(reason).means
+
+
+def describe(reason: StrEnum | None, detail: str) -> str:
+    """The sentence for a reason, with its detail in brackets; empty without a reason."""
+    if reason is None:
+        return ""
+    sentence = sentence_of(reason)
+    return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
+
+
+def describe_unsteered(unsteered: Unsteered) -> str:
+    """What the missing right to set soft taints costs, and how to grant it."""
+    pods, nodes = count(unsteered.pods, "pod"), count(unsteered.nodes, "node")
+    return f"{pods} on {nodes} could move with soft taints; allow them with `{GRANT_STEERING}`."
