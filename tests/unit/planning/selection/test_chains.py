@@ -335,7 +335,7 @@ def test_a_pod_that_the_plan_moves_already_makes_no_room() -> None:
     stuck = select_for_node(node_, trial.destinations, quota)
 
     movable = {small.pod.uid: small}
-    openings = Openings(lambda one: movable.get(one.uid), pressure.known, ())
+    openings = Openings(lambda one: movable.get(one.uid), pressure.known, (), pressure.known)
 
     assert openings.open_for(node_, stuck).opening is None
 
