@@ -11,7 +11,13 @@ from click.core import ParameterSource
 
 from desched.cli.command_table import SUMMARIES
 from desched.cli.lazy_loading import load_declaration, load_to_run
-from desched.cli.setting_flags import SETTING_FLAGS, Flag, setting_options
+from desched.cli.setting_flags import (
+    EXPLAINED,
+    SETTING_FLAGS,
+    Flag,
+    names_in_brief,
+    setting_options,
+)
 from desched.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -157,18 +163,17 @@ class Command(InContext):
         return code or 0
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What it does, examples, and the flags that it accepts."""
+        """What it does, examples, its flags, and the names of those that many commands accept."""
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
         text = " ".join(filter(None, (self.help, self.usage.details)))
         formatter.write_text(as_called(text, ctx))
         write_examples(formatter, self.usage.examples, ctx)
-        write_flags(formatter, "Flags", [*flags_of(self)], ctx)
-        names = [SETTING_FLAGS[name] for name in self.usage.settings]
-        variables = [(row.variable, row.help) for row in names if row.environment_only]
-        if variables:
-            with formatter.section("Only in the environment"):
-                formatter.write_dl(variables)
+        named = [name for name in self.usage.settings if name not in EXPLAINED]
+        write_flags(formatter, "Flags", [f for f in flags_of(self) if f.name not in named], ctx)
+        if named:
+            with formatter.section(as_called("Also, see `desched help settings`", ctx)):
+                formatter.write_text(", ".join(names_in_brief(named)))
 
 
 def as_called(text: str, context: click.Context) -> str:

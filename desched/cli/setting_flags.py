@@ -4,6 +4,7 @@ setting_flags.json is generated from `desched.settings`, which would take too lo
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,16 @@ CONNECTION = ("kubeconfig", "context", "state_namespace", "log_format", "log_lev
 
 PROMETHEUS = tuple(name for name in SETTING_FLAGS if name.startswith("prometheus_"))
 """The settings of commands that read load."""
+
+EXPLAINED = ("policy", "output")
+"""The settings that the help of a command explains; it names all others."""
+
+
+def names_in_brief(settings: Iterable[str]) -> list[str]:
+    """The flags of settings, those of Prometheus as one."""
+    rows = [SETTING_FLAGS[name] for name in settings]
+    flags = [row.flag for row in rows if not row.environment_only]
+    return [*dict.fromkeys(re.sub("^--prometheus-.*", "--prometheus-…", flag) for flag in flags)]
 
 
 class Flag(click.Option):
