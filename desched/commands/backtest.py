@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.setting_flags import PROMETHEUS, own_flag
@@ -232,46 +232,42 @@ def _where(settings: Settings, policy: Policy) -> str | tuple[str | None, str]:
 
 COMMAND = Command(
     "backtest",
-    Usage(
-        details="It reads from Prometheus which pod ran where, what it requested and what it "
-        "used, lets that time pass again in a simulated cluster with each policy, and compares "
-        "the results with what really happened. It needs kube-state-metrics, and changes nothing.",
-        examples={
-            "desched backtest --since 7d --policy a.yaml --policy b.yaml": "compare two policies",
-            "desched backtest --since 2026-11-09 --until 2026-11-16 --policy a.yaml": "one week",
-        },
-        settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
-        parameters=(
-            own_flag(
-                "--since", "TIME", "When the time to replay begins, such as 7d or 2026-11-09."
-            ),
-            own_flag("--until", "TIME", "When it ends. Default: now."),
-            own_flag(
-                "--policy",
-                "FILE",
-                "A policy to replay it with; repeat the flag to compare several.",
-                names=("policies",),
-                multiple=True,
-            ),
-            own_flag(
-                "--step",
-                "DURATION",
-                f"How exactly load is read. Default: {DEFAULT_STEP}.",
-            ),
-            own_flag(
-                "--kube-state-metrics",
-                "MATCHERS",
-                "Which series are those of kube-state-metrics, if its job has an unusual name.",
-            ),
-            own_flag(
-                "--cache",
-                "DIRECTORY",
-                "Where answers of Prometheus are kept, so that an interrupted or repeated backtest "
-                f"asks less. Default: {CACHE}.",
-            ),
-            own_flag("--no-cache", "", "Keep no answers of Prometheus, and use none."),
-            REPORT,
+    details="It reads from Prometheus which pod ran where, what it requested and what it "
+    "used, lets that time pass again in a simulated cluster with each policy, and compares "
+    "the results with what really happened. It needs kube-state-metrics, and changes nothing.",
+    examples={
+        "desched backtest --since 7d --policy a.yaml --policy b.yaml": "compare two policies",
+        "desched backtest --since 2026-11-09 --until 2026-11-16 --policy a.yaml": "one week",
+    },
+    settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
+    parameters=(
+        own_flag("--since", "TIME", "When the time to replay begins, such as 7d or 2026-11-09."),
+        own_flag("--until", "TIME", "When it ends. Default: now."),
+        own_flag(
+            "--policy",
+            "FILE",
+            "A policy to replay it with; repeat the flag to compare several.",
+            names=("policies",),
+            multiple=True,
         ),
-        refused={"--from": "did you mean --since?", "--to": "did you mean --until?"},
+        own_flag(
+            "--step",
+            "DURATION",
+            f"How exactly load is read. Default: {DEFAULT_STEP}.",
+        ),
+        own_flag(
+            "--kube-state-metrics",
+            "MATCHERS",
+            "Which series are those of kube-state-metrics, if its job has an unusual name.",
+        ),
+        own_flag(
+            "--cache",
+            "DIRECTORY",
+            "Where answers of Prometheus are kept, so that an interrupted or repeated backtest "
+            f"asks less. Default: {CACHE}.",
+        ),
+        own_flag("--no-cache", "", "Keep no answers of Prometheus, and use none."),
+        REPORT,
     ),
+    refused={"--from": "did you mean --since?", "--to": "did you mean --until?"},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION
 
@@ -44,11 +44,9 @@ def run(invocation: Invocation) -> None:
 
 COMMAND = Command(
     "status",
-    Usage(
-        examples={
-            "desched status --context prod": "of the desched in another context",
-            "desched status -o json": "for programs",
-        },
-        settings=(*CONNECTION, "output"),
-    ),
+    examples={
+        "desched status --context prod": "of the desched in another context",
+        "desched status -o json": "for programs",
+    },
+    settings=(*CONNECTION, "output"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION
 from desched.errors import ObservationError, ObservationSource
@@ -50,12 +50,10 @@ def clear(steerer: KubernetesSteerer) -> None:
 
 COMMAND = Command(
     "steering clear",
-    Usage(
-        details="Run it before you uninstall desched or revoke its right to patch nodes.",
-        examples={
-            "desched steering clear": "in the current context",
-            "desched steering clear --context prod": "in another context",
-        },
-        settings=CONNECTION,
-    ),
+    details="Run it before you uninstall desched or revoke its right to patch nodes.",
+    examples={
+        "desched steering clear": "in the current context",
+        "desched steering clear --context prod": "in another context",
+    },
+    settings=CONNECTION,
 )

@@ -56,7 +56,7 @@ def test_the_help_of_a_command_has_two_examples_and_its_flags_on_one_screen(name
     assert SUMMARIES[name] in text
     assert text.count("\n  # ") == 2
     command = load_command(name)
-    named = set(command.usage.settings) - {*EXPLAINED}
+    named = set(command.settings) - {*EXPLAINED}
     listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)(?:\s|$)", text, re.MULTILINE)
     flags = [option.opts for option in flags_of(command) if option.name not in named]
     assert listed == [next(flag for flag in names if flag.startswith("--")) for names in flags]
@@ -76,7 +76,7 @@ def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch):
     monkeypatch.chdir(ROOT)
     for other in set(SUMMARIES) - WITHOUT_CLUSTER:
         mocker.patch.object(load_to_run(other), "run", return_value=0)
-    for line in load_command(name).usage.examples:
+    for line in load_command(name).examples:
         (words,) = re.findall(r"(?:^|\(|-- )desched ([^|>)]*)", line)
         assert main(shlex.split(words)) == 0
 
