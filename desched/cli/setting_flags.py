@@ -102,14 +102,18 @@ def _complete_value(
     return [CompletionItem(choice) for choice in choices if choice.startswith(incomplete)]
 
 
-def own_flag(
-    name: str, metavar: str, text: str, *, names: Iterable[str] = (), **shape: Any
-) -> Flag:
-    """A flag that is not a setting, such as `--for`, with further arguments of `click.Option`.
+def own_flag(shown: str, text: str, *, name: str = "", choices: bool = False, **shape: Any) -> Flag:
+    """A flag that is not a setting: its names and its value, such as `--output, -o FILE`.
 
-    `names` are further names; one without dashes is that of its value.
+    `name` is that of its value, if it is not the flag's. With `choices` the value is one of those
+    that are shown. `shape` has further arguments of `click.Option`.
     """
-    return Flag([name, *names], metavar, text, **({} if metavar else {"is_flag": True}), **shape)
+    words = shown.replace(",", "").split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(names) :])
+    if choices:
+        shape["type"] = click.Choice(metavar.split("|"))
+    return Flag([*names, *filter(None, [name])], metavar, text, is_flag=not metavar, **shape)
 
 
 def setting_options(names: Iterable[str]) -> list[Flag]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import click
-
 from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode
 from desched.cli.lazy_loading import loaded_to_run
@@ -55,11 +53,10 @@ COMMAND = Command(
     },
     parameters=(
         own_flag(
-            "--scenario",
-            "load|ai",
+            "--scenario load|ai",
             "What is shown: overloaded nodes, or a rack of a GPU cluster with gangs, fast "
             "networks and model caches. Default: load.",
-            type=click.Choice(("load", "ai")),
+            choices=True,
         ),
         REPORT,
     ),

@@ -156,7 +156,7 @@ COMMAND = Command(
         *PROMETHEUS,
     ),
     parameters=(
-        own_flag("--write-policy", "FILE", "Write a policy that fits this cluster."),
-        own_flag("--force", "", "Replace the file of --write-policy if it exists."),
+        own_flag("--write-policy FILE", "Write a policy that fits this cluster."),
+        own_flag("--force", "Replace the file of --write-policy if it exists."),
     ),
 )

@@ -113,15 +113,13 @@ COMMAND = Command(
         click.Argument(["kind"], metavar="node|pod|workload"),
         click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
         own_flag(
-            "--service",
-            "URL|NAME",
+            "--service URL|NAME",
             "Explain what a service decided in its last cycle: the one at this URL, such as "
             "http://localhost:10258, or that of this Kubernetes Service, through the API "
             "server.",
         ),
         own_flag(
-            "--snapshot",
-            "FILE",
+            "--snapshot FILE",
             "Explain the cluster in this file, by its own policy unless --policy is given.",
         ),
     ),

@@ -45,12 +45,11 @@ COMMAND = Command(
     settings=("output", *CONNECTION),
     parameters=(
         own_flag(
-            "--since",
-            "DURATION",
+            "--since DURATION",
             f"How far back, counted from the newest cycle. Default: {DEFAULT_SINCE}, the most.",
         ),
-        own_flag("--node", "NAME", "Only evictions from this node, or that landed on it."),
-        own_flag("--workload", "NAMESPACE/NAME", "Only evictions of this workload."),
+        own_flag("--node NAME", "Only evictions from this node, or that landed on it."),
+        own_flag("--workload NAMESPACE/NAME", "Only evictions of this workload."),
     ),
     refused={"--from": "did you mean --since?"},
 )

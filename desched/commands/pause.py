@@ -106,14 +106,13 @@ COMMAND = Command(
     },
     settings=CONNECTION,
     parameters=(
-        own_flag("--workload", "NAMESPACE/NAME", "The workload to pause, such as shop/web."),
-        own_flag("--namespace", "NAME", "The namespace to pause."),
-        own_flag("--pool", "NAME", "The pool of the policy's nodePools to pause."),
+        own_flag("--workload NAMESPACE/NAME", "The workload to pause, such as shop/web."),
+        own_flag("--namespace NAME", "The namespace to pause."),
+        own_flag("--pool NAME", "The pool of the policy's nodePools to pause."),
         own_flag(
-            "--for",
-            "DURATION",
+            "--for DURATION",
             "The length of the pause, such as 2h; by default until you resume.",
         ),
-        own_flag("--because", "TEXT", "The reason, for other people."),
+        own_flag("--because TEXT", "The reason, for other people."),
     ),
 )

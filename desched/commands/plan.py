@@ -119,17 +119,15 @@ COMMAND = Command(
     settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
     parameters=(
         own_flag(
-            "--snapshot",
-            "FILE",
+            "--snapshot FILE",
             "Plan the cluster in this file, by its own policy unless --policy is given.",
         ),
         own_flag(
-            "--wait",
-            "DURATION",
+            "--wait DURATION",
             "Without Prometheus: take samples for so long, such as 3m, and plan by them.",
         ),
-        own_flag("--node", "NAME", "Show only this node and its pods."),
-        own_flag("--all", "", "Show each pod that stays, not ten names for each reason."),
+        own_flag("--node NAME", "Show only this node and its pods."),
+        own_flag("--all", "Show each pod that stays, not ten names for each reason."),
         REPORT,
     ),
     refused={

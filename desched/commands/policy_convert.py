@@ -51,18 +51,16 @@ COMMAND = Command(
     parameters=(
         click.Argument(["file"], metavar="FILE", type=click.Path()),
         own_flag(
-            "--from",
-            "|".join(_DIALECTS),
+            f"--from {'|'.join(_DIALECTS)}",
             "Whose configuration the file is. Default: auto.",
-            names=("dialect",),
-            type=click.Choice(_DIALECTS),
+            name="dialect",
+            choices=True,
         ),
         own_flag(
-            "--output",
-            "|".join(_FORMATS),
+            f"--output, -o {'|'.join(_FORMATS)}",
             "The format of the policy; JSON has no comments. Default: yaml.",
-            names=("-o", "form"),
-            type=click.Choice(_FORMATS),
+            name="form",
+            choices=True,
         ),
     ),
 )

@@ -79,17 +79,14 @@ COMMAND = Command(
             for name, metavar in zip(_FILES, ("FILE", "OTHER"), strict=True)
         ),
         own_flag(
-            "--snapshot",
-            "FILE",
+            "--snapshot FILE",
             "A snapshot; also show what the policies decide differently on it.",
-            names=("snapshot",),
         ),
         own_flag(
-            "--output",
-            "|".join(_FORMATS),
+            f"--output, -o {'|'.join(_FORMATS)}",
             "The format. Default: table.",
-            names=("-o", "form"),
-            type=click.Choice(_FORMATS),
+            name="form",
+            choices=True,
         ),
     ),
 )

@@ -45,8 +45,7 @@ COMMAND = Command(
     settings=("output", *CONNECTION),
     parameters=(
         own_flag(
-            "--since",
-            "DURATION",
+            "--since DURATION",
             f"How far back, counted from the newest cycle. Default: {DEFAULT_SINCE}, the most.",
         ),
         REPORT,

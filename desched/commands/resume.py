@@ -104,9 +104,9 @@ COMMAND = Command(
     },
     settings=CONNECTION,
     parameters=(
-        own_flag("--workload", "NAMESPACE/NAME", "The workload to resume, such as shop/web."),
-        own_flag("--namespace", "NAME", "The namespace to resume."),
-        own_flag("--pool", "NAME", "The pool of the policy's nodePools to resume."),
-        own_flag("--all", "", "End every pause and every cool-down."),
+        own_flag("--workload NAMESPACE/NAME", "The workload to resume, such as shop/web."),
+        own_flag("--namespace NAME", "The namespace to resume."),
+        own_flag("--pool NAME", "The pool of the policy's nodePools to resume."),
+        own_flag("--all", "End every pause and every cool-down."),
     ),
 )

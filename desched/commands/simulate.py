@@ -121,26 +121,23 @@ COMMAND = Command(
     parameters=(
         click.Argument(["start"], metavar="SNAPSHOT|SCENARIO"),
         own_flag(
-            "--policy",
-            "FILE",
+            "--policy FILE",
             "A policy to simulate; repeat the flag to compare several. By default that of the "
             "snapshot.",
-            names=("policies",),
+            name="policies",
             multiple=True,
         ),
-        own_flag("--hours", "HOURS", f"How long. Default: {DEFAULT_HOURS:g}.", type=float),
+        own_flag("--hours HOURS", f"How long. Default: {DEFAULT_HOURS:g}.", type=float),
         own_flag(
-            "--seed",
-            "NUMBER",
+            "--seed NUMBER",
             "Decides which nodes kube-scheduler compares in clusters of more than 100. Default: 0.",
             type=int,
         ),
         own_flag(
-            "--output",
-            "table|json|yaml",
+            "--output, -o table|json|yaml",
             "The format of the figures. Default: table.",
-            names=("-o", "form"),
-            type=click.Choice(("table", "json", "yaml")),
+            name="form",
+            choices=True,
         ),
         REPORT,
     ),

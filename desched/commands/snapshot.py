@@ -9,7 +9,7 @@ from signal import Signals
 from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode, ended_by
 from desched.cli.lazy_loading import loaded_to_run
-from desched.cli.setting_flags import CONNECTION, PROMETHEUS, Flag, own_flag
+from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
 
 if loaded_to_run(__name__):
     from desched.bootstrap.look import with_look
@@ -60,20 +60,18 @@ COMMAND = Command(
     },
     settings=("policy", *CONNECTION, "api_server_timeout", *PROMETHEUS),
     parameters=(
-        Flag(
-            ["-o", "--output", "file"],
-            "FILE",
+        own_flag(
+            "-o, --output FILE",
             "The file to write; - is standard output.",
+            name="file",
             required=True,
         ),
         own_flag(
             "--all-labels",
-            "",
             "Keep all labels, for policies that select by others than this one.",
         ),
         own_flag(
             "--hash-names",
-            "",
             "Replace the names of namespaces, workloads, pods and nodes, each name always by "
             "the same new one.",
         ),

@@ -54,13 +54,12 @@ COMMAND = Command(
     parameters=(
         click.Argument(["files"], nargs=-1, required=True, metavar="FILE…", type=click.Path()),
         own_flag(
-            "--output",
-            "|".join(_FORMATS),
+            f"--output, -o {'|'.join(_FORMATS)}",
             "The format of the findings; sarif is for code scanning, github for annotations. "
             "Default: table.",
-            names=("-o", "form"),
-            type=click.Choice(_FORMATS),
+            name="form",
+            choices=True,
         ),
-        own_flag("--strict", "", "Exit with 1 if there are warnings."),
+        own_flag("--strict", "Exit with 1 if there are warnings."),
     ),
 )
