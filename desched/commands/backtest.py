@@ -66,9 +66,7 @@ def run(invocation: Invocation) -> None:
     source = PastSource(flags.get("kube_state_metrics", ""), step, _cache(invocation))
     span = _span_of(begin, end, interval.total_seconds(), step)
     found = backtested(settings, _policies(invocation, settings), span, source)
-    write_out(
-        sys.stdout, settings.output, partial(render_backtest, found), partial(print_backtest, found)
-    )
+    write_out(settings.output, partial(render_backtest, found), partial(print_backtest, found))
     if page is not None:
         from desched.views.pages.backtest_page import backtest_page  # noqa: PLC0415  (optional)
 
@@ -210,24 +208,17 @@ def _check_comparable(policies: Sequence[Policy], settings: Settings) -> None:
         raise ConfigurationError("Name each policy once; two runs of one policy are equal.")
     first, *others = policies
     for other in others:
-        ours, theirs = first.metrics, other.metrics
-        same = (ours.matchers, ours.queries, ours.sources, ours.tenant) == (
-            theirs.matchers,
-            theirs.queries,
-            theirs.sources,
-            theirs.tenant,
-        )
-        if not same or _where(settings, first) != _where(settings, other):
+        if _what_is_read(settings, first) != _what_is_read(settings, other):
             raise ConfigurationError(
                 f"{first.source} and {other.source} read load differently; one backtest needs the "
                 "same metrics in all its policies."
             )
 
 
-def _where(settings: Settings, policy: Policy) -> str | tuple[str | None, str]:
-    """The address of Prometheus, or the stack with its namespace."""
+def _what_is_read(settings: Settings, policy: Policy) -> tuple[object, ...]:
     metrics = policy.metrics
-    return prometheus_url(settings, policy) or (metrics.stack, metrics.namespace)
+    where = prometheus_url(settings, policy) or (metrics.stack, metrics.namespace)
+    return where, metrics.matchers, metrics.queries, metrics.sources, metrics.tenant
 
 
 COMMAND = Command(

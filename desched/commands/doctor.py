@@ -81,7 +81,6 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
         examination.at, examination.run.target, facts.source, mode.value, diagnosis
     )
     write_out(
-        sys.stdout,
         settings.output,
         partial(render_diagnosis, report),
         partial(print_diagnosis, report),

@@ -58,7 +58,6 @@ def run(invocation: Invocation) -> int:
     if isinstance(found, Signals):
         return ended_by(found)
     write_out(
-        sys.stdout,
         settings.output,
         partial(render_explanation, found),
         partial(print_explanation, found),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
 from desched.cli.command import Command, Invocation
@@ -29,9 +28,7 @@ def run(invocation: Invocation) -> None:
         and node in {"", move.node, move.landed_on}
         and workload in {"", move.workload, move.workload.partition(" ")[2]}
     ]
-    write_out(
-        sys.stdout, settings.output, partial(render_history, moves), partial(print_history, moves)
-    )
+    write_out(settings.output, partial(render_history, moves), partial(print_history, moves))
 
 
 COMMAND = Command(

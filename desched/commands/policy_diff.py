@@ -40,7 +40,6 @@ def run(invocation: Invocation) -> None:
         comparison = compare_on(Path(flags["snapshot"]), before, after)
     differences = policy_differences(before, after)
     write_out(
-        sys.stdout,
         flags.get("form"),
         partial(render_differences, differences, comparison),
         partial(print_differences, differences, comparison),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
 from desched.cli.command import Command, Invocation
@@ -24,9 +23,7 @@ def run(invocation: Invocation) -> None:
     page, settings = charts_file(invocation), invocation.settings()
     book, begins = read_logbook(settings, invocation.flags.get("since", DEFAULT_SINCE))
     found = review(book, begins)
-    write_out(
-        sys.stdout, settings.output, partial(render_review, found), partial(print_review, found)
-    )
+    write_out(settings.output, partial(render_review, found), partial(print_review, found))
     if page is not None:
         from desched.views.pages.review_page import review_page  # noqa: PLC0415  (optional)
 

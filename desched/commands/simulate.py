@@ -63,7 +63,6 @@ def run(invocation: Invocation) -> None:
         Course(hours, seed=flags.get("seed", 0)),
     )
     write_out(
-        sys.stdout,
         flags.get("form"),
         partial(render_simulation, found),
         partial(print_simulation, found),

@@ -10,20 +10,17 @@ from desched.cli.setting_flags import CONNECTION
 from desched.errors import ObservationError, ObservationSource
 
 if loaded_to_run(__name__):
-    from desched.adapters.kubernetes.client.connection import connect
     from desched.adapters.kubernetes.taints import KubernetesSteerer
+    from desched.bootstrap.state import connected
     from desched.service.process.clock import SystemClock
-    from desched.service.process.logs import configure_logs
     from desched.views.formatting import plain
 
 
 def run(invocation: Invocation) -> None:
     """Remove the soft taints."""
     settings = invocation.settings()
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
-    kubernetes = connect(settings.kubeconfig, settings.context, SystemClock().wait)
     seconds = settings.api_server_timeout.total_seconds()
-    clear(KubernetesSteerer(kubernetes, deadline_seconds=seconds))
+    clear(KubernetesSteerer(connected(settings, SystemClock()), deadline_seconds=seconds))
 
 
 def clear(steerer: KubernetesSteerer) -> None:
