@@ -26,12 +26,12 @@ def _block(subject: str) -> Iterator[str]:
             yield from _settings(group)
         return
     command = load_command(subject)
-    own = [each for each in command.usage.parameters if isinstance(each, Flag)]
+    own = [each for each in command.own_parameters if isinstance(each, Flag)]
     if own:
         yield from ("| flag | meaning |", "|---|---|")
         yield from (f"| {_code(each)} | {each.help} |" for each in own)
         yield ""
-    if names := [SETTING_FLAGS[name] for name in command.usage.settings]:
+    if names := [SETTING_FLAGS[name] for name in command.settings]:
         flags = ", ".join(f"`{row.flag}`" for row in names if not row.environment_only)
         yield from (f"{'Also settings' if own else 'Settings'}: {flags}.", "")
     elif not own:

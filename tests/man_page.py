@@ -56,13 +56,13 @@ def _command(name: str, command: Command) -> Iterator[str]:
     context = command.context_class(command)
     words = " ".join(["desched", name, *(each.make_metavar(context) for each in arguments)])
     yield f".SS {_escaped(words)}"
-    yield from _prose(" ".join(filter(None, (command.help, command.usage.details))))
+    yield from _prose(command.description)
     flags = [each for each in flags_of(command) if isinstance(each, Flag)]
-    own = [each for each in flags if each in command.usage.parameters]
+    own = [each for each in flags if each in command.own_parameters]
     yield from _terms(each.get_help_record(context) for each in own)
     if settings := [each.opts[0] for each in flags if each not in own]:
         yield from (".PP", *_prose(f"Settings: {', '.join(settings)}."))
-    yield from (".PP", *_examples(command.usage.examples.items()))
+    yield from (".PP", *_examples(command.examples.items()))
 
 
 def _settings() -> Iterator[str]:

@@ -32,9 +32,9 @@ from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
 from desched.adapters.prometheus.connection import without_user
 from desched.adapters.prometheus.stacks import FoundService, find_prometheus, service_of_stack
-from desched.bootstrap.election import contends
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.runs import intent_of
+from desched.bootstrap.side_tasks import contends
 from desched.bootstrap.state import state_namespace, state_store
 from desched.doctor.examination import (
     Examination,
@@ -50,6 +50,7 @@ from desched.doctor.proposed_policy import proposed_policy
 from desched.doctor.thresholds import judged_policy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, PodRef
+from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
@@ -279,14 +280,20 @@ class DoctorQuestions:
         cluster = examination.cluster
         if isinstance(cluster, Unanswered):
             return replace(examination, metrics=metrics, load=cluster)
-        policy = examination.policy.policy
+        judged = judged_policy(examination.policy.policy)
+        return self._with_answer(
+            replace(examination, metrics=metrics), lambda: self._sampled.read_load(cluster, judged)
+        )
+
+    def _with_answer(self, examination: Examination, ask: Callable[[], ClusterLoad]) -> Examination:
+        """The examination with the load that is asked for, and how far its clock is ahead."""
         began = self._clock.now()
-        load = _answered(lambda: self._sampled.read_load(cluster, judged_policy(policy)))
+        load = _answered(ask)
         ended = self._clock.now()
         lead = 0.0
         if not isinstance(load, Unanswered):
             lead = lead_seconds(load.server_times, began, ended)
-        return replace(examination, at=ended, metrics=metrics, load=load, load_lead_seconds=lead)
+        return replace(examination, at=ended, load=load, load_lead_seconds=lead)
 
     def _sources(self, examination: Examination) -> Sequence[PrometheusFacts]:
         """Where Prometheus may be: where the settings or the policy name it, or what was found."""
@@ -325,19 +332,9 @@ class DoctorQuestions:
         if isinstance(examination.cluster, Unanswered):
             why = Unanswered("The cluster could not be read.")
             return replace(examination, prometheus=facts, metrics=why, load=why)
-        began = self._clock.now()
-        load = _answered(lambda: self._source.read_load(cluster, policy))
-        ended = self._clock.now()
-        lead = 0.0
-        if not isinstance(load, Unanswered):
-            lead = lead_seconds(load.server_times, began, ended)
-        return replace(
-            examination,
-            at=ended,
-            prometheus=facts,
-            metrics=metrics,
-            load=load,
-            load_lead_seconds=lead,
+        return self._with_answer(
+            replace(examination, prometheus=facts, metrics=metrics),
+            lambda: self._source.read_load(cluster, policy),
         )
 
 
@@ -390,9 +387,9 @@ def _reads_alike(one: Policy, other: Policy) -> bool:
     return (
         one.metrics == other.metrics
         and one.sustained_seconds == other.sustained_seconds
-        and all(one.windows(resource) == other.windows(resource) for resource in Resource)
         and all(
-            one.destination_windows(resource) == other.destination_windows(resource)
+            one.windows(resource) == other.windows(resource)
+            and one.destination_windows(resource) == other.destination_windows(resource)
             for resource in Resource
         )
     )

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from getpass import getuser
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
-from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
-from desched.bootstrap.state import state_store
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.bootstrap.state import connected, state_store
 from desched.errors import (
     ConfigurationError,
     ObservationError,
@@ -21,7 +21,6 @@ from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.ports import StateStore
 from desched.service.process.clock import SystemClock
-from desched.service.process.logs import configure_logs
 from desched.settings import Settings
 from desched.views.formatting import plain
 
@@ -104,8 +103,6 @@ class Intervention(NamedTuple):
     now: Callable[[], datetime]
     wait: Callable[[float], bool]
     by: str
-    stdout: TextIO
-    stderr: TextIO
 
     def make(self, change: Change) -> None:
         """Load, change and save the state, again if somebody else changed it meanwhile.
@@ -122,7 +119,7 @@ class Intervention(NamedTuple):
             stored = self.store.load()
             now = self.now()
             if stored.problem:
-                self.stderr.write(f"desched: {plain(stored.problem)}\n")
+                sys.stderr.write(f"desched: {plain(stored.problem)}\n")
             # Without a state it is unknown what was evicted before.
             before = stored.state or State(since=now)
             after, lines = change(before, now, self.by)
@@ -136,7 +133,7 @@ class Intervention(NamedTuple):
             except StopActing as error:
                 message = f"{error} Run `desched status` to find out."
                 raise ObservationError(ObservationSource.CLUSTER, message) from error
-            self.stdout.writelines(f"{line}\n" for line in lines)
+            sys.stdout.writelines(f"{line}\n" for line in lines)
             return
         raise ObservationError(
             ObservationSource.CLUSTER,
@@ -152,17 +149,15 @@ def intervene(settings: Settings, change: Change) -> KubernetesConnection:
         ConfigurationError: the state must not be written.
         ObservationError: it could not be read, or it is unknown whether it was written.
     """
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
     clock = SystemClock()
-    kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
+    kubernetes = connected(settings, clock)
     store = state_store(settings, kubernetes)
 
     def now() -> datetime:
         """The API server's time, which the service's clock must match; this machine's may not."""
         return store.server_time or clock.now()
 
-    person = _person(kubernetes, settings)
-    Intervention(store, now, clock.wait, person, sys.stdout, sys.stderr).make(change)
+    Intervention(store, now, clock.wait, _person(kubernetes, settings)).make(change)
     return kubernetes
 
 

@@ -1,18 +1,16 @@
 """The logbook of a service: where it is kept, whether this run keeps it, and how it is read."""
 
-import sys
 from datetime import datetime, timedelta
 
-from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore
 from desched.bootstrap.process import Process
-from desched.bootstrap.state import state_namespace
+from desched.bootstrap.state import connected, state_namespace
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.history.logbook import Logbook
 from desched.history.review import LONGEST_REVIEW
 from desched.policy.durations import duration_seconds
 from desched.service.process.clock import SystemClock
-from desched.service.process.logs import configure_logs
 from desched.service.telemetry.logbook_keeper import LogbookKeeper
 from desched.settings import Settings
 
@@ -30,9 +28,7 @@ def read_logbook(settings: Settings, since: str) -> tuple[Logbook, datetime]:
         ObservationError: the logbook could not be read, or is empty.
     """
     length = _length(since)
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
-    kubernetes = connect(settings.kubeconfig, settings.context, SystemClock().wait)
-    store = logbook_store(settings, kubernetes)
+    store = logbook_store(settings, connected(settings, SystemClock()))
     stored = store.load()
     if stored.book is not None:
         return stored.book, stored.book.newest_at - length

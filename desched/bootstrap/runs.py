@@ -1,24 +1,28 @@
 """One run of desched, from settings to the end: a single cycle or a service."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, nullcontext, suppress
 from signal import Signals
 from typing import NamedTuple, TextIO
 
 import structlog
-from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
 from desched.bootstrap.audit import audit_log
-from desched.bootstrap.cluster_watch import cluster_watch_of, watching
-from desched.bootstrap.election import contend, contender, wait_for_lease
-from desched.bootstrap.janitor import at_work, janitor_of, look_once
 from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
+from desched.bootstrap.output import write_out
 from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
+from desched.bootstrap.side_tasks import (
+    cluster_watch_of,
+    contender,
+    janitor_of,
+    look_once,
+    wait_for_lease,
+)
 from desched.bootstrap.state import refuse_absent_namespace, state_namespace
 from desched.bootstrap.traces import Tracing, tracing
 from desched.cycle import CycleInfo
@@ -176,12 +180,16 @@ def _run(
     runner.on_policy(log_policy)
     runner.on_report(*_report_sinks(settings, output), *output.sinks)
     if settings.loops:
-        with at_work(process.janitor), watching(process.watch):
+        with ExitStack() as side_tasks:
+            if process.janitor is not None:
+                side_tasks.enter_context(process.janitor.at_work())
+            if process.watch is not None:
+                side_tasks.callback(process.watch.end)
             _serve(runner, process, output.traces)
         return Ending()
-    with contend(process.leadership):
-        if process.leadership is not None:
-            wait_for_lease(process.leadership, settings, clock)
+    with nullcontext() if leadership is None else leadership.contend():
+        if leadership is not None:
+            wait_for_lease(leadership, settings, clock)
         report = output.traces.cycle(runner.run)()
     ending = Ending(inconclusive=is_inconclusive(report))
     policy = policy_file.read().policy
@@ -304,7 +312,7 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
             status.cycle_failed,
             runner.read_edit,
         )
-        with contend(leadership):
+        with nullcontext() if leadership is None else leadership.contend():
             loop.run()
             process.samples.keep()
             if process.janitor is not None:
@@ -333,12 +341,14 @@ def report_printer(settings: Settings, stdout: TextIO, view: TableView) -> Repor
     view = view._replace(single=not settings.loops)
 
     def write(report: CycleReport) -> None:
-        if form == "table" and stdout.isatty():
-            print_report(report, Console(file=stdout), view)
-            return
-        separator = "---\n" if form == "yaml" and settings.loops else ""
-        stdout.write(separator + render_report(report, form, view))
-        stdout.flush()
+        if form == "yaml" and settings.loops:
+            stdout.write("---\n")
+        write_out(
+            form,
+            lambda form: render_report(report, form, view),
+            lambda console: print_report(report, console, view),
+            stdout,
+        )
 
     return write
 

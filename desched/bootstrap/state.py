@@ -1,15 +1,28 @@
 """Where desched stores its Lease and its state."""
 
 import math
+import sys
 from collections.abc import Callable
 
-from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.existence import is_absent_namespace
 from desched.adapters.kubernetes.state_store import DEADLINE_SECONDS, KubernetesStateStore
 from desched.errors import ConfigurationError
+from desched.service.process.clock import SystemClock
+from desched.service.process.logs import configure_logs
 from desched.settings import Settings
 
 DEFAULT_NAMESPACE = "desched-system"
+
+
+def connected(settings: Settings, clock: SystemClock) -> KubernetesConnection:
+    """The connection of a command that needs no load, whose log goes to standard error.
+
+    Raises:
+        ConfigurationError: there is no account.
+    """
+    configure_logs(settings.log_format, settings.log_level, sys.stderr)
+    return connect(settings.kubeconfig, settings.context, clock.wait)
 
 
 def state_namespace(settings: Settings, kubernetes: KubernetesConnection) -> str:

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,7 +11,13 @@ from click.core import ParameterSource
 
 from desched.cli.command_table import SUMMARIES
 from desched.cli.lazy_loading import load_declaration, load_to_run
-from desched.cli.setting_flags import SETTING_FLAGS, Flag, setting_options
+from desched.cli.setting_flags import (
+    EXPLAINED,
+    SETTING_FLAGS,
+    Flag,
+    names_in_brief,
+    setting_options,
+)
 from desched.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -101,21 +107,6 @@ def refuse_live_settings(invocation: Invocation, instead: str, used: Collection[
         raise ConfigurationError(f"{flag} has no effect with {instead}; omit it.")
 
 
-@dataclass(frozen=True)
-class Usage:
-    """What a command accepts, and what its help shows.
-
-    `examples` is from command lines to what they do. `refused` has the reason for flags that are
-    refused with a sentence of their own.
-    """
-
-    examples: Mapping[str, str]
-    settings: tuple[str, ...] = ()
-    parameters: tuple[click.Parameter, ...] = ()
-    details: str = ""
-    refused: Mapping[str, str] = field(default_factory=dict)
-
-
 class InContext(click.Command):
     """Errors of its flags have the context, which the parser does not add to all of them."""
 
@@ -131,21 +122,36 @@ class InContext(click.Command):
 
 
 class Command(InContext):
-    """A command of the table.
+    """A command of the table, with what it accepts and what its help shows.
 
     `run` of its module carries out an `Invocation`, and returns the exit code; without one it is 0.
+    `examples` is from command lines to what they do. `refused` has the reason for flags that are
+    refused with a sentence of their own.
     """
 
-    def __init__(self, name: str, usage: Usage) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        examples: Mapping[str, str],
+        details: str = "",
+        settings: tuple[str, ...] = (),
+        parameters: tuple[click.Parameter, ...] = (),
+        refused: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(
             name.rsplit(maxsplit=1)[-1],
-            params=[*usage.parameters, *setting_options(usage.settings)],
+            params=[*parameters, *setting_options(settings)],
             help=SUMMARIES[name],
-            options_metavar="[FLAGS]" if usage.settings or usage.parameters else "",
+            options_metavar="[FLAGS]" if settings or parameters else "",
             context_settings={**CONTEXT, "allow_extra_args": True},
         )
         self.full_name = name
-        self.usage = usage
+        self.description = f"{SUMMARIES[name]} {details}".rstrip()
+        self.examples = examples
+        self.settings = settings
+        self.own_parameters = parameters
+        self.refused = refused
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command and return the exit code."""
@@ -157,18 +163,16 @@ class Command(InContext):
         return code or 0
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What it does, examples, and the flags that it accepts."""
+        """What it does, examples, its flags, and the names of those that many commands accept."""
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
-        text = " ".join(filter(None, (self.help, self.usage.details)))
-        formatter.write_text(as_called(text, ctx))
-        write_examples(formatter, self.usage.examples, ctx)
-        write_flags(formatter, "Flags", [*flags_of(self)], ctx)
-        names = [SETTING_FLAGS[name] for name in self.usage.settings]
-        variables = [(row.variable, row.help) for row in names if row.environment_only]
-        if variables:
-            with formatter.section("Only in the environment"):
-                formatter.write_dl(variables)
+        formatter.write_text(as_called(self.description, ctx))
+        write_examples(formatter, self.examples, ctx)
+        named = [name for name in self.settings if name not in EXPLAINED]
+        write_flags(formatter, "Flags", [f for f in flags_of(self) if f.name not in named], ctx)
+        if named:
+            with formatter.section(as_called("Also, see `desched help settings`", ctx)):
+                formatter.write_text(", ".join(names_in_brief(named)))
 
 
 def as_called(text: str, context: click.Context) -> str:

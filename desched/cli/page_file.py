@@ -10,7 +10,7 @@ from desched.errors import ConfigurationError
 from desched.model.text import on_one_line
 
 REPORT = own_flag(
-    "--report", "FILE", "Also write the report as a page, one HTML file that needs no network."
+    "--report FILE", "Also write the report as a page, one HTML file that needs no network."
 )
 
 

@@ -4,6 +4,7 @@ setting_flags.json is generated from `desched.settings`, which would take too lo
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,6 +53,16 @@ CONNECTION = ("kubeconfig", "context", "state_namespace", "log_format", "log_lev
 PROMETHEUS = tuple(name for name in SETTING_FLAGS if name.startswith("prometheus_"))
 """The settings of commands that read load."""
 
+EXPLAINED = ("policy", "output")
+"""The settings that the help of a command explains; it names all others."""
+
+
+def names_in_brief(settings: Iterable[str]) -> list[str]:
+    """The flags of settings, those of Prometheus as one."""
+    rows = [SETTING_FLAGS[name] for name in settings]
+    flags = [row.flag for row in rows if not row.environment_only]
+    return [*dict.fromkeys(re.sub("^--prometheus-.*", "--prometheus-…", flag) for flag in flags)]
+
 
 class Flag(click.Option):
     """A flag; without a metavar it is a switch."""
@@ -91,14 +102,18 @@ def _complete_value(
     return [CompletionItem(choice) for choice in choices if choice.startswith(incomplete)]
 
 
-def own_flag(
-    name: str, metavar: str, text: str, *, names: Iterable[str] = (), **shape: Any
-) -> Flag:
-    """A flag that is not a setting, such as `--for`, with further arguments of `click.Option`.
+def own_flag(shown: str, text: str, *, name: str = "", choices: bool = False, **shape: Any) -> Flag:
+    """A flag that is not a setting: its names and its value, such as `--output, -o FILE`.
 
-    `names` are further names; one without dashes is that of its value.
+    `name` is that of its value, if it is not the flag's. With `choices` the value is one of those
+    that are shown. `shape` has further arguments of `click.Option`.
     """
-    return Flag([name, *names], metavar, text, **({} if metavar else {"is_flag": True}), **shape)
+    words = shown.replace(",", "").split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(names) :])
+    if choices:
+        shape["type"] = click.Choice(metavar.split("|"))
+    return Flag([*names, *filter(None, [name])], metavar, text, is_flag=not metavar, **shape)
 
 
 def setting_options(names: Iterable[str]) -> list[Flag]:

@@ -69,8 +69,8 @@ def _no_such_flag(flag: str, command: click.Command | None, path: str) -> str:
         return f"{_from_environment_only(flag)} {see}"
     owners = options_by_flag().get(flag, {})
     if isinstance(command, Command):
-        if flag in command.usage.refused:
-            return f"{flag}: {command.usage.refused[flag]}"
+        if flag in command.refused:
+            return f"{flag}: {command.refused[flag]}"
         if setting or owners:
             return f"{flag} has no effect for `{path}`; omit it. {see}"
     if owners:

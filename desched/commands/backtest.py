@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.setting_flags import PROMETHEUS, own_flag
@@ -66,9 +66,7 @@ def run(invocation: Invocation) -> None:
     source = PastSource(flags.get("kube_state_metrics", ""), step, _cache(invocation))
     span = _span_of(begin, end, interval.total_seconds(), step)
     found = backtested(settings, _policies(invocation, settings), span, source)
-    write_out(
-        sys.stdout, settings.output, partial(render_backtest, found), partial(print_backtest, found)
-    )
+    write_out(settings.output, partial(render_backtest, found), partial(print_backtest, found))
     if page is not None:
         from desched.views.pages.backtest_page import backtest_page  # noqa: PLC0415  (optional)
 
@@ -210,68 +208,53 @@ def _check_comparable(policies: Sequence[Policy], settings: Settings) -> None:
         raise ConfigurationError("Name each policy once; two runs of one policy are equal.")
     first, *others = policies
     for other in others:
-        ours, theirs = first.metrics, other.metrics
-        same = (ours.matchers, ours.queries, ours.sources, ours.tenant) == (
-            theirs.matchers,
-            theirs.queries,
-            theirs.sources,
-            theirs.tenant,
-        )
-        if not same or _where(settings, first) != _where(settings, other):
+        if _what_is_read(settings, first) != _what_is_read(settings, other):
             raise ConfigurationError(
                 f"{first.source} and {other.source} read load differently; one backtest needs the "
                 "same metrics in all its policies."
             )
 
 
-def _where(settings: Settings, policy: Policy) -> str | tuple[str | None, str]:
-    """The address of Prometheus, or the stack with its namespace."""
+def _what_is_read(settings: Settings, policy: Policy) -> tuple[object, ...]:
     metrics = policy.metrics
-    return prometheus_url(settings, policy) or (metrics.stack, metrics.namespace)
+    where = prometheus_url(settings, policy) or (metrics.stack, metrics.namespace)
+    return where, metrics.matchers, metrics.queries, metrics.sources, metrics.tenant
 
 
 COMMAND = Command(
     "backtest",
-    Usage(
-        details="It reads from Prometheus which pod ran where, what it requested and what it "
-        "used, lets that time pass again in a simulated cluster with each policy, and compares "
-        "the results with what really happened. It needs kube-state-metrics, and changes nothing.",
-        examples={
-            "desched backtest --since 7d --policy a.yaml --policy b.yaml": "compare two policies",
-            "desched backtest --since 2026-11-09 --until 2026-11-16 --policy a.yaml": "one week",
-        },
-        settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
-        parameters=(
-            own_flag(
-                "--since", "TIME", "When the time to replay begins, such as 7d or 2026-11-09."
-            ),
-            own_flag("--until", "TIME", "When it ends. Default: now."),
-            own_flag(
-                "--policy",
-                "FILE",
-                "A policy to replay it with; repeat the flag to compare several.",
-                names=("policies",),
-                multiple=True,
-            ),
-            own_flag(
-                "--step",
-                "DURATION",
-                f"How exactly load is read. Default: {DEFAULT_STEP}.",
-            ),
-            own_flag(
-                "--kube-state-metrics",
-                "MATCHERS",
-                "Which series are those of kube-state-metrics, if its job has an unusual name.",
-            ),
-            own_flag(
-                "--cache",
-                "DIRECTORY",
-                "Where answers of Prometheus are kept, so that an interrupted or repeated backtest "
-                f"asks less. Default: {CACHE}.",
-            ),
-            own_flag("--no-cache", "", "Keep no answers of Prometheus, and use none."),
-            REPORT,
+    details="It reads from Prometheus which pod ran where, what it requested and what it "
+    "used, lets that time pass again in a simulated cluster with each policy, and compares "
+    "the results with what really happened. It needs kube-state-metrics, and changes nothing.",
+    examples={
+        "desched backtest --since 7d --policy a.yaml --policy b.yaml": "compare two policies",
+        "desched backtest --since 2026-11-09 --until 2026-11-16 --policy a.yaml": "one week",
+    },
+    settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
+    parameters=(
+        own_flag("--since TIME", "When the time to replay begins, such as 7d or 2026-11-09."),
+        own_flag("--until TIME", "When it ends. Default: now."),
+        own_flag(
+            "--policy FILE",
+            "A policy to replay it with; repeat the flag to compare several.",
+            name="policies",
+            multiple=True,
         ),
-        refused={"--from": "did you mean --since?", "--to": "did you mean --until?"},
+        own_flag(
+            "--step DURATION",
+            f"How exactly load is read. Default: {DEFAULT_STEP}.",
+        ),
+        own_flag(
+            "--kube-state-metrics MATCHERS",
+            "Which series are those of kube-state-metrics, if its job has an unusual name.",
+        ),
+        own_flag(
+            "--cache DIRECTORY",
+            "Where answers of Prometheus are kept, so that an interrupted or repeated backtest "
+            f"asks less. Default: {CACHE}.",
+        ),
+        own_flag("--no-cache", "Keep no answers of Prometheus, and use none."),
+        REPORT,
     ),
+    refused={"--from": "did you mean --since?", "--to": "did you mean --until?"},
 )

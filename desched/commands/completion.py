@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.program import COMPLETION
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
@@ -17,13 +17,9 @@ def run(invocation: Invocation) -> None:
 
 COMMAND = Command(
     "completion",
-    Usage(
-        parameters=(
-            click.Argument(["shell"], type=click.Choice([*SHELLS]), metavar="|".join(SHELLS)),
-        ),
-        examples={
-            "source <(desched completion bash)": "in ~/.bashrc; likewise zsh in ~/.zshrc",
-            "desched completion fish > ~/.config/fish/completions/desched.fish": "for fish",
-        },
-    ),
+    parameters=(click.Argument(["shell"], type=click.Choice([*SHELLS]), metavar="|".join(SHELLS)),),
+    examples={
+        "source <(desched completion bash)": "in ~/.bashrc; likewise zsh in ~/.zshrc",
+        "desched completion fish > ~/.config/fish/completions/desched.fish": "for fish",
+    },
 )

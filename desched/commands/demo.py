@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import click
-
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
@@ -48,22 +46,19 @@ _OWN = 'the demo has its own cluster and policy and takes no settings; omit the 
 
 COMMAND = Command(
     "demo",
-    Usage(
-        details="It needs neither Kubernetes nor Prometheus.",
-        examples={
-            "desched demo": "a hot node, the plan, and what comes of it",
-            "desched demo --scenario ai --report demo.html": "a GPU cluster, also as a page",
-        },
-        parameters=(
-            own_flag(
-                "--scenario",
-                "load|ai",
-                "What is shown: overloaded nodes, or a rack of a GPU cluster with gangs, fast "
-                "networks and model caches. Default: load.",
-                type=click.Choice(("load", "ai")),
-            ),
-            REPORT,
+    details="It needs neither Kubernetes nor Prometheus.",
+    examples={
+        "desched demo": "a hot node, the plan, and what comes of it",
+        "desched demo --scenario ai --report demo.html": "a GPU cluster, also as a page",
+    },
+    parameters=(
+        own_flag(
+            "--scenario load|ai",
+            "What is shown: overloaded nodes, or a rack of a GPU cluster with gangs, fast "
+            "networks and model caches. Default: load.",
+            choices=True,
         ),
-        refused=dict.fromkeys(SETTING_OF_FLAG, _OWN),
+        REPORT,
     ),
+    refused=dict.fromkeys(SETTING_OF_FLAG, _OWN),
 )

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
@@ -81,7 +81,6 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
         examination.at, examination.run.target, facts.source, mode.value, diagnosis
     )
     write_out(
-        sys.stdout,
         settings.output,
         partial(render_diagnosis, report),
         partial(print_diagnosis, report),
@@ -141,24 +140,22 @@ _CLUSTER = ("api_server_timeout", "watch", "leader_elect", "pod_namespace", "pod
 
 COMMAND = Command(
     "doctor",
-    Usage(
-        details="It asks for rights, Prometheus, each query, windows, thresholds against today's "
-        "load, budgets, other deschedulers and more, gives a fix for each problem, and changes "
-        "nothing. Exit code 0: safe to start, 2: invalid configuration, 3: not safe. Pass the "
-        "flags of the run whose start is in question.",
-        examples={
-            "desched doctor --policy policy.yaml": "check this cluster for a policy",
-            "desched doctor --write-policy policy.yaml": "find Prometheus, and write a policy",
-        },
-        settings=(
-            *("policy", "output", "dry_run", "evict", "once", "interval", "cron", "timezone"),
-            *CONNECTION,
-            *_CLUSTER,
-            *PROMETHEUS,
-        ),
-        parameters=(
-            own_flag("--write-policy", "FILE", "Write a policy that fits this cluster."),
-            own_flag("--force", "", "Replace the file of --write-policy if it exists."),
-        ),
+    details="It asks for rights, Prometheus, each query, windows, thresholds against today's "
+    "load, budgets, other deschedulers and more, gives a fix for each problem, and changes "
+    "nothing. Exit code 0: safe to start, 2: invalid configuration, 3: not safe. Pass the "
+    "flags of the run whose start is in question.",
+    examples={
+        "desched doctor --policy policy.yaml": "check this cluster for a policy",
+        "desched doctor --write-policy policy.yaml": "find Prometheus, and write a policy",
+    },
+    settings=(
+        *("policy", "output", "dry_run", "evict", "once", "interval", "cron", "timezone"),
+        *CONNECTION,
+        *_CLUSTER,
+        *PROMETHEUS,
+    ),
+    parameters=(
+        own_flag("--write-policy FILE", "Write a policy that fits this cluster."),
+        own_flag("--force", "Replace the file of --write-policy if it exists."),
     ),
 )

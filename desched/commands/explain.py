@@ -9,7 +9,7 @@ from signal import Signals
 
 import click
 
-from desched.cli.command import Command, Invocation, Usage, refuse_live_settings
+from desched.cli.command import Command, Invocation, refuse_live_settings
 from desched.cli.exit_codes import ExitCode, ended_by
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
@@ -58,7 +58,6 @@ def run(invocation: Invocation) -> int:
     if isinstance(found, Signals):
         return ended_by(found)
     write_out(
-        sys.stdout,
         settings.output,
         partial(render_explanation, found),
         partial(print_explanation, found),
@@ -101,31 +100,27 @@ def _running_service(settings: Settings, where: str) -> tuple[str, RunningServic
 
 COMMAND = Command(
     "explain",
-    Usage(
-        details="It plans as `desched plan` does, changes nothing, and says of a node what its "
-        "load is made of, of a pod what each rule finds and where it could go, of a workload how "
-        "fast it may move, and what would have to change.",
-        examples={
-            "desched explain node worker-7 --policy policy.yaml": "why it stays overloaded",
-            "desched explain pod shop/web-1 --snapshot now.snapshot": "why it stays, in a file",
-        },
-        settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
-        parameters=(
-            click.Argument(["kind"], metavar="node|pod|workload"),
-            click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
-            own_flag(
-                "--service",
-                "URL|NAME",
-                "Explain what a service decided in its last cycle: the one at this URL, such as "
-                "http://localhost:10258, or that of this Kubernetes Service, through the API "
-                "server.",
-            ),
-            own_flag(
-                "--snapshot",
-                "FILE",
-                "Explain the cluster in this file, by its own policy unless --policy is given.",
-            ),
+    details="It plans as `desched plan` does, changes nothing, and says of a node what its "
+    "load is made of, of a pod what each rule finds and where it could go, of a workload how "
+    "fast it may move, and what would have to change.",
+    examples={
+        "desched explain node worker-7 --policy policy.yaml": "why it stays overloaded",
+        "desched explain pod shop/web-1 --snapshot now.snapshot": "why it stays, in a file",
+    },
+    settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
+    parameters=(
+        click.Argument(["kind"], metavar="node|pod|workload"),
+        click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
+        own_flag(
+            "--service URL|NAME",
+            "Explain what a service decided in its last cycle: the one at this URL, such as "
+            "http://localhost:10258, or that of this Kubernetes Service, through the API "
+            "server.",
         ),
-        refused={"--from": "did you mean --service, or --snapshot?"},
+        own_flag(
+            "--snapshot FILE",
+            "Explain the cluster in this file, by its own policy unless --policy is given.",
+        ),
     ),
+    refused={"--from": "did you mean --service, or --snapshot?"},
 )

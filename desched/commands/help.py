@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import CompletionItem
 
-from desched.cli.command import Command, Invocation, Usage, as_called, write_flags
+from desched.cli.command import Command, Invocation, as_called, write_flags
 from desched.cli.command_table import COMMANDS
 from desched.cli.setting_flags import SETTING_FLAGS, setting_options
 from desched.errors import ConfigurationError
@@ -60,11 +60,9 @@ def _complete_command(
 
 COMMAND = Command(
     "help",
-    Usage(
-        parameters=(click.Argument(["command"], nargs=-1, shell_complete=_complete_command),),
-        examples={
-            "desched help plan": "what `desched plan` does and accepts",
-            "desched help settings": "every flag and environment variable",
-        },
-    ),
+    parameters=(click.Argument(["command"], nargs=-1, shell_complete=_complete_command),),
+    examples={
+        "desched help plan": "what `desched plan` does and accepts",
+        "desched help settings": "every flag and environment variable",
+    },
 )

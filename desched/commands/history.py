@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION, own_flag
 
@@ -29,30 +28,25 @@ def run(invocation: Invocation) -> None:
         and node in {"", move.node, move.landed_on}
         and workload in {"", move.workload, move.workload.partition(" ")[2]}
     ]
-    write_out(
-        sys.stdout, settings.output, partial(render_history, moves), partial(print_history, moves)
-    )
+    write_out(settings.output, partial(render_history, moves), partial(print_history, moves))
 
 
 COMMAND = Command(
     "history",
-    Usage(
-        details="It reads the logbook that a service keeps, outside a cluster with --logbook, also "
-        "of dry runs. The newest eviction comes last.",
-        examples={
-            "desched history --since 24h": "of the last day",
-            "desched history --workload shop/web -o json": "of one workload, for programs",
-        },
-        settings=("output", *CONNECTION),
-        parameters=(
-            own_flag(
-                "--since",
-                "DURATION",
-                f"How far back, counted from the newest cycle. Default: {DEFAULT_SINCE}, the most.",
-            ),
-            own_flag("--node", "NAME", "Only evictions from this node, or that landed on it."),
-            own_flag("--workload", "NAMESPACE/NAME", "Only evictions of this workload."),
+    details="It reads the logbook that a service keeps, outside a cluster with --logbook, also "
+    "of dry runs. The newest eviction comes last.",
+    examples={
+        "desched history --since 24h": "of the last day",
+        "desched history --workload shop/web -o json": "of one workload, for programs",
+    },
+    settings=("output", *CONNECTION),
+    parameters=(
+        own_flag(
+            "--since DURATION",
+            f"How far back, counted from the newest cycle. Default: {DEFAULT_SINCE}, the most.",
         ),
-        refused={"--from": "did you mean --since?"},
+        own_flag("--node NAME", "Only evictions from this node, or that landed on it."),
+        own_flag("--workload NAMESPACE/NAME", "Only evictions of this workload."),
     ),
+    refused={"--from": "did you mean --since?"},
 )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION, own_flag
 from desched.errors import ConfigurationError
@@ -98,24 +98,21 @@ def _absent(scope: Scope, kubernetes: KubernetesConnection) -> str:
 
 COMMAND = Command(
     "pause",
-    Usage(
-        details="Without --workload, --namespace or --pool it pauses everything. Evictions in "
-        "flight are followed.",
-        examples={
-            'desched pause --for 2h --because "storage upgrade"': "evict nothing for two hours",
-            "desched pause --workload shop/web": "leave one workload alone until you resume it",
-        },
-        settings=CONNECTION,
-        parameters=(
-            own_flag("--workload", "NAMESPACE/NAME", "The workload to pause, such as shop/web."),
-            own_flag("--namespace", "NAME", "The namespace to pause."),
-            own_flag("--pool", "NAME", "The pool of the policy's nodePools to pause."),
-            own_flag(
-                "--for",
-                "DURATION",
-                "The length of the pause, such as 2h; by default until you resume.",
-            ),
-            own_flag("--because", "TEXT", "The reason, for other people."),
+    details="Without --workload, --namespace or --pool it pauses everything. Evictions in "
+    "flight are followed.",
+    examples={
+        'desched pause --for 2h --because "storage upgrade"': "evict nothing for two hours",
+        "desched pause --workload shop/web": "leave one workload alone until you resume it",
+    },
+    settings=CONNECTION,
+    parameters=(
+        own_flag("--workload NAMESPACE/NAME", "The workload to pause, such as shop/web."),
+        own_flag("--namespace NAME", "The namespace to pause."),
+        own_flag("--pool NAME", "The pool of the policy's nodePools to pause."),
+        own_flag(
+            "--for DURATION",
+            "The length of the pause, such as 2h; by default until you resume.",
         ),
+        own_flag("--because TEXT", "The reason, for other people."),
     ),
 )

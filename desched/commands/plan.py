@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from signal import Signals
 
-from desched.cli.command import Command, Invocation, Usage, refuse_live_settings
+from desched.cli.command import Command, Invocation, refuse_live_settings
 from desched.cli.exit_codes import exit_code_of
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, page_file, write_page
@@ -110,33 +110,29 @@ def plan_by_samples(settings: Settings, seconds: int) -> CycleReport | Signals:
 
 COMMAND = Command(
     "plan",
-    Usage(
-        details="It reads the cluster and Prometheus, and prints each eviction that a cycle would "
-        "begin now and the reason why every other pod stays.",
-        examples={
-            "desched plan --policy policy.yaml": "in the current context",
-            "desched plan --snapshot now.snapshot --report plan.html": "of a file, as a page",
-        },
-        settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
-        parameters=(
-            own_flag(
-                "--snapshot",
-                "FILE",
-                "Plan the cluster in this file, by its own policy unless --policy is given.",
-            ),
-            own_flag(
-                "--wait",
-                "DURATION",
-                "Without Prometheus: take samples for so long, such as 3m, and plan by them.",
-            ),
-            own_flag("--node", "NAME", "Show only this node and its pods."),
-            own_flag("--all", "", "Show each pod that stays, not ten names for each reason."),
-            REPORT,
+    details="It reads the cluster and Prometheus, and prints each eviction that a cycle would "
+    "begin now and the reason why every other pod stays.",
+    examples={
+        "desched plan --policy policy.yaml": "in the current context",
+        "desched plan --snapshot now.snapshot --report plan.html": "of a file, as a page",
+    },
+    settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
+    parameters=(
+        own_flag(
+            "--snapshot FILE",
+            "Plan the cluster in this file, by its own policy unless --policy is given.",
         ),
-        refused={
-            "--evict": "`desched plan` changes nothing; omit the flag.",
-            "--dry-run": "`desched plan` is always a dry run; omit the flag.",
-            "--from": "did you mean --snapshot?",
-        },
+        own_flag(
+            "--wait DURATION",
+            "Without Prometheus: take samples for so long, such as 3m, and plan by them.",
+        ),
+        own_flag("--node NAME", "Show only this node and its pods."),
+        own_flag("--all", "Show each pod that stays, not ten names for each reason."),
+        REPORT,
     ),
+    refused={
+        "--evict": "`desched plan` changes nothing; omit the flag.",
+        "--dry-run": "`desched plan` is always a dry run; omit the flag.",
+        "--from": "did you mean --snapshot?",
+    },
 )

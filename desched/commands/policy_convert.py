@@ -7,7 +7,7 @@ from shutil import get_terminal_size
 
 import click
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
@@ -40,31 +40,27 @@ def run(invocation: Invocation) -> None:
 
 COMMAND = Command(
     "policy convert",
-    Usage(
-        details="It reads the configuration of Koordinator's descheduler, the settings of Huawei "
-        "CCE, descheduler/v1alpha1, and policies of kubernetes-sigs and Volcano, also in a "
-        "ConfigMap. The notes on standard error have each key that meant something else there or "
-        "is left out. Where the meaning is unclear, the policy evicts nothing until you decide.",
-        examples={
-            "desched policy convert policies/volcano-shipped.yaml": "show the policy and the notes",
-            "desched policy convert policies/volcano-shipped.yaml > policy.yaml": "write it",
-        },
-        parameters=(
-            click.Argument(["file"], metavar="FILE", type=click.Path()),
-            own_flag(
-                "--from",
-                "|".join(_DIALECTS),
-                "Whose configuration the file is. Default: auto.",
-                names=("dialect",),
-                type=click.Choice(_DIALECTS),
-            ),
-            own_flag(
-                "--output",
-                "|".join(_FORMATS),
-                "The format of the policy; JSON has no comments. Default: yaml.",
-                names=("-o", "form"),
-                type=click.Choice(_FORMATS),
-            ),
+    details="It reads the configuration of Koordinator's descheduler, the settings of Huawei "
+    "CCE, descheduler/v1alpha1, and policies of kubernetes-sigs and Volcano, also in a "
+    "ConfigMap. The notes on standard error have each key that meant something else there or "
+    "is left out. Where the meaning is unclear, the policy evicts nothing until you decide.",
+    examples={
+        "desched policy convert policies/volcano-shipped.yaml": "show the policy and the notes",
+        "desched policy convert policies/volcano-shipped.yaml > policy.yaml": "write it",
+    },
+    parameters=(
+        click.Argument(["file"], metavar="FILE", type=click.Path()),
+        own_flag(
+            f"--from {'|'.join(_DIALECTS)}",
+            "Whose configuration the file is. Default: auto.",
+            name="dialect",
+            choices=True,
+        ),
+        own_flag(
+            f"--output, -o {'|'.join(_FORMATS)}",
+            "The format of the policy; JSON has no comments. Default: yaml.",
+            name="form",
+            choices=True,
         ),
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
@@ -40,7 +40,6 @@ def run(invocation: Invocation) -> None:
         comparison = compare_on(Path(flags["snapshot"]), before, after)
     differences = policy_differences(before, after)
     write_out(
-        sys.stdout,
         flags.get("form"),
         partial(render_differences, differences, comparison),
         partial(print_differences, differences, comparison),
@@ -65,33 +64,28 @@ def compare_on(path: Path, before: Policy, after: Policy) -> PlanComparison:
 
 COMMAND = Command(
     "policy diff",
-    Usage(
-        details="It compares the values with all defaults, so what is only written in another way "
-        'does not differ. "-" is standard input.',
-        examples={
-            "desched policy diff policies/cautious.yaml policies/cpu-only.yaml": "what they mean",
-            "desched policy diff policies/cpu-only.yaml policies/cpu-only.yaml -o json": (
-                "for programs"
-            ),
-        },
-        parameters=(
-            *(
-                click.Argument([name], metavar=metavar, type=click.Path())
-                for name, metavar in zip(_FILES, ("FILE", "OTHER"), strict=True)
-            ),
-            own_flag(
-                "--snapshot",
-                "FILE",
-                "A snapshot; also show what the policies decide differently on it.",
-                names=("snapshot",),
-            ),
-            own_flag(
-                "--output",
-                "|".join(_FORMATS),
-                "The format. Default: table.",
-                names=("-o", "form"),
-                type=click.Choice(_FORMATS),
-            ),
+    details="It compares the values with all defaults, so what is only written in another way "
+    'does not differ. "-" is standard input.',
+    examples={
+        "desched policy diff policies/cautious.yaml policies/cpu-only.yaml": "what they mean",
+        "desched policy diff policies/cpu-only.yaml policies/cpu-only.yaml -o json": (
+            "for programs"
+        ),
+    },
+    parameters=(
+        *(
+            click.Argument([name], metavar=metavar, type=click.Path())
+            for name, metavar in zip(_FILES, ("FILE", "OTHER"), strict=True)
+        ),
+        own_flag(
+            "--snapshot FILE",
+            "A snapshot; also show what the policies decide differently on it.",
+        ),
+        own_flag(
+            f"--output, -o {'|'.join(_FORMATS)}",
+            "The format. Default: table.",
+            name="form",
+            choices=True,
         ),
     ),
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.setting_flags import CONNECTION, own_flag
@@ -24,9 +23,7 @@ def run(invocation: Invocation) -> None:
     page, settings = charts_file(invocation), invocation.settings()
     book, begins = read_logbook(settings, invocation.flags.get("since", DEFAULT_SINCE))
     found = review(book, begins)
-    write_out(
-        sys.stdout, settings.output, partial(render_review, found), partial(print_review, found)
-    )
+    write_out(settings.output, partial(render_review, found), partial(print_review, found))
     if page is not None:
         from desched.views.pages.review_page import review_page  # noqa: PLC0415  (optional)
 
@@ -35,23 +32,20 @@ def run(invocation: Invocation) -> None:
 
 COMMAND = Command(
     "report",
-    Usage(
-        details="It reads the logbook that a service keeps of its cycles, outside a cluster with "
-        "--logbook, also of dry runs: overloaded nodes, evictions that began or would have begun, "
-        "and why nothing else was evicted.",
-        examples={
-            "desched report": "the last week",
-            "desched report --since 24h --report day.html": "the last day, as a page too",
-        },
-        settings=("output", *CONNECTION),
-        parameters=(
-            own_flag(
-                "--since",
-                "DURATION",
-                f"How far back, counted from the newest cycle. Default: {DEFAULT_SINCE}, the most.",
-            ),
-            REPORT,
+    details="It reads the logbook that a service keeps of its cycles, outside a cluster with "
+    "--logbook, also of dry runs: overloaded nodes, evictions that began or would have begun, "
+    "and why nothing else was evicted.",
+    examples={
+        "desched report": "the last week",
+        "desched report --since 24h --report day.html": "the last day, as a page too",
+    },
+    settings=("output", *CONNECTION),
+    parameters=(
+        own_flag(
+            "--since DURATION",
+            f"How far back, counted from the newest cycle. Default: {DEFAULT_SINCE}, the most.",
         ),
-        refused={"--from": "did you mean --since?"},
+        REPORT,
     ),
+    refused={"--from": "did you mean --since?"},
 )

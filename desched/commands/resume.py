@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION, own_flag
 from desched.errors import ConfigurationError
@@ -97,18 +97,16 @@ def _summary(resumption: Resumption, scope: Scope | None, now: datetime) -> list
 
 COMMAND = Command(
     "resume",
-    Usage(
-        details="Without a flag it ends the pause of everything.",
-        examples={
-            "desched resume": "end the pause of everything",
-            "desched resume --workload shop/web": "end its pause and its cool-down",
-        },
-        settings=CONNECTION,
-        parameters=(
-            own_flag("--workload", "NAMESPACE/NAME", "The workload to resume, such as shop/web."),
-            own_flag("--namespace", "NAME", "The namespace to resume."),
-            own_flag("--pool", "NAME", "The pool of the policy's nodePools to resume."),
-            own_flag("--all", "", "End every pause and every cool-down."),
-        ),
+    details="Without a flag it ends the pause of everything.",
+    examples={
+        "desched resume": "end the pause of everything",
+        "desched resume --workload shop/web": "end its pause and its cool-down",
+    },
+    settings=CONNECTION,
+    parameters=(
+        own_flag("--workload NAMESPACE/NAME", "The workload to resume, such as shop/web."),
+        own_flag("--namespace NAME", "The namespace to resume."),
+        own_flag("--pool NAME", "The pool of the policy's nodePools to resume."),
+        own_flag("--all", "End every pause and every cool-down."),
     ),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.setting_flags import own_flag
@@ -63,7 +63,6 @@ def run(invocation: Invocation) -> None:
         Course(hours, seed=flags.get("seed", 0)),
     )
     write_out(
-        sys.stdout,
         flags.get("form"),
         partial(render_simulation, found),
         partial(print_simulation, found),
@@ -110,41 +109,35 @@ def _beginning(start: str, policies: Sequence[Policy]) -> Beginning:
 
 COMMAND = Command(
     "simulate",
-    Usage(
-        details="It lets time pass in a simulated cluster: each pod goes on to use what it uses "
-        "now, cycles run, evicted pods are placed again, and their load follows them. Policies "
-        "stand side by side. The start is a file of `desched snapshot`, or a scenario of the "
-        "demonstration: published, guarded, steering or ai.",
-        examples={
-            "desched simulate now.snapshot --policy a.yaml --policy b.yaml": "two policies",
-            "desched simulate steering --hours 2 -o json": "a scenario, for programs",
-        },
-        parameters=(
-            click.Argument(["start"], metavar="SNAPSHOT|SCENARIO"),
-            own_flag(
-                "--policy",
-                "FILE",
-                "A policy to simulate; repeat the flag to compare several. By default that of the "
-                "snapshot.",
-                names=("policies",),
-                multiple=True,
-            ),
-            own_flag("--hours", "HOURS", f"How long. Default: {DEFAULT_HOURS:g}.", type=float),
-            own_flag(
-                "--seed",
-                "NUMBER",
-                "Decides which nodes kube-scheduler compares in clusters of more than 100. "
-                "Default: 0.",
-                type=int,
-            ),
-            own_flag(
-                "--output",
-                "table|json|yaml",
-                "The format of the figures. Default: table.",
-                names=("-o", "form"),
-                type=click.Choice(("table", "json", "yaml")),
-            ),
-            REPORT,
+    details="It lets time pass in a simulated cluster: each pod goes on to use what it uses "
+    "now, cycles run, evicted pods are placed again, and their load follows them. Policies "
+    "stand side by side. The start is a file of `desched snapshot`, or a scenario of the "
+    "demonstration: published, guarded, steering or ai.",
+    examples={
+        "desched simulate now.snapshot --policy a.yaml --policy b.yaml": "two policies",
+        "desched simulate steering --hours 2 -o json": "a scenario, for programs",
+    },
+    parameters=(
+        click.Argument(["start"], metavar="SNAPSHOT|SCENARIO"),
+        own_flag(
+            "--policy FILE",
+            "A policy to simulate; repeat the flag to compare several. By default that of the "
+            "snapshot.",
+            name="policies",
+            multiple=True,
         ),
+        own_flag("--hours HOURS", f"How long. Default: {DEFAULT_HOURS:g}.", type=float),
+        own_flag(
+            "--seed NUMBER",
+            "Decides which nodes kube-scheduler compares in clusters of more than 100. Default: 0.",
+            type=int,
+        ),
+        own_flag(
+            "--output, -o table|json|yaml",
+            "The format of the figures. Default: table.",
+            name="form",
+            choices=True,
+        ),
+        REPORT,
     ),
 )

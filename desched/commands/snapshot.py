@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from signal import Signals
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode, ended_by
 from desched.cli.lazy_loading import loaded_to_run
-from desched.cli.setting_flags import CONNECTION, PROMETHEUS, Flag, own_flag
+from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
 
 if loaded_to_run(__name__):
     from desched.bootstrap.look import with_look
@@ -51,33 +51,29 @@ def _summary(content: SnapshotContent, path: Path) -> str:
 
 COMMAND = Command(
     "snapshot",
-    Usage(
-        details="It reads the cluster and Prometheus as `desched plan` does, and changes nothing. "
-        "The file has the objects, their load, the policy and desched's state; it has no "
-        "environment, no images, no addresses, and only labels and annotations that a rule reads.",
-        examples={
-            "desched snapshot -o now.snapshot --policy policy.yaml": "of the current context",
-            "desched plan --snapshot now.snapshot": "the plan of it, on any machine",
-        },
-        settings=("policy", *CONNECTION, "api_server_timeout", *PROMETHEUS),
-        parameters=(
-            Flag(
-                ["-o", "--output", "file"],
-                "FILE",
-                "The file to write; - is standard output.",
-                required=True,
-            ),
-            own_flag(
-                "--all-labels",
-                "",
-                "Keep all labels, for policies that select by others than this one.",
-            ),
-            own_flag(
-                "--hash-names",
-                "",
-                "Replace the names of namespaces, workloads, pods and nodes, each name always by "
-                "the same new one.",
-            ),
+    details="It reads the cluster and Prometheus as `desched plan` does, and changes nothing. "
+    "The file has the objects, their load, the policy and desched's state; it has no "
+    "environment, no images, no addresses, and only labels and annotations that a rule reads.",
+    examples={
+        "desched snapshot -o now.snapshot --policy policy.yaml": "of the current context",
+        "desched plan --snapshot now.snapshot": "the plan of it, on any machine",
+    },
+    settings=("policy", *CONNECTION, "api_server_timeout", *PROMETHEUS),
+    parameters=(
+        own_flag(
+            "-o, --output FILE",
+            "The file to write; - is standard output.",
+            name="file",
+            required=True,
+        ),
+        own_flag(
+            "--all-labels",
+            "Keep all labels, for policies that select by others than this one.",
+        ),
+        own_flag(
+            "--hash-names",
+            "Replace the names of namespaces, workloads, pods and nodes, each name always by "
+            "the same new one.",
         ),
     ),
 )

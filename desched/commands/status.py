@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION
 
 if loaded_to_run(__name__):
-    from desched.adapters.kubernetes.client.connection import connect
     from desched.adapters.kubernetes.lease import KubernetesLease
     from desched.bootstrap.output import write_out
-    from desched.bootstrap.state import state_namespace, state_store
+    from desched.bootstrap.state import connected, state_namespace, state_store
     from desched.errors import LeaseError
     from desched.service.process.clock import SystemClock
-    from desched.service.process.logs import configure_logs
     from desched.views.status import Status, print_status, render_status
 
 
 def run(invocation: Invocation) -> None:
     """Print the status."""
     settings, clock = invocation.settings(), SystemClock()
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
-    kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
+    kubernetes = connected(settings, clock)
     store = state_store(settings, kubernetes)
     stored = store.load()
     lease, lease_problem = None, ""
@@ -37,18 +33,14 @@ def run(invocation: Invocation) -> None:
     status = Status(
         now, kubernetes.target, store.place, stored.state, stored.problem, lease, lease_problem
     )
-    write_out(
-        sys.stdout, settings.output, partial(render_status, status), partial(print_status, status)
-    )
+    write_out(settings.output, partial(render_status, status), partial(print_status, status))
 
 
 COMMAND = Command(
     "status",
-    Usage(
-        examples={
-            "desched status --context prod": "of the desched in another context",
-            "desched status -o json": "for programs",
-        },
-        settings=(*CONNECTION, "output"),
-    ),
+    examples={
+        "desched status --context prod": "of the desched in another context",
+        "desched status -o json": "for programs",
+    },
+    settings=(*CONNECTION, "output"),
 )

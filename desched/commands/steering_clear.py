@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import sys
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION
 from desched.errors import ObservationError, ObservationSource
 
 if loaded_to_run(__name__):
-    from desched.adapters.kubernetes.client.connection import connect
     from desched.adapters.kubernetes.taints import KubernetesSteerer
+    from desched.bootstrap.state import connected
     from desched.service.process.clock import SystemClock
-    from desched.service.process.logs import configure_logs
     from desched.views.formatting import plain
 
 
 def run(invocation: Invocation) -> None:
     """Remove the soft taints."""
     settings = invocation.settings()
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
-    kubernetes = connect(settings.kubeconfig, settings.context, SystemClock().wait)
     seconds = settings.api_server_timeout.total_seconds()
-    clear(KubernetesSteerer(kubernetes, deadline_seconds=seconds))
+    clear(KubernetesSteerer(connected(settings, SystemClock()), deadline_seconds=seconds))
 
 
 def clear(steerer: KubernetesSteerer) -> None:
@@ -50,12 +47,10 @@ def clear(steerer: KubernetesSteerer) -> None:
 
 COMMAND = Command(
     "steering clear",
-    Usage(
-        details="Run it before you uninstall desched or revoke its right to patch nodes.",
-        examples={
-            "desched steering clear": "in the current context",
-            "desched steering clear --context prod": "in another context",
-        },
-        settings=CONNECTION,
-    ),
+    details="Run it before you uninstall desched or revoke its right to patch nodes.",
+    examples={
+        "desched steering clear": "in the current context",
+        "desched steering clear --context prod": "in another context",
+    },
+    settings=CONNECTION,
 )

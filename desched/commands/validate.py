@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import click
 
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
@@ -44,25 +44,22 @@ def _validated(names: Iterable[str]) -> Iterable[ValidatedFile]:
 
 COMMAND = Command(
     "validate",
-    Usage(
-        details="A file is a policy, the manifest of its ConfigMap, or a file of several documents "
-        'of which one is either; "-" is standard input. desched runs exactly the policies that '
-        "this command finds valid. Exit codes: 0 valid, 1 warnings with --strict, 2 invalid.",
-        examples={
-            "desched validate policies/cautious.yaml": "all that is wrong, with line and column",
-            "desched validate --strict -o github deploy/base/policy.yaml": "in a workflow",
-        },
-        parameters=(
-            click.Argument(["files"], nargs=-1, required=True, metavar="FILE…", type=click.Path()),
-            own_flag(
-                "--output",
-                "|".join(_FORMATS),
-                "The format of the findings; sarif is for code scanning, github for annotations. "
-                "Default: table.",
-                names=("-o", "form"),
-                type=click.Choice(_FORMATS),
-            ),
-            own_flag("--strict", "", "Exit with 1 if there are warnings."),
+    details="A file is a policy, the manifest of its ConfigMap, or a file of several documents "
+    'of which one is either; "-" is standard input. desched runs exactly the policies that '
+    "this command finds valid. Exit codes: 0 valid, 1 warnings with --strict, 2 invalid.",
+    examples={
+        "desched validate policies/cautious.yaml": "all that is wrong, with line and column",
+        "desched validate --strict -o github deploy/base/policy.yaml": "in a workflow",
+    },
+    parameters=(
+        click.Argument(["files"], nargs=-1, required=True, metavar="FILE…", type=click.Path()),
+        own_flag(
+            f"--output, -o {'|'.join(_FORMATS)}",
+            "The format of the findings; sarif is for code scanning, github for annotations. "
+            "Default: table.",
+            name="form",
+            choices=True,
         ),
+        own_flag("--strict", "Exit with 1 if there are warnings."),
     ),
 )

@@ -3,7 +3,7 @@
 import click
 
 from desched import __version__
-from desched.cli.command import Command, Invocation, Usage
+from desched.cli.command import Command, Invocation
 
 
 def run(_: Invocation) -> None:
@@ -13,10 +13,8 @@ def run(_: Invocation) -> None:
 
 COMMAND = Command(
     "version",
-    Usage(
-        examples={
-            "desched version": "on this machine",
-            "kubectl -n desched-system exec deploy/desched -- desched version": "in the cluster",
-        },
-    ),
+    examples={
+        "desched version": "on this machine",
+        "kubectl -n desched-system exec deploy/desched -- desched version": "in the cluster",
+    },
 )

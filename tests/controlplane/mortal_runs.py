@@ -17,7 +17,7 @@ from unittest import mock
 
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.lease import KubernetesLease
-from desched.bootstrap import election, process, runs
+from desched.bootstrap import process, runs, side_tasks
 from desched.bootstrap.state import state_store
 from desched.ports import Lease, LeaseRecord
 from tests.controlplane import forks
@@ -96,7 +96,7 @@ def _make_mortal(fate: Fate) -> None:
     for target, name, replacement in (
         (process.Process, "world", lambda self: mortal_world(world(self), fate)),
         (process, "state_store", _made_mortal(state_store, "state", fate)),
-        (election, "KubernetesLease", _made_mortal_lease(fate)),
+        (side_tasks, "KubernetesLease", _made_mortal_lease(fate)),
         (runs, "EventWriter", _made_mortal(EventWriter, "events", fate)),
     ):
         mock.patch.object(target, name, replacement).start()

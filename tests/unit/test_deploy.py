@@ -36,8 +36,7 @@ from desched.adapters.kubernetes.client.access import (
     Where,
 )
 from desched.adapters.kubernetes.lease import KubernetesLease
-from desched.bootstrap.election import contends
-from desched.bootstrap.janitor import REQUEST_SECONDS
+from desched.bootstrap.side_tasks import REQUEST_SECONDS, contends
 from desched.eviction.requests import MOST_UNANNOUNCED
 from desched.model.report import Mode
 from desched.policy.difference import policy_differences

@@ -78,8 +78,8 @@ def kubernetes(mocker):
     connection.in_cluster, connection.target, connection.namespace = False, OUTSIDE, "desched"
     connection.get.return_value = Answer(403, b"{}")
     mocker.patch("desched.bootstrap.runs.connect", return_value=connection)
-    mocker.patch("desched.bootstrap.janitor.connect", return_value=connection)
-    mocker.patch("desched.bootstrap.cluster_watch.connect", return_value=connection)
+    mocker.patch("desched.bootstrap.side_tasks.connect", return_value=connection)
+    mocker.patch("desched.bootstrap.side_tasks.connect", return_value=connection)
     return connection
 
 
@@ -344,7 +344,7 @@ def remover(mocker):
     remover = mocker.create_autospec(KubernetesSteerer, instance=True)
     remover.standing.return_value = StandingTaints({"te9": datetime(2026, 1, 1, tzinfo=UTC)}, None)
     remover.untaint.return_value = SteeringAnswer(done=True)
-    mocker.patch("desched.bootstrap.janitor.KubernetesSteerer", return_value=remover)
+    mocker.patch("desched.bootstrap.side_tasks.KubernetesSteerer", return_value=remover)
     return remover
 
 
@@ -388,7 +388,7 @@ def test_expired_taints_go_although_the_policy_lets_no_cycle_run(kubernetes, rem
 
 
 def test_without_an_account_the_invalid_policy_is_still_the_error(mocker, policy):
-    connect = mocker.patch("desched.bootstrap.janitor.connect", autospec=True)
+    connect = mocker.patch("desched.bootstrap.side_tasks.connect", autospec=True)
     connect.side_effect = ConfigurationError("no account")
     policy.write_text(BAD)
     with pytest.raises(ConfigurationError, match="targetTresholds"):

@@ -79,9 +79,9 @@ def test_a_command_that_fails_is_a_sentence_and_a_code(command, capsys, error, c
 def test_flags_of_commands_do_not_hide_settings_of_the_same_name():
     for name in SUMMARIES:
         command = load_command(name)
-        own = {parameter.name for parameter in command.usage.parameters}
+        own = {parameter.name for parameter in command.own_parameters}
         assert not own & Settings.model_fields.keys()
-        assert {*command.usage.settings} <= Settings.model_fields.keys()
+        assert {*command.settings} <= Settings.model_fields.keys()
 
 
 def test_steering_has_the_command_clear_only(capsys):

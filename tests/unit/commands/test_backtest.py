@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from desched.cli import main
+from desched.commands.backtest import point_in_time
+from desched.errors import ConfigurationError
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
 
@@ -140,3 +142,31 @@ def test_a_prometheus_without_kube_state_metrics_is_unknown(tmp_path, capsys) ->
         policy = written(tmp_path / "policy.yaml", server.url)
         assert main([*words(policy), "--no-cache"]) == 3
     assert "a backtest needs kube-state-metrics" in capsys.readouterr().err
+
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("now", NOON),
+        ("7d", NOON - timedelta(days=7)),
+        ("1h30m", NOON - timedelta(minutes=90)),
+        ("2026-04-30", datetime(2026, 4, 30, tzinfo=UTC)),
+        ("2026-04-30T08:00", datetime(2026, 4, 30, 8, tzinfo=UTC)),
+        ("2026-04-30T08:00Z", datetime(2026, 4, 30, 8, tzinfo=UTC)),
+        (
+            "2026-04-30T08:00+02:00",
+            datetime(2026, 4, 30, 8, tzinfo=timezone(timedelta(hours=2))),
+        ),
+    ],
+)
+def test_a_time_is_a_date_or_so_long_ago(text, meant):
+    assert point_in_time("--since", text, NOON) == meant
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "2026-13-01", "08:00", "11y"])
+def test_another_text_is_refused_with_the_forms_that_are_known(text):
+    with pytest.raises(ConfigurationError, match=r"--since: .* is not a time; write one such as"):
+        point_in_time("--since", text, NOON)

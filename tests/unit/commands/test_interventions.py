@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
 
 import msgspec
@@ -52,8 +53,8 @@ class Office:
         self.stdout.seek(0)
         clock = self.clock
         store = self.store()
-        person = "alice"
-        Intervention(store, clock.now, clock.wait, person, self.stdout, self.stderr).make(change)
+        with redirect_stdout(self.stdout), redirect_stderr(self.stderr):
+            Intervention(store, clock.now, clock.wait, "alice").make(change)
         return self.stdout.getvalue()
 
     @property

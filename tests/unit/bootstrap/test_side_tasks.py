@@ -1,4 +1,4 @@
-"""How long a single run waits for the lease."""
+"""When a process watches the cluster, and how long a single run waits for the lease."""
 
 import itertools
 from datetime import timedelta
@@ -6,7 +6,13 @@ from datetime import timedelta
 import pytest
 from pytest_mock import MockerFixture
 
-from desched.bootstrap.election import POLL_SECONDS, wait_for_lease
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.bootstrap.side_tasks import (
+    POLL_SECONDS,
+    SPREAD_SECONDS,
+    cluster_watch_of,
+    wait_for_lease,
+)
 from desched.errors import LeaseError, LeaseRefused
 from desched.service.election.leadership import Leadership, LeaseTiming
 from desched.service.process.clock import SystemClock
@@ -48,3 +54,21 @@ def test_a_right_that_is_granted_later_ends_the_refusal() -> None:
     lease.broken = None
     leadership.step()
     assert not leadership.refused
+
+
+@pytest.mark.parametrize(("in_cluster", "seconds"), [(True, SPREAD_SECONDS), (False, 0.0)])
+def test_first_lists_are_spread_in_a_cluster_and_begin_at_once_for_a_person(
+    mocker, in_cluster, seconds
+):
+    connection = mocker.create_autospec(KubernetesConnection, instance=True)
+    connection.in_cluster = in_cluster
+    mocker.patch("desched.bootstrap.side_tasks.connect", return_value=connection)
+    made = mocker.patch("desched.bootstrap.side_tasks.ClusterWatch")
+    cluster_watch_of(load_settings({}))
+    (client,) = made.call_args.args
+    assert client.spread_seconds == seconds
+
+
+@pytest.mark.parametrize("flags", [{"once": True}, {"watch": False}])
+def test_a_single_cycle_watches_nothing(flags):
+    assert cluster_watch_of(load_settings(flags)) is None
