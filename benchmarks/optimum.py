@@ -21,9 +21,12 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from benchmarks.overloaded_clusters import CAPACITY, RESOURCES, Instance
+from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destination
-from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, Move, OverloadedNode, Trial
+from desched.planning.selection.candidates import Candidate, OverloadedNode
+from desched.planning.selection.excess import Excess
+from desched.planning.selection.one_node import LEAST_RELIEF_SHARE
+from desched.planning.selection.trial import Move, Trial
 
 OVERLOADED_NODE_PRICE = 1_000.0
 """Higher than the cost of any cover: the number of relieved nodes comes first, then the cost."""
@@ -137,7 +140,7 @@ def _add_node(
     """The node is done if, for each resource, the pods that go cover its excess in a window."""
     shares, choices = Excess(node.loaded).shares(node.candidates)
     for pod, candidate in zip(pods, node.candidates, strict=True):
-        if not may_go(instance, node, candidate):
+        if not may_go(instance, node.loaded, candidate):
             program.row({pod: 1.0}, 0.0, 0.0)
     for columns in choices:
         in_window = [program.variable(0.0) for _ in columns]
@@ -196,9 +199,9 @@ def _moved(instance: Instance, wanted: Sequence[Candidate]) -> tuple[int, float]
     return overloaded, cost
 
 
-def may_go(instance: Instance, node: OverloadedNode, candidate: Candidate) -> bool:
+def may_go(instance: Instance, loaded: LoadedNode, candidate: Candidate) -> bool:
     """Whether the pod's move would help and its landing would be allowed as the first move."""
-    shares, choices = Excess(node.loaded).shares((candidate,))
+    shares, choices = Excess(loaded).shares((candidate,))
     helps = not choices or float(shares.max()) >= LEAST_RELIEF_SHARE
     return helps and isinstance(
         instance.destinations.find(candidate.pod, candidate.charge), Destination

@@ -23,16 +23,15 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destinations
-from desched.planning.placement.free_capacity import usage_of
 from desched.planning.placement.reservations import room_left
+from desched.planning.selection.candidates import Candidate, OverloadedNode, charge_of
 from desched.planning.selection.eviction_cost import cost
-from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
-from desched.planning.selection.one_node import OverloadedNode
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, ResourceRule
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -117,7 +116,7 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
             OverloadedNode(loaded, _candidates(loaded.node, book)) for loaded in overloaded
         ),
         destinations=Destinations(room, view, shape.most_risk),
-        quota=EvictionQuota(policy.limits, cluster),
+        quota=EvictionQuota(Eligibility(context)),
         cluster=cluster,
         free=np.array([CAPACITY - _requested(node, cluster) for node in cluster.nodes]),
         load=np.array(
@@ -133,7 +132,7 @@ def _candidates(node: Node, book: UsageBook) -> tuple[Candidate, ...]:
         Candidate(
             pod,
             {resource: book.measured(pod, resource) for resource in RESOURCES},
-            usage_of(pod, book),
+            charge_of(pod, book),
             cost(pod, cluster.workload_of(pod), NOW),
         )
         for pod in sorted(cluster.pods_by_node[node.name], key=lambda pod: pod.ref)

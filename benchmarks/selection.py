@@ -21,8 +21,10 @@ from benchmarks.overloaded_clusters import SMALL, UNLIMITED, Floats, Instance, S
 from benchmarks.trace import DEFAULT, read_trace
 from desched.model.plan import Finding
 from desched.planning.selection.all_nodes import Selection, select_moves
-from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.one_node import OverloadedNode, Trial, cheapest_pods
+from desched.planning.selection.candidates import Candidate, OverloadedNode
+from desched.planning.selection.excess import Excess
+from desched.planning.selection.one_node import cheapest_pods
+from desched.planning.selection.trial import Trial
 
 SEEDS = 10
 RUNS = 5
@@ -43,7 +45,7 @@ def _ours(case: Instance) -> Outcome:
 def _outcome(choice: Selection) -> Outcome:
     overloaded, cost = 0, 0.0
     for node in choice.nodes:
-        gone = [move.candidate for move in choice.by_node[node.name].moves]
+        gone = [move.candidate for _, move in choice.by_node[node.name].moves]
         relieved = Excess(node.loaded).clears(gone)
         overloaded += not relieved
         cost += sum(c.cost for c in gone) if relieved else 0.0

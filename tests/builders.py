@@ -228,6 +228,14 @@ def planned(seen: Snapshot, by: Policy | None = None, state: State | None = None
     return plan_moves(context, classify(book, context.state))
 
 
+def context_of(
+    cluster: ClusterState, by: Policy | None = None, state: State | None = None
+) -> EligibilityContext:
+    """The context of a plan for a cluster without known load."""
+    seen = Snapshot(cluster, ClusterLoad({}, {}), NOW)
+    return EligibilityContext.of(UsageBook(seen, by or policy(), NOW), state or State())
+
+
 def evicted(plan: Plan) -> list[str]:
     return [eviction.pod.name for eviction in plan.evictions]
 

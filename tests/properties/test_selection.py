@@ -9,15 +9,15 @@ from desched.model.plan import Finding, NodeClass
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.reservations import room_left
 from desched.planning.selection.all_nodes import Selection, select_moves
-from desched.planning.selection.excess import Candidate
+from desched.planning.selection.candidates import Candidate, OverloadedNode
 from desched.planning.selection.limits import EvictionQuota
-from desched.planning.selection.one_node import OverloadedNode
 from tests.builders import NOW, load, no_limits_but, node, pod, policy, snapshot, workload
 
 ONE_EACH = policy(limits=no_limits_but(workload=1))
@@ -63,7 +63,7 @@ def choices(draw: st.DrawFn) -> Arguments:
         for loaded in pressure.of_class(NodeClass.OVERLOADED)
     )
     destinations = Destinations(free, view, draw(st.sampled_from([0.3, 1.0])))
-    return nodes, destinations, EvictionQuota(ONE_EACH.limits, context.cluster)
+    return nodes, destinations, EvictionQuota(Eligibility(context))
 
 
 def uids(made: Selection) -> list[str]:
@@ -114,7 +114,7 @@ def test_what_a_cooler_node_may_move_does_not_change_what_hotter_ones_do(
     first = select_moves(without, destinations, quota)
     for each in nodes[:position]:
         found, expected = (
-            [move.candidate.pod.uid for move in made.by_node[each.name].moves]
+            [move.candidate.pod.uid for _, move in made.by_node[each.name].moves]
             for made in (first, all_of_them)
         )
         assert found == expected

@@ -4,7 +4,7 @@ A chain holds its room until the second pod takes it. It breaks if the first mov
 pods or others took the room, or if it takes too long.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -15,14 +15,12 @@ from desched.model.state import SUCCESSES
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.placement.replacement import replacement_of
 
 BROKEN_RESTS = timedelta(hours=1)
 """The time after a broken chain in which no other one begins for its source."""
 
 TOO_LATE = "the second move did not come in time"
-
-Replaced = Callable[[Pod], Pod]
-"""A pod as its replacement."""
 
 
 class UnderWay(msgspec.Struct, frozen=True):
@@ -43,9 +41,7 @@ class UnderWay(msgspec.Struct, frozen=True):
         )
 
 
-def under_way(
-    context: EligibilityContext, pressure: Pressure, free: FreeCapacity, replaced: Replaced
-) -> UnderWay:
+def under_way(context: EligibilityContext, pressure: Pressure, free: FreeCapacity) -> UnderWay:
     """Judge the chains of earlier cycles; `free` loses the nodes where they hold room.
 
     A chain whose time is over may make its second move now or never: cycles may be far apart.
@@ -61,7 +57,8 @@ def under_way(
         if each.broken_at is not None or _is_over(each.chain, pods, context, pressure):
             continue
         is_ready = _is_ready(each.chain, context, pressure)
-        why = _why_broken(each.chain, replaced(pods[each.chain.second.uid]), free, context)
+        second = replacement_of(pods[each.chain.second.uid], context.cluster)
+        why = _why_broken(each.chain, second, free, context)
         if now >= each.until and not is_ready:
             why = why or TOO_LATE
         if why:

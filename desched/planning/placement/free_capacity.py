@@ -24,11 +24,10 @@ from desched.planning.kube_scheduler.filters.chain import FilterChain
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import Change, PodIndex
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.domains import PlacementLimits
 from desched.planning.placement.pending_pods import WaitingPods
 
-__all__ = ["NO_LIMITS", "Fit", "FreeCapacity", "Mask", "Member", "usage_of"]
+__all__ = ["NO_LIMITS", "Fit", "FreeCapacity", "Mask", "Member"]
 
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
@@ -498,8 +497,3 @@ class FreeCapacity:
         counts = sorted(((-count, reason) for reason, count in found.items() if count))
         listed = ", ".join(count_of_nodes(-count, reason) for count, reason in counts)
         return f"0/{len(self.arrays)} nodes are available: {listed}"
-
-
-def usage_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:
-    """The usage that a destination is charged for a pod, for each watched resource."""
-    return {rule.resource: book.demand(pod, rule.resource) for rule in book.policy.rules}

@@ -1,5 +1,6 @@
 """The limits for one landing: its risk, and how many replacements a node may await."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -8,7 +9,10 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.planning.arrays import Mask
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.overload.classification import Pressure
+from desched.planning.placement.forecast_trust import risk_surcharge
 from desched.planning.placement.free_capacity import Fit, FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 
@@ -23,6 +27,16 @@ class LandingFeedback(msgspec.Struct, frozen=True):
     surcharges: Mapping[str, float] = {}
     awaited: Mapping[str, int] = {}
     most_awaited: int | None = None
+
+    @classmethod
+    def of(cls, context: EligibilityContext, pressure: Pressure) -> "LandingFeedback":
+        """The feedback of the moves in the state."""
+        state = context.state
+        pools = {name: loaded.verdict.pool for name, loaded in pressure.known.items()}
+        by_pool = {pool: risk_surcharge(state, pool, context.now) for pool in set(pools.values())}
+        surcharges = {name: by_pool[pool] for name, pool in pools.items() if by_pool[pool]}
+        awaited = Counter(record.expected_node for record in state.in_flight)
+        return cls(surcharges, awaited, context.policy.limits.in_flight_destination)
 
     def crowded(self, node: str) -> str:
         """Why the node may not await a further replacement, empty if it may."""

@@ -11,15 +11,18 @@ import msgspec
 from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
+from desched.planning.selection.candidates import Gang, OverloadedNode
 from desched.planning.selection.chains import NoOpenings, Openings
 from desched.planning.selection.excess import MOST_LEFT
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
-from desched.planning.selection.one_node import (
-    Move,
+from desched.planning.selection.one_node import select_for_node
+from desched.planning.selection.outcomes import (
+    Chosen,
     NodeSelection,
-    OverloadedNode,
+    Opening,
+    SingleMoves,
+    Stuck,
     WholeMove,
-    select_for_node,
 )
 from desched.planning.selection.whole_gangs import WholeMoves
 
@@ -41,28 +44,22 @@ class Selection(msgspec.Struct, frozen=True):
     destinations: Destinations
 
     @property
-    def moves(self) -> list[tuple[OverloadedNode, Move]]:
+    def moves(self) -> list[Chosen]:
         """All moves with their source nodes, in the order of execution."""
-        found = []
-        for node in self.nodes:
-            selected = self.by_node[node.name]
-            found += [(node, move) for move in selected.moves]
-            if selected.opening is not None:
-                found.append((selected.opening.node, selected.opening.move))
-            if selected.whole is not None:
-                found += selected.whole.moves
-        return found
+        return [chosen for node in self.nodes for chosen in self.by_node[node.name].moves]
 
     @property
-    def whole(self) -> WholeMove | None:
-        """The move of a gang, if there is one."""
-        return next((s.whole for s in self.by_node.values() if s.whole is not None), None)
+    def gang(self) -> Gang | None:
+        """The gang that moves whole, if there is one."""
+        outcomes = (selected.outcome for selected in self.by_node.values())
+        return next((found.gang for found in outcomes if isinstance(found, WholeMove)), None)
 
     @property
     def chains(self) -> dict[str, Chain]:
         """The chains that begin in this plan, by the uid of their first pod."""
-        openings = [selected.opening for selected in self.by_node.values()]
-        return {o.move.candidate.pod.uid: o.chain for o in openings if o is not None}
+        outcomes = (selected.outcome for selected in self.by_node.values())
+        chains = (found.chain for found in outcomes if isinstance(found, Opening))
+        return {chain.first.uid: chain for chain in chains}
 
 
 def select_moves(
@@ -85,7 +82,7 @@ def select_moves(
     for node in nodes:
         if node.name in leaving:
             refusals = dict.fromkeys(node.pods, leaving[node.name])
-            selected[node.name] = NodeSelection((), 1.0, refusals, destinations, quota)
+            selected[node.name] = NodeSelection(SingleMoves(), refusals, destinations, quota)
             continue
         found = _relieve(node, destinations, quota)
         single = node.loaded.is_levelled  # chains and gangs are for full relief
@@ -93,21 +90,23 @@ def select_moves(
             found = openings.open_for(node, found)
         if found.stuck and gangs is not None and not single:
             found = gangs.relieve(node, found)
-        if found.whole:
-            settling = Finding(RefusalReason.NODE_SETTLING, f"{found.whole.gang} leaves it first")
-            leaving |= {source.name: settling for source, _ in found.whole.moves}
+        if isinstance(found.outcome, WholeMove):
+            settling = Finding(RefusalReason.NODE_SETTLING, f"{found.outcome.gang} leaves it first")
+            leaving |= {source.node.name: settling for source, _ in found.moves}
         selected[node.name] = found
-        if found.moves or found.opening or found.whole:
+        if found.moves:
             destinations, quota = found.destinations, found.quota or quota
         room = rooms.get(node.name, "")
-        if room and not found.relieved and room not in _expected_nodes(found):
+        if room and not found.relieved and not _uses(room, found):
             destinations = destinations.copy()
             destinations.free.hold(room)
     return Selection(nodes, selected, before, destinations)
 
 
-def _expected_nodes(found: NodeSelection) -> set[str]:
-    return {move.destination.expected_node for move in found.moves}
+def _uses(room: str, found: NodeSelection) -> bool:
+    """Whether a pod of the node is expected in the room that a chain has made for it."""
+    single = isinstance(found.outcome, SingleMoves)
+    return single and any(move.destination.expected_node == room for _, move in found.moves)
 
 
 def _select_patiently(
@@ -143,7 +142,7 @@ def _relieve(
     """Select the node's moves: none if they would hardly help, or if the quota is exhausted."""
     if quota.exhausted:
         refusals = dict.fromkeys(node.pods, quota.exhausted)
-        return NodeSelection((), 1.0, refusals, destinations, quota)
+        return NodeSelection(SingleMoves(), refusals, destinations, quota)
     found = _select_patiently(node, destinations, quota)
     if found.left <= MOST_LEFT or (node.loaded.is_levelled and found.moves):
         return found
@@ -155,12 +154,6 @@ def _relieve(
             return found
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))
-    return NodeSelection(
-        (),
-        1.0,
-        {**not_movable, **best.refusals},
-        destinations,
-        quota,
-        stuck=Finding(NodeReason.EXCESS_NOT_MOVABLE, stuck),
-        possible=tuple(move.candidate for move in best.moves),
-    )
+    possible = tuple(move.candidate for _, move in best.moves)
+    outcome = Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE, stuck), possible)
+    return NodeSelection(outcome, {**not_movable, **best.refusals}, destinations, quota)

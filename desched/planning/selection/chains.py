@@ -6,7 +6,7 @@ room. docs/decisions/0013-chains-of-two.md has the reasons.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -17,19 +17,16 @@ from desched.model.cluster import Pod, PodRef
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
+from desched.model.state import PauseScope
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.excess import MOST_LEFT, Candidate, Excess
+from desched.planning.selection.candidates import DEAR, Candidate, OverloadedNode, candidate_of
+from desched.planning.selection.excess import MOST_LEFT, Excess
 from desched.planning.selection.limits import EvictionQuota
-from desched.planning.selection.one_node import (
-    DEAR,
-    Move,
-    NodeSelection,
-    Opening,
-    OverloadedNode,
-    Trial,
-)
+from desched.planning.selection.outcomes import NodeSelection, Opening, Stuck, room_being_made
+from desched.planning.selection.trial import Move, Trial
 
 MOST_USE_SHARE = 0.5
 """Of what its node has too much of, the second pod uses so much that the first one uses at most
@@ -55,9 +52,6 @@ WITHOUT_ROOM = frozenset(
 MOST_ROOMS = 100
 """The number of nodes of which pods may make room. The usage of their pods is read beforehand, for
 each plan that may seek a chain."""
-
-Judge = Callable[[Pod], Candidate | None]
-"""A pod as a candidate, None if it must not move."""
 
 
 def rooms(pressure: Pressure, destinations: LabelSelector) -> frozenset[str]:
@@ -86,23 +80,15 @@ def _fullness(loaded: LoadedNode) -> float:
 
 
 class Openings:
-    """Looks for the first moves of chains; `judge` applies the rules of eligibility.
-
-    `known` has the nodes with known load, `chains` those of earlier cycles. Room may be made on
-    `rooms`.
-    """
+    """Looks for the first moves of chains; `chains` are those of earlier cycles."""
 
     def __init__(
-        self,
-        judge: Judge,
-        known: Mapping[str, LoadedNode],
-        chains: Iterable[ChainUnderWay],
-        rooms: Collection[str],
+        self, eligibility: Eligibility, pressure: Pressure, chains: Iterable[ChainUnderWay]
     ) -> None:
-        self._judge = judge
-        self._known = known
+        self._eligibility = eligibility
+        self._known = pressure.known
+        self._rooms = rooms(pressure, eligibility.context.policy.destination_selector)
         self._taken = {each.chain.source: each for each in chains}
-        self._rooms = rooms
         self._left = MOST_TRIED_IN_PLAN
 
     def open_for(self, node: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
@@ -147,13 +133,20 @@ class Openings:
             owner = pod.owner.uid if pod.owner else pod.uid
             if pod.uid in gone or tried[owner] >= MOST_TRIED_OF_WORKLOAD:
                 continue
-            found = self._judge(pod)
+            found = self._candidate(pod)
             if found is None or found.cost >= dearest or not _uses_little(found, second, node):
                 continue
             tried[owner] += 1
             yield found
             if tried.total() >= MOST_TRIED:
                 return
+
+    def _candidate(self, pod: Pod) -> Candidate | None:
+        """The pod as a candidate to leave a node that is not overloaded, None if it stays."""
+        context, pool = self._eligibility.context, self._known[pod.node].verdict.pool
+        if context.state.pausing(context.now, PauseScope.POOL, pool) is not None:
+            return None
+        return candidate_of(pod, context) if self._eligibility.may_leave(pod) else None
 
 
 class NoOpenings(NamedTuple):
@@ -172,12 +165,13 @@ def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:
     Those that need the moves that are possible without them come last.
     """
     excess = Excess(node.loaded)
+    possible = stuck.outcome.possible if isinstance(stuck.outcome, Stuck) else ()
     found = [
         candidate
         for candidate in node.candidates
         if (finding := stuck.refusals.get(candidate.pod.uid)) is not None
         and finding.reason in WITHOUT_ROOM
-        and excess.left([*stuck.possible, candidate]) <= MOST_LEFT
+        and excess.left([*possible, candidate]) <= MOST_LEFT
     ]
 
     def order(candidate: Candidate) -> tuple[bool, float, float, PodRef]:
@@ -224,32 +218,31 @@ def _opening(
         first.charge.get(Resource.CPU, 0.0),
         max(part.ratio for part in relief),
     )
-    node = OverloadedNode(known[room_on], (first,))
-    return Opening(node, opening, chain), after, trial.quota
+    return Opening(known[room_on], opening, chain), after, trial.quota
 
 
 def _with(
     stuck: NodeSelection, opening: Opening, destinations: Destinations, quota: EvictionQuota | None
 ) -> NodeSelection:
-    found = msgspec.structs.replace(stuck, destinations=destinations, quota=quota, opening=opening)
-    return _waiting(found, opening.chain)
+    refusals = _refusals(stuck, opening.chain)
+    return NodeSelection(opening, refusals, destinations, quota)
 
 
 def _under_way(stuck: NodeSelection, taken: ChainUnderWay) -> NodeSelection:
-    if taken.broken_at is None:
-        return _waiting(stuck, taken.chain)
-    return _without(stuck, f"one was broken at {taken.broken_at:%H:%M} UTC, {taken.why}")
+    if taken.broken_at is not None:
+        return _without(stuck, f"one was broken at {taken.broken_at:%H:%M} UTC, {taken.why}")
+    waits = Stuck(room_being_made(taken.chain))
+    return msgspec.structs.replace(stuck, outcome=waits, refusals=_refusals(stuck, taken.chain))
 
 
-def _waiting(stuck: NodeSelection, chain: Chain) -> NodeSelection:
+def _refusals(stuck: NodeSelection, chain: Chain) -> dict[str, Finding[RefusalReason]]:
+    """The refusals, of which the one of the second pod is that it waits for its room."""
     why = f"{chain.first} makes room on {chain.room_on}"
-    refusals = {**stuck.refusals, chain.second.uid: Finding(RefusalReason.ROOM_BEING_MADE, why)}
-    waits = Finding(NodeReason.ROOM_BEING_MADE, f"{why} for {chain.second}")
-    return msgspec.structs.replace(stuck, refusals=refusals, stuck=waits)
+    return {**stuck.refusals, chain.second.uid: Finding(RefusalReason.ROOM_BEING_MADE, why)}
 
 
 def _without(stuck: NodeSelection, lacking: str) -> NodeSelection:
     known = stuck.stuck.detail if stuck.stuck else ""
     detail = f"{known}; no chain of two moves: {lacking}"
-    not_movable = Finding(NodeReason.EXCESS_NOT_MOVABLE, detail)
-    return msgspec.structs.replace(stuck, stuck=not_movable)
+    outcome = Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE, detail))
+    return msgspec.structs.replace(stuck, outcome=outcome)

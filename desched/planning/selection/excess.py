@@ -1,15 +1,14 @@
 """The excess of an overloaded node above its stop lines, and the relief that its pods bring."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
-from desched.model.cluster import Pod
 from desched.model.plan import ResourceRelief
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats
 from desched.planning.overload.node_load import LoadedNode, SourceLoad
+from desched.planning.selection.candidates import Candidate
 
 RELIEF_TOLERANCE_RATIO = 0.005
 """Half a point of capacity: measurements are no more exact, so no pod moves for less."""
@@ -17,19 +16,6 @@ RELIEF_TOLERANCE_RATIO = 0.005
 MOST_LEFT = 0.5
 """Moves that leave more than this share of a node's excess are not worth their evictions: other
 load is the cause."""
-
-
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A pod that may be moved.
-
-    `usage` has one value for each window of a resource. `charge` is the usage that a destination is
-    charged. `cost` is the cost of the eviction.
-    """
-
-    pod: Pod
-    usage: Mapping[Resource, tuple[float, ...]]
-    charge: Mapping[Resource, float]
-    cost: float = 1.0
 
 
 class Excess:

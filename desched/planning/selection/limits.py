@@ -2,21 +2,19 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from desched.model.cluster import ClusterState, Pod
+from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import State
-from desched.planning.eligibility.pod_groups import Surplus
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.virtual_machines import (
     is_taken_over,
     migration_limits,
     migrations_under_way,
 )
 from desched.planning.selection.slow_start import most_evictions
-from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share, count_of
 
 OF_QUOTA = frozenset(
@@ -33,10 +31,6 @@ OF_QUOTA = frozenset(
     }
 )
 """Reasons that refuse an eviction for this plan only."""
-
-
-_NO_STATE = State()
-_NOTHING_MOVED: Mapping[str, int] = {}
 
 _DETAILS = {
     RefusalReason.LIMIT_IN_FLIGHT: "{limit} at a time, until their results are known",
@@ -67,26 +61,13 @@ class Cap(msgspec.Struct, frozen=True, gc=False):
 
 
 class EvictionQuota:
-    """Counts the evictions of a plan, so that no prefix of it exceeds a limit or a budget.
+    """Counts the evictions of a plan, so that no prefix of it exceeds a limit or a budget."""
 
-    `replicas_to_spare` returns how many replicas the workload of a pod can spare, None if nothing
-    limits them; `surpluses` the gangs of a pod with how many of their pods they can spare. `moved`
-    counts the evictions of each workload within the hour, see
-    `EligibilityContext.moved_within_hour`.
-    """
-
-    def __init__(
-        self,
-        limits: EvictionLimits,
-        cluster: ClusterState,
-        replicas_to_spare: Callable[[Pod], int | None] = lambda _: None,
-        state: State = _NO_STATE,
-        moved: Mapping[str, int] = _NOTHING_MOVED,
-        surpluses: Callable[[Pod], Iterable[Surplus]] = lambda _: (),
-    ) -> None:
+    def __init__(self, eligibility: Eligibility) -> None:
+        context = eligibility.context
+        limits, cluster, state = context.policy.limits, context.cluster, context.state
+        self._eligibility = eligibility
         self._limits = limits
-        self._replicas_to_spare = replicas_to_spare
-        self._surpluses = surpluses
         nodes = len(cluster.nodes)
         self._total = most_evictions(limits, state, nodes)
         most = count_of(limits.planned_total, nodes) or 0
@@ -99,6 +80,7 @@ class EvictionQuota:
             for r in state.in_flight
             for key in (("in flight", ""), ("in flight", r.workload_uid))
         )
+        moved = eligibility.moved_within_hour
         self._taken.update({("hour", uid): count for uid, count in moved.items()})
         self._taken.update(migrations_under_way(cluster, state))
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
@@ -201,11 +183,11 @@ class EvictionQuota:
             if limit is not None:
                 detail = self._details.get(reason, "{limit} per cycle")
                 yield LimitUse(key, limit, reason, detail.format(limit=limit, replicas=replicas))
-        spare = self._replicas_to_spare(pod)
+        spare = self._eligibility.replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"
             yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
-        for gang, most, detail in self._surpluses(pod):
+        for gang, most, detail in self._eligibility.surpluses(pod):
             yield LimitUse(("gang", "/".join(gang)), most, RefusalReason.POD_GROUP, detail)
         for key, limit in migration_limits(pod):
             detail = f"{limit} from a node" if key[1] else f"{limit} at a time"

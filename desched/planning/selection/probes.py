@@ -1,16 +1,15 @@
 """A probe ends an automatic pause: one careful move must succeed before others follow."""
 
-from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 
 import msgspec
 
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import PauseScope, State, namespace_of
-from desched.planning.selection.one_node import Move, OverloadedNode
-
-Chosen = tuple[OverloadedNode, Move]
+from desched.model.state import PauseScope, namespace_of
+from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.selection.outcomes import Chosen
 
 
 class Probing(msgspec.Struct, frozen=True):
@@ -24,29 +23,27 @@ class Probing(msgspec.Struct, frozen=True):
     probes: frozenset[str]
 
 
-def cut_to_probes(
-    moves: Iterable[Chosen],
-    state: State,
-    workload: Callable[[Chosen], str],
-    spare: Callable[[Pod], int],
-    now: datetime,
-) -> Probing:
+def cut_to_probes(moves: Iterable[Chosen], eligibility: Eligibility) -> Probing:
     """Keep one move of those that a pause affects: the workload with most replicas to spare.
 
     Workloads without failures go first, of namespaces without failures if there are any: else those
     who cause failures could prolong a pause. If all have failed, the one goes that failed longest
     ago: else no probe would end the pause. While an earlier probe is under way, none is kept. Each
-    move is safe without the others. `spare` returns how many replicas the workload of a pod can
-    spare.
+    move is safe without the others.
     """
+    state, now = eligibility.context.state, eligibility.context.now
     failed = state.failed_workloads
     failed_namespaces = {namespace_of(workload) for workload in failed}
     last_failure = {f.workload: f.at for f in sorted(state.failures, key=lambda each: each.at)}
 
+    def workload(chosen: Chosen) -> str:
+        return eligibility.workload(chosen[1].candidate.pod)
+
     def prospects(chosen: Chosen) -> tuple[bool, bool, timedelta, int]:
         pod, owner = chosen[1].candidate.pod, workload(chosen)
         ago = now - last_failure[owner] if owner in last_failure else timedelta.max
-        return owner not in failed, pod.namespace not in failed_namespaces, ago, spare(pod)
+        spare = eligibility.spare(pod)
+        return owner not in failed, pod.namespace not in failed_namespaces, ago, spare
 
     kept = list(moves)
     waiting: list[tuple[Pod, Finding[RefusalReason]]] = []
@@ -54,7 +51,7 @@ def cut_to_probes(
     for pause in state.pauses:
         if pause.by or pause.lasts(now) or pause.scope is PauseScope.WORKLOAD:
             continue
-        affected = [c for c in kept if pause.covers(workload(c), c[0].loaded.verdict.pool)]
+        affected = [c for c in kept if pause.covers(workload(c), c[0].verdict.pool)]
         under_way = any(r.probe and pause.covers(r.workload, r.pool) for r in state.in_flight)
         probe = None if under_way else max(affected, key=prospects, default=None)
         for chosen in affected:

@@ -14,16 +14,11 @@ from desched.model.stored_state import is_done
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import Member
-from desched.planning.selection.excess import MOST_LEFT, Candidate, Excess
-from desched.planning.selection.one_node import (
-    NOT_NEEDED,
-    Gang,
-    Move,
-    NodeSelection,
-    OverloadedNode,
-    Trial,
-    WholeMove,
-)
+from desched.planning.selection.candidates import Candidate, Gang, OverloadedNode
+from desched.planning.selection.excess import MOST_LEFT, Excess
+from desched.planning.selection.one_node import NOT_NEEDED
+from desched.planning.selection.outcomes import NodeSelection, WholeMove
+from desched.planning.selection.trial import Move, Trial
 
 MOST_TRIED_IN_PLAN = 20
 """The most gangs that are placed for a plan; the most overloaded nodes come first."""
@@ -51,7 +46,7 @@ class WholeMoves:
                 return self._selection(gang, node, found, replace(stuck, refusals=refusals))
             detail = f"{gang}: {found.detail or found.reason.value}"
             stays = Finding(found.reason, detail)
-            refusals |= {c.pod.uid: stays for c in gang.members if c.pod.node == node.name}
+            refusals |= {candidate.pod.uid: stays for candidate in gang.on(node.name)}
         return replace(stuck, refusals=refusals)
 
     def _refuse(self, gang: Gang, node: OverloadedNode, stuck: NodeSelection) -> Refused:
@@ -59,7 +54,7 @@ class WholeMoves:
         if self._moved:
             why = f"a plan moves one gang, and this one moves {self._moved}"
             return Finding(RefusalReason.POD_GROUP, why)
-        left = Excess(node.loaded).left([c for c in gang.members if c.pod.node == node.name])
+        left = Excess(node.loaded).left(gang.on(node.name))
         if left > MOST_LEFT:
             return Finding(RefusalReason.NO_RELIEF, f"it would clear {1 - left:.0%} of the excess")
         if finding := next(self._waiting(gang), None):
@@ -112,27 +107,19 @@ class WholeMoves:
         if quota is not None:
             for candidate in gang.members:
                 quota.take(candidate.pod)
-        excess, here = Excess(node.loaded), [c for c in gang.members if c.pod.node == node.name]
         known = self._pressure.known
-        moves = (
-            (OverloadedNode(known[move.candidate.pod.node], (move.candidate,)), move)
-            for move in _steered_first(trial.moves)
+        moves = tuple(
+            (known[move.candidate.pod.node], move) for move in _steered_first(trial.moves)
         )
         moved = {candidate.pod.uid for candidate in gang.members}
-        return replace(
-            stuck,
-            left=excess.left(here),
-            refusals={
-                uid: NOT_NEEDED if why.reason is RefusalReason.EXCESS_NOT_MOVABLE else why
-                for uid, why in stuck.refusals.items()
-                if uid not in moved
-            },
-            destinations=trial.destinations,
-            quota=quota,
-            relieved=excess.clears(here),
-            stuck=None,
-            whole=WholeMove(gang, tuple(moves)),
-        )
+        refusals = {
+            uid: NOT_NEEDED if why.reason is RefusalReason.EXCESS_NOT_MOVABLE else why
+            for uid, why in stuck.refusals.items()
+            if uid not in moved
+        }
+        relieved = Excess(node.loaded).clears(gang.on(node.name))
+        outcome = WholeMove(gang, moves, relieved)
+        return NodeSelection(outcome, refusals, trial.destinations, quota)
 
 
 def _least(candidate: Candidate) -> dict[Resource, float]:

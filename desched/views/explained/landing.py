@@ -10,8 +10,8 @@ from desched.model.landing import expected_on
 from desched.model.resources import Resource
 from desched.planning.arrays import Ints
 from desched.planning.placement.destinations import Destination, Destinations, PlacesExamined
-from desched.planning.planner import candidate_of, destinations_before
-from desched.planning.selection.excess import Candidate
+from desched.planning.planner import destinations_before
+from desched.planning.selection.candidates import Candidate, candidate_of
 from desched.views.explained.values import (
     LandingForecast,
     LoadChange,

@@ -15,10 +15,11 @@ from desched.model.cluster import (
     VolumeKind,
 )
 from desched.model.state import EvictionRecord, State
-from desched.planning.eligibility.controllers import with_declared_workloads
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.virtual_machines import AT_A_TIME, FROM_A_NODE, KIND, TAKES_OVER
 from desched.planning.selection.limits import EvictionQuota
-from tests.builders import NOW, budget, certain, no_limits_but, pod
+from desched.policy.policy import Protections
+from tests.builders import NOW, budget, certain, context_of, no_limits_but, pod, policy
 from tests.unit.planning.eligibility.candidate import Candidate
 
 GUARDED = (budget("kubevirt-disruption-budget-1", 0, app="web"),)
@@ -110,8 +111,10 @@ def running(number: int, on: str = "n1", **fields: Any) -> Pod:
 
 def quota(*pods: Pod, state: State | None = None) -> EvictionQuota:
     cluster = ClusterState((), pods, {}, budgets=GUARDED)
-    cluster = with_declared_workloads(cluster, (KIND,))
-    return EvictionQuota(no_limits_but(node=None), cluster, state=state or State())
+    by = policy(
+        limits=no_limits_but(node=None), protections=Protections(understood_owner_kinds=(KIND,))
+    )
+    return EvictionQuota(Eligibility(context_of(cluster, by, state)))
 
 
 def allowed(of: EvictionQuota, *pods: Pod) -> list[str]:

@@ -16,10 +16,11 @@ from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement import destinations, late_landings
 from desched.planning.placement.destinations import IF_LATE, Destination, Destinations
-from desched.planning.placement.free_capacity import FreeCapacity, usage_of
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import after, forecast
 from desched.planning.placement.late_landings import PlannedMove
 from desched.planning.placement.reservations import room_left
+from desched.planning.selection.candidates import charge_of
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SchedulerRules, SteeringRules
@@ -61,7 +62,7 @@ class Cluster:
         self._pods = {p.name: p for p in pods}
 
     def charge(self, one: Pod) -> Mapping[Resource, float]:
-        return usage_of(one, self.book)
+        return charge_of(one, self.book)
 
     def find(self, name: str) -> Destination | Finding[RefusalReason]:
         one = self._pods[name]

@@ -13,13 +13,17 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import MoveResult, Pause, PauseScope, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.chains_under_way import BROKEN_RESTS
-from desched.planning.planner import candidate_of, destinations_before
+from desched.planning.planner import destinations_before
+from desched.planning.selection.candidates import OverloadedNode, candidate_of
 from desched.planning.selection.chains import Openings
 from desched.planning.selection.limits import EvictionQuota
-from desched.planning.selection.one_node import OverloadedNode, Trial, select_for_node
+from desched.planning.selection.one_node import select_for_node
+from desched.planning.selection.outcomes import Stuck
+from desched.planning.selection.trial import Trial
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import NodePool, SteeringRules
 from tests.builders import (
@@ -321,23 +325,22 @@ def test_a_pod_whose_room_is_not_enough_stays() -> None:
 
 def test_a_pod_that_the_plan_moves_already_makes_no_room() -> None:
     """Twice gone, `small` would leave room for `hot` beside `blocker`."""
-    blocker = a_pod("blocker", "te2", owner=None, request=amounts(0.5, 0.1))
+    blocker = a_pod("blocker", "te2", owner=None, request=amounts(1.5, 0.1))
     wide = a_pod("wide-2", "te7", request=amounts(2.5, 0.1))
-    seen = with_load(full_cluster(blocker, wide), {"te7": 0.15})
-    book = UsageBook(seen, policy(), NOW)
+    seen = with_load(full_cluster(blocker, wide, without="large"), {"te7": 0.15})
+    book = UsageBook(seen, policy(limits=no_limits_but()), NOW)
     context = EligibilityContext.of(book, State())
     pressure = classify(book, State())
     hot, small = (candidate_of(one, context) for one in seen.cluster.pods[:2])
     trial = Trial(destinations_before(context, pressure), None)
     assert not trial.move_all([small])
-    quota = EvictionQuota(no_limits_but(), context.cluster)
+    eligibility = Eligibility(context)
     node_ = OverloadedNode(pressure.known["te9"], (hot,))
-    stuck = select_for_node(node_, trial.destinations, quota)
+    stuck = select_for_node(node_, trial.destinations, EvictionQuota(eligibility))
 
-    movable = {small.pod.uid: small}
-    openings = Openings(lambda one: movable.get(one.uid), pressure.known, (), pressure.known)
+    found = Openings(eligibility, pressure, ()).open_for(node_, stuck)
 
-    assert openings.open_for(node_, stuck).opening is None
+    assert isinstance(found.outcome, Stuck)
 
 
 def test_a_pod_that_uses_much_makes_no_room() -> None:

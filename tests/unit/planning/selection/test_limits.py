@@ -5,21 +5,26 @@ import pytest
 
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, RefusalReason
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.selection.limits import Cap, EvictionQuota
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share
-from tests.builders import budget, no_limits_but, pod, workload
+from tests.builders import budget, context_of, no_limits_but, pod, policy, workload
 
 OPEN = no_limits_but(node=None)
 WEB = [pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")]
 
 
+def quota_of(cluster: ClusterState, limits: EvictionLimits) -> EvictionQuota:
+    return EvictionQuota(Eligibility(context_of(cluster, policy(limits=limits))))
+
+
 def quota(
-    limits: EvictionLimits = OPEN, allowed: int | None = None, spare: int | None = None
+    limits: EvictionLimits = OPEN, allowed: int | None = None, ready: int = 9
 ) -> EvictionQuota:
     budgets = () if allowed is None else (budget("pdb", allowed, app="web"),)
-    loaded = ClusterState((), tuple(WEB), {("apps", "uid-web"): workload("web")}, budgets=budgets)
-    return EvictionQuota(limits, loaded, lambda _: spare)
+    owners = {("apps", "uid-web"): workload("web", ready_replicas=ready)}
+    return quota_of(ClusterState((), tuple(WEB), owners, budgets=budgets), limits)
 
 
 def reason(of: EvictionQuota, one: Pod) -> RefusalReason | None:
@@ -35,7 +40,7 @@ def reason(of: EvictionQuota, one: Pod) -> RefusalReason | None:
         (quota(no_limits_but(total=9, node=None, workload=1)), "limit_workload"),
         (quota(no_limits_but(total=9, namespace=1)), "limit_namespace"),
         (quota(allowed=1), "budget_exhausted"),
-        (quota(spare=1), "limit_workload"),
+        (quota(ready=2), "limit_workload"),
     ],
 )
 def test_what_has_been_taken_is_refused_to_the_next(of: EvictionQuota, refused: str) -> None:
@@ -59,7 +64,7 @@ def test_an_exhausted_limit_says_its_figure_and_what_it_grows_to(
 ) -> None:
     pods = [pod(f"web-{number}", on="hot") for number in range(21)]
     cluster = ClusterState((), tuple(pods))
-    within = EvictionQuota(msgspec.structs.replace(limits, node=None, workload=None), cluster)
+    within = quota_of(cluster, msgspec.structs.replace(limits, node=None, workload=None))
     for one in pods[: int(detail.split(maxsplit=1)[0])]:
         assert within.exhausted is None
         within.take(one)
@@ -86,8 +91,10 @@ def allowed(quota: EvictionQuota, one: Pod) -> int:
 
 
 def test_a_share_of_a_workload_is_of_its_desired_replicas() -> None:
-    loaded = ClusterState((), tuple(WEB), {("apps", "uid-web"): workload("web", replicas=20)})
-    tenth = EvictionQuota(no_limits_but(node=None, workload=Share(0.1)), loaded)
+    loaded = ClusterState(
+        (), tuple(WEB), {("apps", "uid-web"): workload("web", replicas=20, ready_replicas=20)}
+    )
+    tenth = quota_of(loaded, no_limits_but(node=None, workload=Share(0.1)))
     assert allowed(tenth, WEB[0]) == 2
     assert allowed(tenth, pod("bare", on="n1", of=None)) == 1
 
@@ -96,6 +103,6 @@ def test_a_share_of_a_namespace_is_of_its_pods_that_have_not_finished() -> None:
     elsewhere = pod("d", namespace="other")
     pods = (*WEB, pod("e"), pod("f"), pod("done", phase="Succeeded"), elsewhere)
     limits = no_limits_but(node=None, workload=None, namespace=Share(0.5))
-    half = EvictionQuota(limits, ClusterState((), pods))
+    half = quota_of(ClusterState((), pods), limits)
     assert allowed(half, WEB[0]) == 2
     assert allowed(half, elsewhere) == 1

@@ -19,8 +19,10 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import ClassifiedNodes, classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.planner import candidate_of, destinations_before
-from desched.planning.selection.one_node import Gang, NodeSelection, OverloadedNode, Trial
+from desched.planning.planner import destinations_before
+from desched.planning.selection.candidates import Gang, OverloadedNode, candidate_of
+from desched.planning.selection.outcomes import NodeSelection, Stuck, WholeMove
+from desched.planning.selection.trial import Trial
 from desched.planning.selection.whole_gangs import WholeMoves
 from desched.policy.compatibility import GangMode, SteeringMode
 from desched.policy.placement_domains import DomainMode
@@ -362,7 +364,7 @@ def test_a_gang_stays_of_which_the_plan_moves_a_pod_alone() -> None:
     free = destinations_before(context, pressure)
     ranks = tuple(candidate_of(one, context) for one in seen.cluster.pods)
     node_ = OverloadedNode(pressure.known["te1"], (), (), (Gang("llama", ranks),))
-    stuck = NodeSelection((), 1.0, {}, free, None, stuck=Finding(NodeReason.EXCESS_NOT_MOVABLE))
+    stuck = NodeSelection(Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE)), {}, free, None)
     gangs = WholeMoves(context, pressure)
     trial = Trial(free, None)
     assert not trial.move_all(ranks[1:2])
@@ -370,9 +372,9 @@ def test_a_gang_stays_of_which_the_plan_moves_a_pod_alone() -> None:
 
     refused = gangs.relieve(node_, after)
 
-    assert refused.whole is None
+    assert isinstance(refused.outcome, Stuck)
     assert refused.refusals["uid-rank-0"].detail.endswith("moves one of its pods alone")
-    assert gangs.relieve(node_, stuck).whole is not None
+    assert isinstance(gangs.relieve(node_, stuck).outcome, WholeMove)
 
 
 def test_nodes_that_pods_of_the_gang_left_get_no_more_than_they_had() -> None:

@@ -1,0 +1,171 @@
+"""The plan as a value: evictions with their reasons and figures, and why all other pods stay."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from desched.model.chain import Chain
+from desched.model.plan import (
+    Finding,
+    HoldReason,
+    Plan,
+    PlannedEviction,
+    Refusal,
+    RefusalReason,
+    ResourceRelief,
+)
+from desched.model.resources import Resource
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import Pressure
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.placement.chains_under_way import UnderWay
+from desched.planning.projection import with_projected_load
+from desched.planning.selection.all_nodes import Selection
+from desched.planning.selection.candidates import Gang, Sifted, refusal_of
+from desched.planning.selection.excess import Excess
+from desched.planning.selection.probes import Probing
+from desched.planning.selection.trial import Move
+from desched.planning.taints import SoftTaints
+
+
+def plan_without_moves(
+    hold: Finding[HoldReason] | None, sifted: Sifted, pressure: Pressure, taints: SoftTaints
+) -> Plan:
+    """The plan of a cycle that is held, or needs no eviction."""
+    if hold is None:
+        taints_planned = taints.planned(())
+        return Plan(pressure.verdicts, taints=taints_planned, removed_taints=taints.removed(()))
+    held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
+    stay = [refusal_of(c.pod, held) for node in sifted.nodes for c in node.candidates]
+    return Plan(
+        pressure.verdicts,
+        refusals=_by_node((*sifted.refusals, *stay)),
+        hold=hold.reason,
+        hold_detail=hold.detail,
+        removed_taints=taints.removed((), held=True),
+        chains=taints.context.state.chains,
+    )
+
+
+def plan_of(
+    sifted: Sifted,
+    selection: Selection,
+    probing: Probing,
+    under_way: UnderWay,
+    pressure: Pressure,
+    taints: SoftTaints,
+) -> Plan:
+    """The plan with the moves that pauses allow; `under_way` are chains of earlier cycles."""
+    context, moves = taints.context, probing.moves
+    chains = selection.chains | {chain.second.uid: chain for chain in under_way.ready}
+    evictions = [
+        _eviction(move, source, context, chains.get(uid), probe=uid in probing.probes)
+        for source, move in moves
+        for uid in [move.candidate.pod.uid]
+    ]
+    if selection.gang is not None:
+        evictions = list(_of_gang(selection.gang, evictions))
+    hold = None if selection.moves else pressure.saturated
+    used = {(move.candidate.pod.node, move.destination.expected_node) for _, move in moves}
+    return Plan(
+        with_projected_load(pressure, moves, selection),
+        tuple(evictions),
+        _by_node(_refusals(sifted, selection, probing, pressure, evictions)),
+        hold.reason if hold else None,
+        hold.detail if hold else "",
+        () if hold else taints.planned(evictions),
+        taints.removed(evictions, held=hold is not None),
+        selection.destinations.free.unreserved,
+        chains=under_way.after(used, context.now),
+    )
+
+
+def _by_node(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
+    return tuple(sorted(refusals, key=lambda refusal: (refusal.node, refusal.pod)))
+
+
+def _refusals(
+    sifted: Sifted,
+    selection: Selection,
+    probing: Probing,
+    pressure: Pressure,
+    evictions: Iterable[PlannedEviction],
+) -> Iterator[Refusal]:
+    """Why each pod stays; the selection replaces earlier reasons for pods of gangs."""
+    found = {refusal.pod: refusal for refusal in sifted.refusals}
+    found |= {refusal.pod: refusal for refusal in _left_in_place(sifted, selection, pressure)}
+    moved = {eviction.pod for eviction in evictions}
+    yield from (refusal for pod, refusal in found.items() if pod not in moved)
+    yield from (refusal_of(pod, finding) for pod, finding in probing.waiting)
+
+
+def _left_in_place(sifted: Sifted, selection: Selection, pressure: Pressure) -> Iterator[Refusal]:
+    """The refusals of candidates, and of gangs that could have moved whole, that do not move."""
+    for node in sifted.nodes:
+        waits = pressure.waiting.get(node.name)
+        refusals = selection.by_node[node.name].refusals if waits is None else {}
+        together = () if waits else (c for gang in node.gangs for c in gang.on(node.name))
+        for candidate in (*node.candidates, *together):
+            finding = waits or refusals.get(candidate.pod.uid)
+            if finding is not None:
+                yield refusal_of(candidate.pod, finding)
+
+
+def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[PlannedEviction]:
+    """The evictions, of which those of the gang say that it moves whole."""
+    members = {candidate.pod.ref for candidate in gang.members}
+    for each in evictions:
+        if each.pod not in members:
+            yield each
+            continue
+        reason = "; ".join(filter(None, (each.reason, f"moves whole: {gang}")))
+        yield msgspec.structs.replace(each, gang=gang.name, reason=reason)
+
+
+def _eviction(
+    move: Move,
+    loaded: LoadedNode,
+    context: EligibilityContext,
+    chain: Chain | None,
+    *,
+    probe: bool,
+) -> PlannedEviction:
+    """The move with its reasons and numbers, for the plan; `chain` if it begins or ends one."""
+    pod = move.candidate.pod
+    workload = context.cluster.workload_of(pod)
+    reason = "; ".join(
+        f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > "
+        f"{loaded.source(p.resource).thresholds.target_ratio:.1%}"
+        for p in loaded.above_target
+    )
+    if loaded.is_levelled:
+        reason += "; levelled, because its pool is saturated"
+    if chain is not None and chain.first == pod.ref:
+        reason = f"makes room on {chain.room_on} for {chain.second} of {chain.source}"
+    return PlannedEviction(
+        pod=pod.ref,
+        node=loaded.node.name,
+        workload=str(workload) if workload else "",
+        workload_uid=workload.uid if workload else "",
+        priority=pod.priority,
+        cpu_millicores=max(context.book.measured(pod, Resource.CPU), default=0.0),
+        memory_bytes=max(context.book.measured(pod, Resource.MEMORY), default=0.0),
+        relief=Excess(loaded).relief(move.candidate),
+        landing=move.destination.likely,
+        destinations=move.destination.count,
+        reason=reason,
+        landing_nodes=move.destination.possible,
+        landing_risk=move.destination.risk,
+        pool=loaded.verdict.pool,
+        replicas=workload.desired_replicas if workload else 0,
+        grace_period_seconds=pod.grace_period_seconds,
+        probe=probe,
+        cost=move.candidate.cost,
+        steered=move.destination.steered,
+        scheduler=pod.scheduler if move.destination.landing.any_fit else "",
+        chain=chain,
+        levelled_to=tuple(
+            ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
+        ),
+        gpus=max(context.book.measured(pod, Resource.GPU), default=0.0),
+    )

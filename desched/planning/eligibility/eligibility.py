@@ -1,0 +1,64 @@
+"""What selection may ask about a pod: whether it may leave its node, and how many of its kind."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
+from desched.planning.eligibility.availability import replicas_to_spare
+from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.pod_groups import Surplus, surpluses
+from desched.planning.eligibility.rules import refuse, waits_for_moves
+from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
+
+
+class Eligibility:
+    """The answers of the rules of eligibility for one plan."""
+
+    def __init__(self, context: EligibilityContext) -> None:
+        self.context = context
+        self._gangs = WholeGangs(context)
+
+    def refuse(self, pod: Pod) -> Refused:
+        """Return why the pod must not leave its node alone, None if it may."""
+        finding = self._gangs.refuse(pod)
+        if finding is None and pod.scheduling.unevaluated:
+            names = ", ".join(pod.scheduling.unevaluated)
+            return Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
+        return finding
+
+    def may_leave(self, pod: Pod) -> bool:
+        """Whether the pod may leave its node alone."""
+        return refuse(pod, self.context) is None and not pod.scheduling.unevaluated
+
+    def whole_gang(self, pod: Pod) -> WholeGang | None:
+        """The gang with which a pod that its gang keeps may leave, None without one."""
+        found = self._gangs.of(pod)
+        return found if isinstance(found, WholeGang) else None
+
+    def waits_for_moves(self, pod: Pod) -> bool:
+        """Whether only moves of its workload that are under way may keep the pod."""
+        return waits_for_moves(pod, self.context)
+
+    def workload(self, pod: Pod) -> str:
+        """The name of the pod's workload, as in the state."""
+        return str(self.context.cluster.workload_of(pod))
+
+    def replicas_to_spare(self, pod: Pod) -> int | None:
+        """How many replicas the pod's workload can spare at a time, None if nothing limits them."""
+        return replicas_to_spare(pod, self.context)
+
+    def spare(self, pod: Pod) -> int:
+        """How many replicas the pod's workload can spare, by its budget if it has one."""
+        if budgets := self.context.cluster.budgets_of(pod):
+            return min(budget.disruptions_allowed for budget in budgets)
+        return self.replicas_to_spare(pod) or 0
+
+    def surpluses(self, pod: Pod) -> Iterator[Surplus]:
+        """What each gang of a pod that may move can spare."""
+        return surpluses(pod, self.context)
+
+    @property
+    def moved_within_hour(self) -> Counter[str]:
+        """The evictions in flight and those of the last hour, by the workload's uid."""
+        return self.context.moved_within_hour

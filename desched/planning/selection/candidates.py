@@ -1,0 +1,155 @@
+"""The pods of overloaded nodes that may be moved, and why the others must stay."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, NodeClass, Refusal, RefusalReason
+from desched.model.resources import Resource
+from desched.model.text import shortened
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.overload.classification import Pressure
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.replacement import replacement_of
+from desched.planning.selection.eviction_cost import cost
+
+DEAR = 2.0
+"""A pod is dear if it costs this much more than the cheapest pod of its node."""
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A pod that may be moved.
+
+    `usage` has one value for each window of a resource. `charge` is the usage that a destination is
+    charged. `cost` is the cost of the eviction.
+    """
+
+    pod: Pod
+    usage: Mapping[Resource, tuple[float, ...]]
+    charge: Mapping[Resource, float]
+    cost: float = 1.0
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """A gang whose pods, wherever they run, may only move together; `name` is that of the gang."""
+
+    name: str
+    members: tuple[Candidate, ...]
+
+    @property
+    def cost(self) -> float:
+        """The cost of the evictions of all its pods."""
+        return math.fsum(candidate.cost for candidate in self.members)
+
+    def on(self, node: str) -> list[Candidate]:
+        """Its pods on this node."""
+        return [candidate for candidate in self.members if candidate.pod.node == node]
+
+    def __str__(self) -> str:
+        return f"{self.name}, {len(self.members)} pods"
+
+
+class OverloadedNode(msgspec.Struct, frozen=True):
+    """An overloaded node and those of its pods that may be moved, by name.
+
+    `later` are pods that may be moved once the moves of their workloads under way have ended.
+    `gangs` have pods on the node, and may move whole.
+    """
+
+    loaded: LoadedNode
+    candidates: tuple[Candidate, ...]
+    later: tuple[Candidate, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.loaded.node.name
+
+    @property
+    def pods(self) -> list[str]:
+        """The uids of the pods that may be moved."""
+        return [candidate.pod.uid for candidate in self.candidates]
+
+    def without_dear(self) -> "OverloadedNode":
+        """The node without the pods that cost much more than its cheapest; itself without any."""
+        costs = [candidate.cost for candidate in (*self.candidates, *self.later)]
+        dear = min(costs, default=0.0) + DEAR
+        if max(costs, default=0.0) < dear:
+            return self
+        candidates = tuple(c for c in self.candidates if c.cost < dear)
+        return msgspec.structs.replace(
+            self, candidates=candidates, later=tuple(c for c in self.later if c.cost < dear)
+        )
+
+    def with_later(self) -> "OverloadedNode":
+        """The node with all pods that may be moved now or later."""
+        return msgspec.structs.replace(self, candidates=(*self.candidates, *self.later), later=())
+
+
+class Sifted(msgspec.Struct, frozen=True):
+    """The overloaded nodes with their candidates, most overloaded first, and the refused pods."""
+
+    nodes: tuple[OverloadedNode, ...]
+    refusals: tuple[Refusal, ...]
+
+
+def sift(pressure: Pressure, eligibility: Eligibility) -> Sifted:
+    """Split the pods of each overloaded node into candidates and refusals."""
+    overloaded = sorted(
+        pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
+    )
+    refusals: list[Refusal] = []
+    nodes = tuple(_sifted(loaded, eligibility, refusals) for loaded in overloaded)
+    return Sifted(nodes, tuple(refusals))
+
+
+def _sifted(
+    loaded: LoadedNode, eligibility: Eligibility, refusals: list[Refusal]
+) -> OverloadedNode:
+    """The node with its candidates; adds the refusals of the other pods."""
+    context = eligibility.context
+    movable: list[Candidate] = []
+    later: list[Candidate] = []
+    gangs: dict[str, Gang] = {}
+    for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
+        finding = eligibility.refuse(pod)
+        if finding is None:
+            movable.append(candidate_of(pod, context))
+            continue
+        refusals.append(refusal_of(pod, finding))
+        if finding.reason is RefusalReason.POD_GROUP:
+            gang = eligibility.whole_gang(pod)
+            if gang is not None and str(gang) not in gangs:
+                members = tuple(candidate_of(member, context) for member in gang.members)
+                gangs[str(gang)] = Gang(str(gang), members)
+        if eligibility.waits_for_moves(pod):
+            later.append(candidate_of(pod, context))
+    return OverloadedNode(loaded, _by_name(movable), _by_name(later), tuple(gangs.values()))
+
+
+def _by_name(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    return tuple(sorted(candidates, key=lambda candidate: candidate.pod.ref))
+
+
+def refusal_of(pod: Pod, finding: Finding[RefusalReason]) -> Refusal:
+    """The refusal of the pod for this reason, as the plan has it."""
+    return Refusal(pod.ref, pod.node, finding.reason, shortened(finding.detail))
+
+
+def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
+    """The pod with what its move would bring, charge and cost."""
+    book = context.book
+    usage = {resource: book.relief(pod, resource) for resource in book.windows}
+    workload = context.cluster.workload_of(pod)
+    price = cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod))
+    return Candidate(replacement_of(pod, context.cluster), usage, charge_of(pod, book), price)
+
+
+def charge_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:
+    """The usage that a destination is charged for a pod, for each watched resource."""
+    return {rule.resource: book.demand(pod, rule.resource) for rule in book.policy.rules}

@@ -1,0 +1,106 @@
+"""What is done for one overloaded node: single moves, a chain, a gang that moves whole, nothing."""
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from desched.model.chain import Chain
+from desched.model.plan import Finding, NodeReason, RefusalReason
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.placement.destinations import Destinations
+from desched.planning.selection.candidates import Candidate, Gang
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.trial import Move
+
+Chosen = tuple[LoadedNode, Move]
+"""A move with the node that the pod leaves."""
+
+
+class SingleMoves(msgspec.Struct, frozen=True):
+    """Moves of the node's pods, perhaps none; `left` is the share of its excess that remains.
+
+    `relieved` is whether the node is at its stop lines.
+    """
+
+    moves: tuple[Chosen, ...] = ()
+    left: float = 1.0
+    relieved: bool = False
+
+
+class Stuck(msgspec.Struct, frozen=True):
+    """Nothing moves although the node needs it; `possible` are the pods that could move."""
+
+    why: Finding[NodeReason]
+    possible: tuple[Candidate, ...] = ()
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """The first move of a chain, so that a pod of the node fits there in a later cycle."""
+
+    source: LoadedNode
+    move: Move
+    chain: Chain
+
+
+class WholeMove(msgspec.Struct, frozen=True):
+    """The moves of all pods of a gang; `relieved` is whether the node is at its stop lines."""
+
+    gang: Gang
+    moves: tuple[Chosen, ...]
+    relieved: bool
+
+
+class NodeSelection(msgspec.Struct, frozen=True):
+    """What is done for one node, and the refusals of its other pods, by uid.
+
+    `destinations` and `quota` are the state after the moves.
+    """
+
+    outcome: SingleMoves | Stuck | Opening | WholeMove
+    refusals: Mapping[str, Finding[RefusalReason]]
+    destinations: Destinations
+    quota: EvictionQuota | None
+
+    @property
+    def moves(self) -> tuple[Chosen, ...]:
+        """All moves in the order of execution."""
+        match self.outcome:
+            case Stuck():
+                return ()
+            case Opening(source, move):
+                return ((source, move),)
+            case found:
+                return found.moves
+
+    @property
+    def cost(self) -> float:
+        """The cost of all moves."""
+        return math.fsum(move.candidate.cost for _, move in self.moves)
+
+    @property
+    def left(self) -> float:
+        """The share of the excess that single moves leave."""
+        return self.outcome.left if isinstance(self.outcome, SingleMoves) else 1.0
+
+    @property
+    def relieved(self) -> bool:
+        """Whether the node is at its stop lines after the moves."""
+        return isinstance(self.outcome, SingleMoves | WholeMove) and self.outcome.relieved
+
+    @property
+    def stuck(self) -> Finding[NodeReason] | None:
+        """Why no pod of the node moves although it needs relief; else None."""
+        match self.outcome:
+            case Stuck(why):
+                return why
+            case Opening(chain=chain):
+                return room_being_made(chain)
+            case _:
+                return None
+
+
+def room_being_made(chain: Chain) -> Finding[NodeReason]:
+    """Why the source of a chain waits."""
+    why = f"{chain.first} makes room on {chain.room_on} for {chain.second}"
+    return Finding(NodeReason.ROOM_BEING_MADE, why)
