@@ -35,6 +35,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.planner import plan_moves
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import (
@@ -234,6 +235,11 @@ def context_of(
     """The context of a plan for a cluster without known load."""
     seen = Snapshot(cluster, ClusterLoad({}, {}), NOW)
     return EligibilityContext.of(UsageBook(seen, by or policy(), NOW), state or State())
+
+
+def free_capacity(cluster: ClusterState) -> FreeCapacity:
+    """The free capacity of a cluster without known load, by the scheduler's filters."""
+    return FreeCapacity.of(context_of(cluster), {}, ())
 
 
 def evicted(plan: Plan) -> list[str]:

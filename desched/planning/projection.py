@@ -36,7 +36,7 @@ def with_projected_load(
                 if gone := leaving.get(verdict.node):
                     ratio = _relieved(load, gone)
                 else:
-                    ratio = before.load_ratio(verdict.node, load.resource)
+                    ratio = before.load.ratio(verdict.node, load.resource)
                 after[load.resource] = ratio + _arriving(load, position, moves)
         chosen = selection.by_node.get(verdict.node)
         found.append(_projected(verdict, after, chosen.stuck if chosen else None))

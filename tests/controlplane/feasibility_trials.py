@@ -18,6 +18,7 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import ClusterState, Pod, SchedulingClass
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.placement.free_capacity import FreeCapacity
+from tests.builders import free_capacity
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import ZONES, RandomCluster, build, random_cluster
 
@@ -84,7 +85,7 @@ class Trial:
         source = self._decision(victim)
         seen = self._reader.read_cluster()
         pod = next(p for p in seen.pods if p.name == victim["metadata"]["name"])
-        self._compare_landing(victim, pod, source, FreeCapacity(seen, {}, ()))
+        self._compare_landing(victim, pod, source, free_capacity(seen))
         beside = source is not None and self._chance.random() < 0.4
         self._delete(victim, finally_gone=not beside)
         if source is None:
@@ -117,7 +118,7 @@ class Trial:
         *,
         beside: bool,
     ) -> None:
-        room = FreeCapacity(seen, {}, ())
+        room = free_capacity(seen)
         pinned = msgspec.structs.replace(pod, scheduling=_pinned_class(pod.scheduling, node))
         feasible = room.feasible_beside if beside else room.feasible
         expected = bool(feasible(pinned, source)[room.arrays.index[node]])

@@ -13,9 +13,9 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import ClusterState, Pod
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
-from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.policy.policy import SchedulerRules
+from tests.builders import free_capacity
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import RandomCluster
 from tests.controlplane.scheduler_log import SchedulerLog, Scores
@@ -122,7 +122,7 @@ class Trials:
 
     def _group(self, size: int) -> list[Trial]:
         state = self._settled()
-        room = FreeCapacity(state, {}, ())
+        room = free_capacity(state)
         view = SchedulerView(state, SchedulerRules())
         steered = frozenset(n.name for n in state.nodes if n.steered_until is not None)
         planned: list[_Planned] = []

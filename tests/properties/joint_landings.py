@@ -11,9 +11,9 @@ from desched.model.plan import Plan, PlannedEviction
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import forecast
 from desched.policy.policy import SchedulerRules
+from tests.builders import free_capacity
 
 MOST_RISK = 0.15
 TARGET = 0.8
@@ -37,7 +37,7 @@ def outcomes(
     view = SchedulerView(loaded, SchedulerRules())
     if taints:
         view = view.with_steered(np.array([name in taints[0] for name in view.names]))
-    landing = forecast(leaving, FreeCapacity(loaded, {}, ()), view)
+    landing = forecast(leaving, free_capacity(loaded), view)
     for name, share in zip(landing.names, landing.probabilities.tolist(), strict=True):
         if probability * share > MOST_RISK + 1e-9:
             name_after, uid_after = f"{leaving.name}-2", f"{leaving.uid}-2"

@@ -15,7 +15,7 @@ from desched.model.cluster import (
     SpreadConstraint,
 )
 from desched.planning.placement.free_capacity import FreeCapacity
-from tests.builders import amounts, node, pod, selector
+from tests.builders import amounts, free_capacity, node, pod, selector
 
 HOST = "kubernetes.io/hostname"
 APPS = ("x", "y")
@@ -70,11 +70,8 @@ def test_where_a_pod_can_go_is_where_it_could_go_in_a_cluster_without_it(
     cluster: ClusterState,
 ) -> None:
     one = cluster.pods[0]
-    gone = FreeCapacity(msgspec.structs.replace(cluster, pods=cluster.pods[1:]), {}, ())
-    assert (
-        FreeCapacity(cluster, {}, ()).feasible(one, one.node).tolist()
-        == gone.schedulable(one).tolist()
-    )
+    gone = free_capacity(msgspec.structs.replace(cluster, pods=cluster.pods[1:]))
+    assert free_capacity(cluster).feasible(one, one.node).tolist() == gone.schedulable(one).tolist()
 
 
 @given(clusters(), st.integers(0, 3))
@@ -82,10 +79,10 @@ def test_reserving_a_move_is_the_same_as_a_cluster_in_which_it_has_happened(
     cluster: ClusterState, target: int
 ) -> None:
     one, *others = cluster.pods
-    free = FreeCapacity(cluster, {}, ())
+    free = free_capacity(cluster)
     free.reserve(f"n{target}", one, {}, leaving=one)
     moved = msgspec.structs.replace(one, node=f"n{target}", uid="new")
-    happened = FreeCapacity(msgspec.structs.replace(cluster, pods=(moved, *others)), {}, ())
+    happened = free_capacity(msgspec.structs.replace(cluster, pods=(moved, *others)))
     for other in others:
         assert _names(free, other) == _names(happened, other)
 
@@ -95,8 +92,8 @@ def test_the_order_of_nodes_and_pods_changes_nothing(cluster: ClusterState, chan
     nodes, pods = list(cluster.nodes), list(cluster.pods)
     chance.shuffle(nodes)
     chance.shuffle(pods)
-    shuffled = FreeCapacity(ClusterState(tuple(nodes), tuple(pods)), {}, ())
-    free = FreeCapacity(cluster, {}, ())
+    shuffled = free_capacity(ClusterState(tuple(nodes), tuple(pods)))
+    free = free_capacity(cluster)
     for one in cluster.pods:
         assert _names(free, one) == _names(shuffled, one)
         assert (

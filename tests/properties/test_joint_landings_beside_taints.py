@@ -12,8 +12,8 @@ from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import ForecastCheck, State
-from desched.planning.placement.destinations import IF_EARLIER_LATE, IF_LATE
 from desched.planning.placement.forecast_trust import risk_surcharge
+from desched.planning.placement.refusals import IF_EARLIER_LATE, IF_LATE
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from tests.builders import (

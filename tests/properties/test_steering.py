@@ -21,7 +21,6 @@ from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destination, Destinations
-from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
@@ -33,6 +32,7 @@ from tests.builders import (
     GIB,
     NOW,
     amounts,
+    free_capacity,
     load,
     no_limits_but,
     node,
@@ -184,7 +184,7 @@ def test_a_forecast_with_planned_taints_is_that_of_a_cluster_that_has_them(
     loaded = with_nodes(seen, by_name.values()).cluster
     view = SchedulerView(loaded, SchedulerRules())
     leaving = next(p for p in loaded.pods if p.ref == first.pod)
-    landing = forecast(leaving, FreeCapacity(loaded, {}, ()), view)
+    landing = forecast(leaving, free_capacity(loaded), view)
     chances = dict(zip(landing.names, landing.probabilities.tolist(), strict=True))
     for chance in first.landing:
         assert abs(chances[chance.node] - chance.probability) < 1e-9

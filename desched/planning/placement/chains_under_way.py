@@ -67,7 +67,7 @@ def under_way(context: EligibilityContext, pressure: Pressure, free: FreeCapacit
         chains.append(each)
         (ready if is_ready else held).append(each.chain)
     for chain in held:
-        free.hold(chain.room_on)
+        free.load.hold(chain.room_on)
     return UnderWay(tuple(chains), tuple(ready))
 
 

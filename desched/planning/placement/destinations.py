@@ -6,8 +6,9 @@ the state after the earlier ones.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,10 +17,10 @@ from desched.model.cluster import Pod
 from desched.model.landing import NEARLY_CERTAIN, LandingChance
 from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.arrays import Floats, Ints, Mask, Positions
+from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
-from desched.planning.kube_scheduler.scores.total import plugin_scores
-from desched.planning.placement.free_capacity import NO_LIMITS, Fit, FreeCapacity, Member
+from desched.planning.placement.fit import Fit
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
 from desched.planning.placement.late_landings import (
@@ -27,6 +28,14 @@ from desched.planning.placement.late_landings import (
     PlannedMove,
     late_landings,
     with_late_landings,
+)
+from desched.planning.placement.projected_load import NO_LIMITS
+from desched.planning.placement.refusals import (
+    IF_EARLIER_LATE,
+    IF_LATE,
+    choice_of_others,
+    too_risky,
+    unfit,
 )
 from desched.planning.placement.steering import (
     CLEAR_MARGIN_RATIO,
@@ -44,24 +53,15 @@ FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE = 5, 5_000
 refused without a forecast until the next move: it would hardly differ. A forecast costs as much as
 there are nodes, so that small clusters allow more: 50 with 100 nodes."""
 
-IF_LATE = (
-    "its soft taints may redirect replacements of earlier moves that have not landed yet to nodes "
-    "where they would do harm"
-)
-
-IF_EARLIER_LATE = (
-    "soft taints of this plan may redirect replacements of earlier moves that have not landed yet "
-    "to nodes where they and this pod together would do harm"
-)
-
 
 class Destination(msgspec.Struct, frozen=True):
     """The likeliest node for a replacement, and the probability of a harmful landing.
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
-    view at the landing. `bad` has the bad nodes, see `Landing.risk`. `steered` names the nodes
-    whose soft taints make the risk acceptable. `beyond_preferred`: the pod leaves a domain that it
-    only prefers. `at_most` is as for `Destinations.find`.
+    view at the landing. `bad` has the bad nodes, see `Landing.risk`. `shares` is by how much the
+    replacement counts on each node. `steered` names the nodes whose soft taints make the risk
+    acceptable. `beyond_preferred`: the pod leaves a domain that it only prefers. `at_most` is as
+    for `Destinations.find`.
     """
 
     landing: Landing
@@ -70,6 +70,7 @@ class Destination(msgspec.Struct, frozen=True):
     count: int
     view: SchedulerView
     bad: Mask
+    shares: Floats
     steered: tuple[str, ...] = ()
     beyond_preferred: bool = False
     at_most: Mapping[Resource, float] = NO_LIMITS
@@ -80,48 +81,13 @@ class Destination(msgspec.Struct, frozen=True):
         return self.landing.chances(NEARLY_CERTAIN, MOST_NAMED, self.expected_node)
 
     @property
-    def shares(self) -> Floats:
-        """The probability of each node, shape (nodes,).
-
-        Each pod of a gang that moves whole is on its own node: the forecast of each counts on the
-        expected nodes of those before it.
-        """
-        landing = self.landing
-        return (
-            landing.at(self.expected_node).probabilities
-            if landing.departure.away
-            else (landing.probabilities)
-        )
-
-    @property
     def possible(self) -> int:
         """The number of nodes where the replacement may land."""
         return int(np.count_nonzero(self.landing.probabilities))
 
 
-class PlacesExamined(msgspec.Struct, frozen=True):
-    """All that decides on a pod's destination after the moves so far.
-
-    `excluded` counts the nodes that cannot take it by reason. `loads` are those of each node with
-    the pod, `over_ceiling` how far they are above the ceiling. `landing` is the forecast without
-    further soft taints. `scores` are weighted, by plugin, with the taints that `found` needs. `bad`
-    has the bad nodes, see `Landing.risk`; a risk up to `most_risk` is accepted. `found` is the
-    answer of `Destinations.find`.
-    """
-
-    fit: Fit
-    excluded: Mapping[str, int]
-    loads: Mapping[Resource, Floats]
-    over_ceiling: Mapping[Resource, Floats]
-    landing: Landing
-    scores: Mapping[str, Ints]
-    bad: Mask
-    most_risk: float
-    found: Destination | Finding[RefusalReason]
-
-
-class _UncertainLanding(NamedTuple):
-    """A replacement that may land elsewhere than expected, see `FreeCapacity.expect`."""
+class UncertainLanding(NamedTuple):
+    """A replacement that may land elsewhere than expected, see `ProjectedLoad.expect`."""
 
     landing: Landing
     charge: Mapping[Resource, float]
@@ -136,6 +102,9 @@ class Destinations:
     soft taints, none by default. `feedback` has the results of earlier moves.
     """
 
+    only_expected: ClassVar[bool] = False
+    """Whether a replacement counts only on the node where it is expected."""
+
     def __init__(
         self,
         free: FreeCapacity,
@@ -147,14 +116,13 @@ class Destinations:
         none = free.arrays.none()
         self.free = free
         self._within = within or Steerable(none, none)
-        self._view = view.with_steered(self._within.steered)
+        self.view = view.with_steered(self._within.steered)
         # With steering there is a choice of nodes.
         self._margin_ratio = CLEAR_MARGIN_RATIO if self._within.is_on else 0.0
         self._most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
-        self._leaving: tuple[LeavingPod, ...] = ()
-        self._together: tuple[_UncertainLanding, ...] = ()
+        self._leaving: tuple[LeavingPod, ...] = ()  # before the next move
         self._known_late: tuple[LateLandings, ...] | None = None
         self._refused_if_late: list[str] = []  # shared by copies after the same moves
 
@@ -173,31 +141,9 @@ class Destinations:
     def after_landings(self) -> "Destinations":
         """A copy for a later cycle: all moves are over, and their soft taints are gone."""
         later: Destinations = self.copy()
-        later._view = self._view.settled().with_steered(self._within.steered)
+        later.view = self.view.settled().with_steered(self._within.steered)
         later._moves, later._known_late, later._refused_if_late = (), None, []
         return later
-
-    def vacate(self, gang: Sequence[Member]) -> None:
-        """Let all pods of the gang leave; then each of them is found a destination, and takes it.
-
-        Until `refilled`, each is on the node where it is expected: they change places with each
-        other only, so that chances for each of them would count a full node as free, and a free one
-        as full.
-        """
-        self._together = ()
-        positions = self.free.arrays.index
-        self.free.vacate(gang)
-        self._leaving = tuple(LeavingPod(m.pod, positions[m.pod.node], gone=True) for m in gang)
-        self._view = self._view.without(self._leaving)
-
-    def refilled(self) -> None:
-        """End what `vacate` began: all pods of the gang have been placed.
-
-        For later moves, each of them may be wherever its scheduler could place it.
-        """
-        self.free.refilled()
-        for spread in self._together:
-            self._expect(spread)
 
     def find(
         self,
@@ -212,12 +158,12 @@ class Destinations:
         With `cool`, a landing on a node above its ceiling is a bad one, too; and so is one on a
         node that would have more load than `at_most`.
         """
-        found = self._find(pod, charge, cool=cool, at_most=at_most)[0]
+        found = self.find_in(pod, charge, cool=cool, at_most=at_most)[0]
         if at_most and isinstance(found, Destination):
             return msgspec.structs.replace(found, at_most=at_most)
         return found
 
-    def _find(
+    def find_in(
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
@@ -232,13 +178,13 @@ class Destinations:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free
         free = self.free
         found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
-        if isinstance(found, Finding) and free.has_preferred_domains(pod):
-            free = free.beyond_preferred()
+        if isinstance(found, Finding) and free.limits.has_preferred_domains(pod):
+            free = free.within(free.limits.beyond_preferred())
             found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
             if isinstance(found, Destination):
                 found = msgspec.structs.replace(found, beyond_preferred=True)
-        if isinstance(found, Finding) and free.may_download(pod):
-            free = free.with_downloads()
+        if isinstance(found, Finding) and free.limits.models.may_download(pod):
+            free = free.within(free.limits.with_downloads())
             found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
         return found, free
 
@@ -253,10 +199,10 @@ class Destinations:
     ) -> Destination | Finding[RefusalReason]:
         fit, landing = free.fit(pod, pod.node, charge), None
         if fit.under_ceiling.any():
-            landing = forecast(pod, free, self._view)
+            landing = forecast(pod, free, self.view)
         if landing is None:
-            return _unfit(pod, fit, free)
-        unknown = _choice_of_others(pod, landing, fit, free)
+            return unfit(pod, fit, free.limits)
+        unknown = choice_of_others(pod, landing, fit, free.limits)
         if unknown is not None:
             return unknown
         successor = free.successor(pod)
@@ -269,46 +215,32 @@ class Destinations:
             fit,
             self._bad(fit, cool=cool, at_most=at_most),
             self._feedback.crowded_nodes(free.arrays),
-            self._most_risk_of(pod),
+            self._bearable(landing),
         )
         return self._destination(landing, limits)
 
-    def examine(self, pod: Pod, charge: Mapping[Resource, float]) -> PlacesExamined:
-        """All that decides on the pod's destination, whether or not it has one."""
-        found, free = self._find(pod, charge)
-        fit, loads = free.fit(pod, pod.node, charge), free.loads_with(charge)
-        landing = forecast(pod, free, self._view)
-        scores: Mapping[str, Ints] = {}
-        if landing.destinations.any() and not landing.any_fit:
-            view = found.view if isinstance(found, Destination) else self._view
-            scores = plugin_scores(landing.departure, view, landing.destinations)
-        return PlacesExamined(
-            fit,
-            free.exclusions(pod, pod.node, fit),
-            loads,
-            free.over_ceiling(loads),
-            landing,
-            scores,
-            free.harmed(loads, self._margin_ratio),
-            self._most_risk_of(pod),
-            found,
-        )
-
     def _bad(self, fit: Fit, *, cool: bool, at_most: Mapping[Resource, float]) -> Mask:
         """The bad nodes, see `Landing.risk`."""
-        harmed = self.free.harmed(fit.loads, self._margin_ratio, at_most)
+        harmed = self.harmed(fit.loads, at_most)
         return harmed | ~fit.under_ceiling if cool else harmed
+
+    def harmed(
+        self, loads: Mapping[Resource, Floats], at_most: Mapping[Resource, float] = NO_LIMITS
+    ) -> Mask:
+        """The nodes that would do harm with these loads, see `ProjectedLoad.harmed`."""
+        return self.free.load.harmed(loads, self._margin_ratio, at_most)
 
     def _destination(
         self, landing: Landing, limits: LandingLimits
     ) -> Destination | Finding[RefusalReason]:
         """The pod's destination, with further soft taints if the landing needs them."""
-        view, bad = self._view, limits.bad
+        view, bad = self.view, limits.bad
         risk = landing.risk(bad)
-        if not limits.accepts(risk, landing):
+        if risk > limits.most_risk:
             found = self._steer(landing, view, bad, limits.is_harmless)
             if found is None:
-                return Finding(RefusalReason.LANDING_RISK, self._explain(landing, limits))
+                surcharge = self._feedback.surcharges.get(limits.pod.node, 0.0)
+                return too_risky(landing, bad, limits.free.limits, self._within, surcharge)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
         expected, crowded = limits.expected(landing), ""
@@ -320,13 +252,13 @@ class Destinations:
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             view, landing = found, landing.seen_by(found)
             risk, expected = landing.risk(bad), limits.expected(landing)
-        charge, shares = limits.charge, landing.probabilities
-        move = PlannedMove(landing, view, bad, charge, shares, leaving=self._leaving)
+        probabilities = landing.probabilities
+        move = PlannedMove(landing, view, bad, limits.charge, probabilities, leaving=self._leaving)
         late = (case.followed_by(move) for case in self._late_landings(view))
-        if not all(case.lands_well(self.free, self._most_risk_of) for case in late):
+        if not all(case.lands_well(self.free.load, self.most_risk_of) for case in late):
             if crowded:
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
-            why = IF_EARLIER_LATE if view is self._view else IF_LATE
+            why = IF_EARLIER_LATE if view is self.view else IF_LATE
             self._refused_if_late.append(why)
             return Finding(RefusalReason.LANDING_RISK, why)
         return Destination(
@@ -336,6 +268,7 @@ class Destinations:
             int(np.count_nonzero(limits.fit.under_ceiling)),
             view,
             bad,
+            self._seen(landing, landing.names[expected]).probabilities,
             relied_on(landing, view, avoided, limits.is_acceptable),
         )
 
@@ -345,38 +278,48 @@ class Destinations:
         The destination must be the result of `find` after the same moves.
         """
         landing, view, expected = destination.landing, destination.view, destination.expected_node
-        together = landing.departure.away
-        following = after(view, landing.at(expected) if together else landing)
-        self.free.reserve(expected, pod, charge, leaving=pod)
-        spread = _UncertainLanding(landing, charge, expected, following.placed)
-        if together:
-            self._together = (*self._together, spread)
-        else:
-            self._expect(spread)
+        following = after(view, self._seen(landing, expected))
+        self._reserve(expected, pod, charge)
+        self.expect(UncertainLanding(landing, charge, expected, following.placed))
         bad, shares, placed = destination.bad, landing.probabilities, following.placed
         move = PlannedMove(landing, view, bad, charge, shares, expected, placed, self._leaving)
         moves = (*self._moves, move)
-        if view is not self._view:
-            moves = with_late_landings(moves, view, self.free)
+        if view is not self.view:
+            moves = with_late_landings(moves, view, self.free.load)
         self._moves, self._known_late, self._refused_if_late = moves, None, []
-        self._view, self._leaving = following, ()
+        self.view, self._leaving = following, ()
         self._feedback = self._feedback.awaiting(expected)
 
-    def _expect(self, spread: "_UncertainLanding") -> None:
+    def _reserve(self, node: str, pod: Pod, charge: Mapping[Resource, float]) -> None:
+        self.free.reserve(node, pod, charge, leaving=pod)
+
+    def _seen(self, landing: Landing, expected: str) -> Landing:
+        """The landing as it counts for later moves; `expected` is the name of the node."""
+        return landing.at(expected) if self.only_expected else landing
+
+    def expect(self, spread: UncertainLanding) -> None:
         """Count a replacement also on the nodes where it is not expected."""
         landing, charge, expected, placed = spread
         if landing.any_fit:
-            self.free.charge(landing.probabilities, charge, besides=expected)
+            self.free.load.charge(landing.probabilities, charge, besides=expected)
         else:
-            self.free.expect(landing.probabilities, charge, expected, placed)
+            self.free.load.expect(landing.probabilities, charge, expected, placed)
 
-    def _most_risk_of(self, pod: Pod) -> float:
+    def most_risk_of(self, pod: Pod) -> float:
         """The maximum landing risk for this pod, minus its pool's distrust surcharge."""
         return self._most_risk - self._feedback.surcharges.get(pod.node, 0.0)
 
+    def _bearable(self, landing: Landing) -> float:
+        """The maximum landing risk.
+
+        The choice of another scheduler is not known. Its pods are not refused for their risk;
+        instead, every node where the pod may land reserves a share of its usage.
+        """
+        return math.inf if landing.any_fit else self.most_risk_of(landing.departure.pod)
+
     def _late_landings(self, view: SchedulerView) -> tuple[LateLandings, ...]:
         """The cases in which replacements of the moves so far land after the view's taints."""
-        if view is not self._view:
+        if view is not self.view:
             return late_landings(self._moves, view)
         if self._known_late is None:
             self._known_late = late_landings(self._moves, view)
@@ -389,67 +332,3 @@ class Destinations:
         if not self._within.is_on or landing.any_fit:
             return None
         return steer(landing, view, avoided, self._within, is_enough)
-
-    def _explain(self, landing: Landing, limits: LandingLimits) -> str:
-        pod, bad = limits.pod, limits.bad
-        back = float(landing.probabilities[landing.departure.source])
-        alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
-        found = (
-            f"{back:.0%} likely to come back to {pod.node} and {max(0.0, alone - back):.0%} to "
-            "land where it would do harm"
-        )
-        if landing.departure.away:
-            found = f"{alone:.0%} likely to land where it would do harm"
-        if encounter > alone:
-            found += f", {encounter:.0%} to land with earlier moves on a node without room for all"
-        if landing.any_fit:
-            found += f"; {pod.scheduler} may choose any node where it fits"
-        elif self._within.is_on:
-            found += f"; soft taints on at most {self._within.most} nodes cannot prevent this"
-        else:
-            found += "; soft taints on those nodes could prevent this"
-        surcharge = self._feedback.surcharges.get(pod.node, 0.0)
-        if surcharge:
-            found += f"; recent landings from its pool were worse than forecast (+{surcharge:.0%})"
-        free, possible = limits.free, landing.probabilities > 0
-        named = [
-            *([free.domains_of(pod)] if (possible & free.outside_domains(pod)).any() else ()),
-            *([free.models_of(pod)] if (possible & free.without_model(pod)).any() else ()),
-        ]
-        return ": ".join((*named, found))
-
-
-def _choice_of_others(
-    pod: Pod, landing: Landing, fit: Fit, free: FreeCapacity
-) -> Finding[RefusalReason] | None:
-    """Why a pod stays of which another scheduler, whose choice is not known, decides."""
-    if not landing.any_fit:
-        return None
-    if not (landing.destinations & fit.under_ceiling).any():
-        why = f"until it leaves, {pod.scheduler} can place it on no node under its ceiling"
-        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
-    if (landing.destinations & free.outside_domains(pod)).any():
-        why = f"{free.domains_of(pod)}: {pod.scheduler} may place it outside"
-        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
-    if (landing.destinations & free.without_model(pod)).any():
-        why = f"{free.models_of(pod)}: {pod.scheduler} may place it elsewhere"
-        return Finding(RefusalReason.MODEL_CACHE, why)
-    return None
-
-
-def _unfit(pod: Pod, fit: Fit, free: FreeCapacity) -> Finding[RefusalReason]:
-    """Why no node can take the pod."""
-    if fit.inside.any():
-        limits = [
-            *([free.domains_of(pod)] if (fit.requests & ~fit.in_domains).any() else ()),
-            *([free.models_of(pod)] if (fit.in_domains & ~fit.inside).any() else ()),
-        ]
-        why = ": ".join((*limits, fit.explanation))
-        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
-    if fit.in_domains.any():
-        why = f"{free.models_of(pod)}: {fit.explanation}"
-        return Finding(RefusalReason.MODEL_CACHE, why)
-    if fit.requests.any():
-        why = f"{free.domains_of(pod)}: {fit.explanation}"
-        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
-    return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)

@@ -1,7 +1,6 @@
 """Placement domains: sets of nodes that a network, their GPUs, or a purchase connects.
 
-kube-scheduler knows none of this, so that nodes outside count as bad
-landings.
+kube-scheduler knows none of this, so that nodes outside count as bad landings.
 """
 
 from functools import cached_property
@@ -15,8 +14,6 @@ from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.balance_scope import BalanceScope
-from desched.planning.placement.gpu_load import GpuLimits
-from desched.planning.placement.model_caches import ModelLimits
 from desched.planning.placement.network_levels import Bound, NetworkLevels, numbered
 from desched.policy.placement_domains import DomainMode
 
@@ -36,19 +33,14 @@ class NetworkBounds(NamedTuple):
 NO_BOUNDS = NetworkBounds()
 
 
-class PlacementLimits:
-    """Which nodes are outside the domains of a pod, and what these are.
-
-    `models` has the limits by its models, `gpus` those by the load of GPUs.
-    """
+class PlacementDomains:
+    """Which nodes are outside the domains of a pod, and what these are."""
 
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
         self._context = context
         self._arrays = arrays
         self._domains = context.policy.domains
         self._known: dict[tuple[int, tuple[str, ...], NetworkBounds], Mask] = {}
-        self.models = ModelLimits(context, arrays)
-        self.gpus = GpuLimits(context, arrays)
 
     def outside(self, pod: Pod, *, beyond_preferred: bool = False) -> Mask:
         """The nodes outside the domains of a pod on a node. Do not modify.

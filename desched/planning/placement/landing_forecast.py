@@ -40,9 +40,9 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     `alternatives` the probability of each node (all 0 if no node is feasible), and `scores` the
     total scores, which mean nothing on nodes that are not feasible.
 
-    `wrong` marks nodes of an architecture that the workload has never run on, and those outside its
-    placement domains. `any_fit` is true if another scheduler places the pod: then all feasible
-    nodes are equally likely.
+    `wrong` marks nodes of an architecture that the workload has never run on, those outside its
+    placement domains, and the source, unless its whole gang has left. `any_fit` is true if another
+    scheduler places the pod: then all feasible nodes are equally likely.
     """
 
     names: tuple[str, ...]
@@ -96,8 +96,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
         Args:
             bad: the nodes that would exceed their target, are unknown or not managed; shape
-                (nodes,) or (alternatives, nodes). Wrong nodes always count, and so does the source
-                unless the whole gang has left.
+                (nodes,) or (alternatives, nodes). Wrong nodes always count.
         """
         return max(self.risk_alone(bad), self.risk_of_encounter(bad))
 
@@ -120,10 +119,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
     def _harmful_alone(self, bad: Mask) -> Mask:
         """The nodes that are bad in every alternative."""
-        harmful = (bad if bad.ndim == 1 else np.logical_and.reduce(bad, axis=0)) | self.wrong
-        if not self.departure.away:  # a gang may come back to nodes that are not overloaded
-            harmful[self.departure.source] = True
-        return harmful
+        return (bad if bad.ndim == 1 else np.logical_and.reduce(bad, axis=0)) | self.wrong
 
     def _encounters(self, bad: Mask) -> Floats:
         """The probability of a landing on each node while it is bad, shape (nodes,)."""
@@ -152,15 +148,16 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     """
     source = view.arrays.index[pod.node]
     any_fit = pod.scheduler != DEFAULT_SCHEDULER
-    possible = ~free.never_chosen(pod) if any_fit else free.arrays.all()
+    possible = ~free.limits.never_chosen(pod) if any_fit else free.arrays.all()
     leaving = LeavingPod(pod, source, gone=False)
     destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving) & possible
-    away = free.is_away(pod)
-    if away or _goes_first(pod) or not np.count_nonzero(destinations):
-        leaving = LeavingPod(pod, source, gone=True, away=away)
+    if free.may_return or _goes_first(pod) or not np.count_nonzero(destinations):
+        leaving = LeavingPod(pod, source, gone=True, away=free.may_return)
         destinations = free.feasible(pod, pod.node) & view.fits(leaving) & possible
     alternatives, scores = _alternatives(leaving, destinations, view)
-    wrong = view.unfamiliar(pod) | free.outside(pod)
+    wrong = view.unfamiliar(pod) | free.limits.outside(pod)
+    if not leaving.away:  # a gang may come back to nodes that are not overloaded
+        wrong[source] = True
     return Landing(view.names, destinations, alternatives, scores, leaving, wrong, any_fit)
 
 

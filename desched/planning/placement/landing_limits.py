@@ -12,8 +12,9 @@ from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
+from desched.planning.placement.fit import Fit
 from desched.planning.placement.forecast_trust import risk_surcharge
-from desched.planning.placement.free_capacity import Fit, FreeCapacity
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 
 
@@ -77,20 +78,9 @@ class LandingLimits(msgspec.Struct, frozen=True):
     crowded: Mask
     most_risk: float
 
-    def accepts(self, risk: float, landing: Landing) -> bool:
-        """Whether the risk is within its limit.
-
-        The choice of another scheduler is not known. Its pods are not refused for their risk;
-        instead, every node where the pod may land reserves a share of its usage. A gang that moves
-        whole costs too much for that.
-        """
-        if landing.any_fit and not landing.departure.away:
-            return True
-        return risk <= self.most_risk
-
     def is_harmless(self, landing: Landing) -> bool:
         """Whether the risk of the landing is within its limit."""
-        return self.accepts(landing.risk(self.bad), landing)
+        return landing.risk(self.bad) <= self.most_risk
 
     def is_acceptable(self, landing: Landing) -> bool:
         """Whether the landing is harmless, and expected on a node that is not crowded."""

@@ -14,8 +14,8 @@ from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
-from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after
+from desched.planning.placement.projected_load import ProjectedLoad
 
 MOST_LATE = 10
 """At most so many of the latest replacements are late at a time: half a minute's at 20 evictions a
@@ -73,10 +73,10 @@ class LateLandings(msgspec.Struct, frozen=True):
         view = after(before, landing)
         return LateLandings(self.landed, (*self.late, _Late(move, landing, view.placed)), view)
 
-    def lands_well(self, free: FreeCapacity, most_risk: Callable[[Pod], float]) -> bool:
+    def lands_well(self, load: ProjectedLoad, most_risk: Callable[[Pod], float]) -> bool:
         """Whether each late replacement stays within its maximum risk, alone and together."""
         moves = [(m, m.placed) for m in self.landed] + [(one.move, one.placed) for one in self.late]
-        harmed = free.harmed_if((move.charge, move.reserved, placed) for move, placed in moves)
+        harmed = load.harmed_if((move.charge, move.reserved, placed) for move, placed in moves)
         judged = [one for one in self.late if not one.landing.any_fit]
         return all(
             max(one.landing.risk(one.move.bad), _risk(one, harmed))
@@ -123,7 +123,7 @@ def _late_from(moves: Sequence[PlannedMove], first: int, view: SchedulerView) ->
 
 
 def with_late_landings(
-    moves: Sequence[PlannedMove], view: SchedulerView, free: FreeCapacity
+    moves: Sequence[PlannedMove], view: SchedulerView, load: ProjectedLoad
 ) -> tuple[PlannedMove, ...]:
     """Reserve room also where the view's taints may redirect replacements; return the moves.
 
@@ -136,7 +136,7 @@ def with_late_landings(
     found = list(most.landed)
     for move, landing in ((one.move, one.landing) for one in most.late):
         counted = np.maximum(move.counted, landing.probabilities)
-        free.expect(counted - move.counted, move.charge, besides=move.reserved)
+        load.expect(counted - move.counted, move.charge, besides=move.reserved)
         found.append(msgspec.structs.replace(move, counted=counted))
     return tuple(found)
 
@@ -147,6 +147,4 @@ def _risk(late: _Late, harmed: Mask) -> float:
         return 1.0
     # A row of `harmful` is an alternative; `placed` has the column where the pod is in it.
     harmful = harmed | late.landing.wrong
-    if not late.landing.departure.away:
-        harmful[:, late.landing.departure.source] = True
     return float(harmful[np.arange(len(harmful)), late.placed].mean())

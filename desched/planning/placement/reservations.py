@@ -1,7 +1,5 @@
 """The free capacity for a plan, after reservations for pending pods and awaited replacements."""
 
-from functools import partial
-
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
@@ -11,7 +9,6 @@ from desched.model.state import State
 from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
-from desched.planning.placement.domains import PlacementLimits
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import expected_node
 from desched.planning.placement.pending_claims import Claims
@@ -26,9 +23,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
         if loaded.receives and policy.destination_selector.matches(loaded.node.labels)
     }
     watched = book.windows.keys()
-    free = FreeCapacity(
-        cluster, destinations, watched, context.deadline, partial(PlacementLimits, context)
-    )
+    free = FreeCapacity.of(context, destinations, watched)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
     claims = Claims(context, free.free_requests)
     for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):

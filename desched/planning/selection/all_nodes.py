@@ -99,7 +99,7 @@ def select_moves(
         room = rooms.get(node.name, "")
         if room and not found.relieved and not _uses(room, found):
             destinations = destinations.copy()
-            destinations.free.hold(room)
+            destinations.free.load.hold(room)
     return Selection(nodes, selected, before, destinations)
 
 

@@ -206,7 +206,7 @@ def _opening(
     if not isinstance(following, Move) or following.destination.expected_node != room_on:
         return None
     after = trial.destinations.copy()
-    after.free.hold(room_on)
+    after.free.load.hold(room_on)
     source = second.pod.node
     relief = Excess(known[source]).relief(second)
     chain = Chain(

@@ -5,6 +5,7 @@ docs/decisions/0019-gangs-that-move-whole.md has the reasons.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -13,12 +14,13 @@ from desched.model.resources import Resource
 from desched.model.stored_state import is_done
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.overload.classification import Pressure
-from desched.planning.placement.free_capacity import Member
+from desched.planning.placement.destinations import Destinations
+from desched.planning.placement.whole_gang import GangDestinations, Member
 from desched.planning.selection.candidates import Candidate, Gang, OverloadedNode
 from desched.planning.selection.excess import MOST_LEFT, Excess
 from desched.planning.selection.one_node import NOT_NEEDED
 from desched.planning.selection.outcomes import NodeSelection, WholeMove
-from desched.planning.selection.trial import Move, Trial
+from desched.planning.selection.trial import Move
 
 MOST_TRIED_IN_PLAN = 20
 """The most gangs that are placed for a plan; the most overloaded nodes come first."""
@@ -41,7 +43,7 @@ class WholeMoves:
         for gang in sorted(node.gangs, key=lambda each: (each.cost, each.name)):
             why = self._refuse(gang, node, stuck)
             found = why or self._placed(gang, stuck)
-            if isinstance(found, Trial):
+            if isinstance(found, _Placed):
                 self._moved = gang.name
                 return self._selection(gang, node, found, replace(stuck, refusals=refusals))
             detail = f"{gang}: {found.detail or found.reason.value}"
@@ -85,23 +87,23 @@ class WholeMoves:
             if workload is not None and context.in_flight[workload.uid]:
                 yield Finding(RefusalReason.IN_FLIGHT, str(workload))
 
-    def _placed(self, gang: Gang, stuck: NodeSelection) -> Trial | Finding[RefusalReason]:
+    def _placed(self, gang: Gang, stuck: NodeSelection) -> "_Placed | Finding[RefusalReason]":
         """The moves of all its pods, or why one of them has no destination."""
         self._left -= 1
         members = [Member(c.pod, _least(c), c.charge) for c in gang.members]
-        trial = Trial(stuck.destinations, None)
-        trial.destinations.vacate(members)
+        destinations = GangDestinations(members, stuck.destinations)
+        moves = []
         for candidate in sorted(gang.members, key=_size, reverse=True):
-            move = trial.find(candidate)
-            if isinstance(move, Finding):
-                detail = move.detail or move.reason.value
-                return Finding(move.reason, f"{candidate.pod.ref}: {detail}")
-            trial.take(move)
-        trial.destinations.refilled()
-        return trial
+            found = destinations.find(candidate.pod, candidate.charge)
+            if isinstance(found, Finding):
+                detail = found.detail or found.reason.value
+                return Finding(found.reason, f"{candidate.pod.ref}: {detail}")
+            destinations.take(found, candidate.pod, candidate.charge)
+            moves.append(Move(candidate, found))
+        return _Placed(moves, destinations.refilled())
 
     def _selection(
-        self, gang: Gang, node: OverloadedNode, trial: Trial, stuck: NodeSelection
+        self, gang: Gang, node: OverloadedNode, placed: "_Placed", stuck: NodeSelection
     ) -> NodeSelection:
         quota = stuck.quota.copy() if stuck.quota else None
         if quota is not None:
@@ -109,7 +111,7 @@ class WholeMoves:
                 quota.take(candidate.pod)
         known = self._pressure.known
         moves = tuple(
-            (known[move.candidate.pod.node], move) for move in _steered_first(trial.moves)
+            (known[move.candidate.pod.node], move) for move in _steered_first(placed.moves)
         )
         moved = {candidate.pod.uid for candidate in gang.members}
         refusals = {
@@ -119,7 +121,14 @@ class WholeMoves:
         }
         relieved = Excess(node.loaded).clears(gang.on(node.name))
         outcome = WholeMove(gang, moves, relieved)
-        return NodeSelection(outcome, refusals, trial.destinations, quota)
+        return NodeSelection(outcome, refusals, placed.destinations, quota)
+
+
+class _Placed(NamedTuple):
+    """The moves of a gang, and the destinations after them."""
+
+    moves: list[Move]
+    destinations: Destinations
 
 
 def _least(candidate: Candidate) -> dict[Resource, float]:

@@ -9,7 +9,8 @@ from desched.model.cluster import Pod
 from desched.model.landing import expected_on
 from desched.model.resources import Resource
 from desched.planning.arrays import Ints
-from desched.planning.placement.destinations import Destination, Destinations, PlacesExamined
+from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.examination import PlacesExamined, examine
 from desched.planning.planner import destinations_before
 from desched.planning.selection.candidates import Candidate, candidate_of
 from desched.views.explained.values import (
@@ -54,7 +55,7 @@ class _Placing:
         self._free = destinations.free
         self._candidate = candidate
         self._decision = decision
-        self._found: PlacesExamined = destinations.examine(candidate.pod, candidate.charge)
+        self._found: PlacesExamined = examine(candidate.pod, candidate.charge, destinations)
 
     def placement(self) -> Placement:
         found, names = self._found, self._free.names
@@ -144,7 +145,7 @@ class _Placing:
                 yield LoadChange(
                     expected,
                     each.resource,
-                    self._free.load_ratio(expected, each.resource),
+                    self._free.load.ratio(expected, each.resource),
                     float(self._found.loads[each.resource][position]),
                     each.thresholds.target_ratio,
                     each.thresholds.stop_ratio,

@@ -8,9 +8,9 @@ from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClas
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, forecast
 from desched.policy.policy import SchedulerRules
+from tests.builders import free_capacity
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 GI = 2**30
@@ -67,7 +67,7 @@ def cluster(nodes, pods, **more):
 def forecast_of(loaded: ClusterState, name: str, rules: SchedulerRules | None = None) -> Landing:
     found = next(p for p in loaded.pods if p.name == name)
     view = SchedulerView(loaded, rules or SchedulerRules())
-    return forecast(found, FreeCapacity(loaded, {}, ()), view)
+    return forecast(found, free_capacity(loaded), view)
 
 
 def chances(landing: Landing) -> dict[str, float]:

@@ -5,10 +5,9 @@ from desched.model.cluster import Effect, Owner, PodAffinityTerm, Service, Sprea
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
-from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import after, forecast
 from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
-from tests.builders import certain
+from tests.builders import certain, free_capacity
 from tests.unit.planning.landing_cluster import (
     GI,
     by_label,
@@ -221,7 +220,7 @@ def test_the_next_move_is_forecast_on_what_the_first_leaves():
     nodes = [node("a", cores=8), node("b", cores=4), node("c", cores=3)]
     pods = [pod("web-1", "a", scheduling=BIG), pod("db-1", "a", app="db", scheduling=BIG)]
     loaded = cluster(nodes, pods)
-    view, free = SchedulerView(loaded, SchedulerRules()), FreeCapacity(loaded, {}, ())
+    view, free = SchedulerView(loaded, SchedulerRules()), free_capacity(loaded)
     first = forecast(pods[0], free, view)
     assert chances(first) == {"b": 1.0}
     assert chances(forecast(pods[1], free, view)) == {"b": 1.0}
@@ -234,7 +233,7 @@ def test_a_landing_that_is_not_certain_leaves_each_alternative_to_the_next():
     nodes = [node("a", cores=1), *(node(name) for name in "bcde")]
     pods = [pod("web-1", "a"), pod("web-2", "a")]
     loaded = cluster(nodes, pods)
-    view, free = SchedulerView(loaded, SchedulerRules()), FreeCapacity(loaded, {}, ())
+    view, free = SchedulerView(loaded, SchedulerRules()), free_capacity(loaded)
     following = forecast(pods[1], free, after(view, forecast(pods[0], free, view)))
     assert following.probabilities.sum() == pytest.approx(1.0)
     assert set(chances(following)) == {"b", "c", "d", "e"}

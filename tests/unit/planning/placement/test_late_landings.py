@@ -15,16 +15,16 @@ from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement import destinations, late_landings
-from desched.planning.placement.destinations import IF_LATE, Destination, Destinations
-from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.placement.destinations import Destination, Destinations
 from desched.planning.placement.landing_forecast import after, forecast
 from desched.planning.placement.late_landings import PlannedMove
+from desched.planning.placement.refusals import IF_LATE
 from desched.planning.placement.reservations import room_left
 from desched.planning.selection.candidates import charge_of
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SchedulerRules, SteeringRules
-from tests.builders import NOW, certain, load, node, pod, policy, snapshot, workload
+from tests.builders import NOW, certain, free_capacity, load, node, pod, policy, snapshot, workload
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -119,7 +119,7 @@ def late(moves: int) -> list[tuple[int, int]]:
     """How many replacements have landed and are late in each case, if `a` gets a soft taint."""
     cluster = Cluster(moves)
     seen = cluster.book.snapshot.cluster
-    free = FreeCapacity(seen, {}, ())
+    free = free_capacity(seen)
     view = SchedulerView(seen, SchedulerRules(), free.index)
     made: list[PlannedMove] = []
     for one in seen.pods[:moves]:

@@ -48,7 +48,7 @@ def charged(*created: Pod) -> dict[str, float]:
     state = State((awaited("x", "b"), awaited("y", "c")))
     context = EligibilityContext.of(UsageBook(seen, policy(), NOW), state)
     free = room_left(context, classify(context.book, state))
-    return {name: free.load_ratio(name, Resource.CPU) for name in ("b", "c")}
+    return {name: free.load.ratio(name, Resource.CPU) for name in ("b", "c")}
 
 
 def replacement(name: str) -> Pod:

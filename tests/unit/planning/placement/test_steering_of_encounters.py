@@ -3,10 +3,10 @@
 import numpy as np
 
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.steering import Steerable, relied_on, steer
 from desched.policy.policy import SchedulerRules
+from tests.builders import free_capacity
 from tests.unit.planning.landing_cluster import chances, cluster, node, pod
 
 MOST_RISK = 0.15
@@ -15,7 +15,7 @@ MOST_RISK = 0.15
 def test_the_node_of_the_likeliest_encounter_is_tainted_and_named() -> None:
     loaded = cluster([node("a"), node("b"), node("c")], [pod("web-1", "a")])
     view = SchedulerView(loaded, SchedulerRules())
-    landing = forecast(loaded.pods[0], FreeCapacity(loaded, {}, ()), view)
+    landing = forecast(loaded.pods[0], free_capacity(loaded), view)
     assert chances(landing) == {"b": 0.5, "c": 0.5}
     bad = np.zeros((10, 3), dtype=bool)
     bad[:5, 1] = True  # in every other alternative others have filled b

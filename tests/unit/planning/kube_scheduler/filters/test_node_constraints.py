@@ -19,8 +19,7 @@ from desched.model.cluster import (
     VolumeKind,
 )
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.placement.free_capacity import FreeCapacity
-from tests.builders import amounts, node, pod, selector
+from tests.builders import amounts, free_capacity, node, pod, selector
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -29,7 +28,7 @@ def destinations(one: Pod, *nodes: Any, **cluster: Any) -> list[str]:
     """Where the pod is schedulable by the scheduler's rules."""
     pods = cluster.pop("pods", ())
     loaded = ClusterState(tuple(nodes), (one, *pods), **cluster)
-    free = FreeCapacity(loaded, {}, ())
+    free = free_capacity(loaded)
     return [name for name, fits in zip(free.names, free.schedulable(one), strict=True) if fits]
 
 
@@ -139,7 +138,7 @@ def test_only_taints_tell_the_scheduler_that_a_node_is_failing(fields: dict[str,
 
 def test_a_trial_does_not_change_the_room_it_was_made_from() -> None:
     loaded = ClusterState((node("a"),), ())
-    free = FreeCapacity(loaded, {}, ())
+    free = free_capacity(loaded)
     trial = free.copy()
     trial.reserve("a", pod("big", request=amounts(4)), {})
     one = pod("p", request=amounts(1))
@@ -148,7 +147,7 @@ def test_a_trial_does_not_change_the_room_it_was_made_from() -> None:
 
 
 def explained(one: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), **cluster: Any) -> str:
-    free = FreeCapacity(ClusterState(nodes, (one, *pods), **cluster), {}, ())
+    free = free_capacity(ClusterState(nodes, (one, *pods), **cluster))
     return free.fit(one, one.node, {}).explanation
 
 
@@ -196,7 +195,7 @@ def test_where_the_scheduler_would_let_it_in_the_refusal_is_desched_own() -> Non
 
 def test_an_explanation_is_of_now_and_not_of_before_a_reservation() -> None:
     one = pod("p", on="a", request=amounts(3))
-    free = FreeCapacity(ClusterState((node("a"), node("b")), (one,)), {}, ())
+    free = free_capacity(ClusterState((node("a"), node("b")), (one,)))
     assert "1 node is no destination" in free.fit(one, "a", {}).explanation
     trial = free.copy()
     trial.reserve("b", pod("q", request=amounts(3)), {})
@@ -208,7 +207,7 @@ def test_an_explanation_is_of_now_and_not_of_before_a_reservation() -> None:
 
 def test_a_pod_that_leaves_frees_its_requests() -> None:
     one, other = pod("p", on="a", request=amounts(4)), pod("q", on="b", request=amounts(3))
-    free = FreeCapacity(ClusterState((node("a"), node("b"), node("c")), (one, other)), {}, ())
+    free = free_capacity(ClusterState((node("a"), node("b"), node("c")), (one, other)))
     assert free.feasible(one, "a").tolist() == [True, False, True]
     assert free.feasible_beside(one, "a").tolist() == [False, False, True]
     free.reserve("c", one, {}, leaving=one)

@@ -15,7 +15,7 @@ from desched.model.cluster import (
 )
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.planning.placement.free_capacity import FreeCapacity
-from tests.builders import node, pod, selector
+from tests.builders import free_capacity, node, pod, selector
 
 HOST = "kubernetes.io/hostname"
 ZONE = "zone"
@@ -29,7 +29,7 @@ NODES = (zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), node("no-zone"))
 
 
 def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: Any) -> FreeCapacity:
-    return FreeCapacity(ClusterState(nodes, pods, **cluster), {}, ())
+    return free_capacity(ClusterState(nodes, pods, **cluster))
 
 
 def destinations(one: Pod, *others: Pod, **cluster: Any) -> list[str]:

@@ -17,7 +17,7 @@ from desched.model.cluster import (
 )
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.placement.free_capacity import FreeCapacity
-from tests.builders import node, pod
+from tests.builders import free_capacity, node, pod
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -41,7 +41,7 @@ def claimed(*volumes: PersistentVolume) -> dict[str, Any]:
 
 
 def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: Any) -> FreeCapacity:
-    return FreeCapacity(ClusterState(nodes, pods, **cluster), {}, ())
+    return free_capacity(ClusterState(nodes, pods, **cluster))
 
 
 def destinations(one: Pod, *others: Pod, **cluster: Any) -> list[str]:

@@ -1,0 +1,59 @@
+"""All that decides on the destination of one pod, for who wants to know why."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
+from desched.model.resources import Resource
+from desched.planning.arrays import Floats, Ints, Mask
+from desched.planning.kube_scheduler.scores.total import plugin_scores
+from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.fit import Fit
+from desched.planning.placement.landing_forecast import Landing, forecast
+
+
+class PlacesExamined(msgspec.Struct, frozen=True):
+    """All that decides on a pod's destination after the moves so far.
+
+    `excluded` counts the nodes that cannot take it by reason. `loads` are those of each node with
+    the pod, `over_ceiling` how far they are above the ceiling. `landing` is the forecast without
+    further soft taints. `scores` are weighted, by plugin, with the taints that `found` needs. `bad`
+    has the bad nodes, see `Landing.risk`; a risk up to `most_risk` is accepted. `found` is the
+    answer of `Destinations.find`.
+    """
+
+    fit: Fit
+    excluded: Mapping[str, int]
+    loads: Mapping[Resource, Floats]
+    over_ceiling: Mapping[Resource, Floats]
+    landing: Landing
+    scores: Mapping[str, Ints]
+    bad: Mask
+    most_risk: float
+    found: Destination | Finding[RefusalReason]
+
+
+def examine(
+    pod: Pod, charge: Mapping[Resource, float], destinations: Destinations
+) -> PlacesExamined:
+    """Examine the pod's destination, whether or not it has one."""
+    found, free = destinations.find_in(pod, charge)
+    fit, loads = free.fit(pod, pod.node, charge), free.load.with_pod(charge)
+    landing = forecast(pod, free, destinations.view)
+    scores: Mapping[str, Ints] = {}
+    if landing.destinations.any() and not landing.any_fit:
+        view = found.view if isinstance(found, Destination) else destinations.view
+        scores = plugin_scores(landing.departure, view, landing.destinations)
+    return PlacesExamined(
+        fit,
+        free.exclusions(pod, pod.node, fit),
+        loads,
+        free.load.over_ceiling(loads),
+        landing,
+        scores,
+        destinations.harmed(loads),
+        destinations.most_risk_of(pod),
+        found,
+    )

@@ -1,0 +1,59 @@
+"""Where a pod fits, and in which words a plan says why it fits nowhere."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from desched.model.resources import Resource
+from desched.model.text import count_of_nodes
+from desched.planning.arrays import Floats, Mask
+
+IS_SOURCE = "node(s) is the one to be relieved"
+NO_DESTINATION = "node(s) are no destination"
+OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
+WITHOUT_MODEL = "node(s) do not hold its model"
+GPUS_UNKNOWN = "node(s) have GPUs of unknown load"
+ABOVE_CEILING = "node(s) would rise above their ceiling"
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """The nodes where a pod fits, each mask a part of the one before.
+
+    `requests` has those that pass the filters, `in_domains` those of them within its placement
+    domains, `inside` those that hold its model if it needs one, `destinations` those that may get
+    pods, `measured` those whose GPUs have known load if it needs one, `under_ceiling` those that
+    stay under their ceiling. The node that it leaves is among them only if its whole gang leaves.
+
+    `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
+    else it is empty. `loads` is the load of each node with the pod.
+    """
+
+    requests: Mask
+    in_domains: Mask
+    inside: Mask
+    destinations: Mask
+    measured: Mask
+    under_ceiling: Mask
+    loads: Mapping[Resource, Floats]
+    explanation: str = ""
+
+    @property
+    def exclusions(self) -> Counter[str]:
+        """Why nodes that pass the filters are none of those under their ceiling, with counts."""
+        near = self.requests, self.in_domains, self.inside
+        able = self.destinations, self.measured, self.under_ceiling
+        counts = [int(np.count_nonzero(mask)) for mask in (*near, *able)]
+        reasons = OUTSIDE_DOMAIN, WITHOUT_MODEL, NO_DESTINATION, GPUS_UNKNOWN, ABOVE_CEILING
+        lost = (before - after for before, after in pairwise(counts))
+        return Counter(dict(zip(reasons, lost, strict=True)))
+
+    def explained(self, excluded: Counter[str]) -> "Fit":
+        """The same with the reasons that exclude every node; `excluded` by the filters."""
+        found = excluded + self.exclusions
+        counts = sorted(((-count, reason) for reason, count in found.items() if count))
+        listed = ", ".join(count_of_nodes(-count, reason) for count, reason in counts)
+        why = f"0/{len(self.requests)} nodes are available: {listed}"
+        return msgspec.structs.replace(self, explanation=why)

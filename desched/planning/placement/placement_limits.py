@@ -1,0 +1,64 @@
+"""Where a pod must not land, though the scheduler would place it there."""
+
+import copy
+
+from desched.model.cluster import Pod
+from desched.planning.arrays import Mask
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.placement.domains import PlacementDomains
+from desched.planning.placement.gpu_load import GpuLimits
+from desched.planning.placement.model_caches import ModelLimits
+
+
+class PlacementLimits:
+    """The limits by placement domains, by caches of models, and by unknown load of GPUs.
+
+    All pods are on a node. No mask may be modified.
+    """
+
+    def __init__(self, domains: PlacementDomains, models: ModelLimits, gpus: GpuLimits) -> None:
+        self.domains, self.models, self.gpus = domains, models, gpus
+        self._may_download = self._beyond_preferred = False
+
+    @classmethod
+    def of(cls, context: EligibilityContext, arrays: NodeArrays) -> "PlacementLimits":
+        """The limits of one plan."""
+        domains = PlacementDomains(context, arrays)
+        return cls(domains, ModelLimits(context, arrays), GpuLimits(context, arrays))
+
+    def beyond_preferred(self) -> "PlacementLimits":
+        """The same, but pods may leave the domains that they only prefer."""
+        relaxed: PlacementLimits = copy.copy(self)
+        relaxed._beyond_preferred = True
+        return relaxed
+
+    def with_downloads(self) -> "PlacementLimits":
+        """The same, but pods may download their models again where that is possible."""
+        relaxed: PlacementLimits = copy.copy(self)
+        relaxed._may_download = True
+        return relaxed
+
+    def outside(self, pod: Pod) -> Mask:
+        """The nodes where the pod must not land."""
+        return self.outside_domains(pod) | self.without_model(pod) | self.gpus.unknown(pod)
+
+    def outside_domains(self, pod: Pod) -> Mask:
+        """The nodes outside the placement domains of the pod."""
+        return self.domains.outside(pod, beyond_preferred=self._beyond_preferred)
+
+    def without_model(self, pod: Pod) -> Mask:
+        """The nodes that lack a model of the pod."""
+        return self.models.lacking(pod, may_download=self._may_download)
+
+    def has_preferred_domains(self, pod: Pod) -> bool:
+        """Whether the pod may leave some of its domains if it cannot move inside."""
+        return self.domains.has_preferred(pod)
+
+    def never_chosen(self, pod: Pod) -> Mask:
+        """The nodes where the pod's own scheduler never puts its replacement."""
+        return self.domains.never_chosen(pod)
+
+    def domains_of(self, pod: Pod) -> str:
+        """The placement domains of the pod; empty without any."""
+        return self.domains.describe(pod)

@@ -1,0 +1,213 @@
+"""The load that the nodes will have after the moves of the plan so far.
+
+Loads are ratios in the highest window. Arrays have one value for each node, in the order of names.
+"""
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from desched.model.resources import Resource
+from desched.planning.arrays import Floats, Mask, Positions
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.overload.node_load import LoadedNode
+
+NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
+
+_EPSILON = 1e-9
+
+
+class Lines(NamedTuple):
+    """The ceilings and the targets of destinations, by resource."""
+
+    ceilings: Mapping[Resource, Floats]
+    targets: Mapping[Resource, Floats]
+
+
+class ProjectedLoad:
+    """The projected load of every node, and the lines that it must not cross.
+
+    A node that is no destination (out of scope, unknown, overloaded, not selected) is never under
+    its ceiling.
+    """
+
+    def __init__(
+        self,
+        arrays: NodeArrays,
+        destinations: Mapping[str, LoadedNode],
+        resources: Collection[Resource],
+    ) -> None:
+        self.index = arrays.index
+        self.is_destination = arrays.where(lambda node: node.name in destinations)
+        known = [destinations.get(name) for name in arrays.names]
+
+        def of_destinations(
+            value: Callable[[LoadedNode, Resource], float], *, without: float = np.inf
+        ) -> dict[Resource, Floats]:
+            """A value of each destination, and what stands for a node without the resource."""
+            return {
+                r: np.array([value(d, r) if d and r in d.highest else without for d in known])
+                for r in resources
+            }
+
+        self.ratios = of_destinations(lambda node, resource: node.highest[resource], without=0.0)
+        self.lines = Lines(
+            of_destinations(lambda node, r: node.source(r).thresholds.ceiling_ratio),
+            of_destinations(lambda node, r: node.source(r).thresholds.target_ratio),
+        )
+        # The base of load ratios; of several the smaller one, so that a pod counts more.
+        self.denominators = of_destinations(lambda node, r: node.source(r).bases[-1].denominator)
+        self._expected: dict[Resource, Floats] = {}
+        self._landed: dict[Resource, Floats] = {}
+
+    def copy(self) -> "ProjectedLoad":
+        """An independent copy; it shares what never changes."""
+        copied: ProjectedLoad = copy.copy(self)
+        copied.ratios = {resource: loads.copy() for resource, loads in self.ratios.items()}
+        return copied
+
+    def ratio(self, node: str, resource: Resource) -> float:
+        """The projected load of a destination."""
+        return float(self.ratios[resource][self.index[node]])
+
+    def add(self, node: str, usage: Mapping[Resource, float]) -> None:
+        """Add a pod of this usage to a node."""
+        position = self.index[node]
+        for resource, column in self.ratios.items():
+            column[position] += usage[resource] / self.denominators[resource][position]
+
+    def hold(self, node: str) -> None:
+        """Keep other pods off a node with room that a chain has made.
+
+        The scheduler does not see that the room is taken, so landings there are possible, and bad.
+        """
+        self.is_destination = self.is_destination.copy()  # copies share the old one
+        self.is_destination[self.index[node]] = False
+
+    def with_pod(self, usage: Mapping[Resource, float]) -> dict[Resource, Floats]:
+        """The load of each destination with a pod of this usage."""
+        return {r: load + usage[r] / self.denominators[r] for r, load in self.ratios.items()}
+
+    def under_ceiling(
+        self, usage: Mapping[Resource, float], among: Mask
+    ) -> tuple[Mask, Mapping[Resource, Floats]]:
+        """Those of these nodes that stay under their ceiling with the pod, and the loads with it.
+
+        The loads are incomplete if no node does.
+        """
+        under, loads = among.copy(), dict[Resource, Floats]()
+        for resource, ceilings in self.lines.ceilings.items():
+            if not np.count_nonzero(under):
+                break
+            after = self.ratios[resource] + usage[resource] / self.denominators[resource]
+            under &= after <= ceilings
+            loads[resource] = after
+        return under, loads
+
+    def over_ceiling(self, loads: Mapping[Resource, Floats]) -> dict[Resource, Floats]:
+        """How far these loads are above the ceiling of each node; infinite for no destination."""
+        return {
+            r: np.where(self.is_destination, loads[r] - ceilings, np.inf)
+            for r, ceilings in self.lines.ceilings.items()
+        }
+
+    def harmed(
+        self,
+        loads: Mapping[Resource, Floats],
+        margin_ratio: float = 0.0,
+        at_most: Mapping[Resource, float] = NO_LIMITS,
+    ) -> Mask:
+        """The nodes that would exceed their target with these loads, or are no destination.
+
+        Shape (nodes,), or (alternatives, nodes) after landings that differ between alternatives.
+
+        Args:
+            loads: the load of each node with the pod, see `Fit`; expected landings are added.
+            margin_ratio: a node must stay this far below its target, or under its ceiling.
+            at_most: a further limit for the load of all nodes.
+        """
+        harmed: Mask = ~self.is_destination
+        for resource, targets in self.lines.targets.items():
+            # Pods are counted, not measured.
+            margin = 0.0 if resource is Resource.PODS else margin_ratio
+            most = np.maximum(targets - margin, self.lines.ceilings[resource])
+            most = np.minimum(most, at_most.get(resource, np.inf))
+            besides = self._expected.get(resource, 0.0)
+            if resource in self._landed:
+                besides = np.maximum(besides, self._landed[resource])
+            harmed = harmed | (loads[resource] + besides > most)
+        return harmed
+
+    def expect(
+        self,
+        probabilities: Floats,
+        usage: Mapping[Resource, float],
+        besides: str,
+        placed: Positions | None = None,
+    ) -> None:
+        """Add a pod where the scheduler may place it; only `harmed` uses this.
+
+        On every node, its usage counts by the probability of the landing. In an alternative, all of
+        it counts on the node where the alternative has the pod: several pods may meet there.
+
+        Args:
+            probabilities: the probability of each node.
+            usage: the expected usage of the pod.
+            besides: the node on which the pod has its reservation, in full.
+            placed: the position of its node in each alternative of the scheduler's view, if any.
+        """
+        shares = self._shares(probabilities, usage, besides)
+        self._expected = {r: self._expected.get(r, 0.0) + share for r, share in shares.items()}
+        if placed is not None and len(placed) > 1:
+            self._landed = {r: self._with_landed(r, placed, usage[r], besides) for r in shares}
+
+    def _with_landed(
+        self, resource: Resource, placed: Positions, usage: float, besides: str
+    ) -> Floats:
+        """The landed load, shape (alternatives, nodes), with a pod where it has no reservation."""
+        known = self._landed.get(resource)
+        landed = np.zeros((len(placed), len(self.index))) if known is None else known.copy()
+        rows = np.flatnonzero(placed != self.index[besides])
+        landed[rows, placed[rows]] += usage / self.denominators[resource][placed[rows]]
+        return landed
+
+    def harmed_if(
+        self, landed: Iterable[tuple[Mapping[Resource, float], str, Positions | None]]
+    ) -> Mask:
+        """The nodes above their target, or no destination, if pods land elsewhere than expected.
+
+        Shape (alternatives, nodes).
+
+        Args:
+            landed: for each pod its usage, the node of its reservation (empty if it has none), and
+                the position of its node in each alternative (None for no node).
+        """
+        landed = list(landed)
+        count = max((len(placed) for *_, placed in landed if placed is not None), default=1)
+        harmed: Mask = np.tile(~self.is_destination, (count, 1))
+        for resource, targets in self.lines.targets.items():
+            loads = np.tile(self.ratios[resource], (count, 1))
+            for usage, reserved, placed in landed:
+                share = usage[resource] / self.denominators[resource]
+                if reserved:
+                    loads[:, self.index[reserved]] -= share[self.index[reserved]]
+                if placed is not None:
+                    loads[np.arange(count), placed] += share[placed]
+            harmed |= loads > targets + _EPSILON
+        return harmed
+
+    def charge(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
+        """Reserve a share of the pod's usage on each node where it may land; see `expect`."""
+        for resource, share in self._shares(probabilities, usage, besides).items():
+            self.ratios[resource] += share
+
+    def _shares(
+        self, probabilities: Floats, usage: Mapping[Resource, float], besides: str
+    ) -> dict[Resource, Floats]:
+        """The load that a pod probably brings to each other node, as a share of capacity."""
+        elsewhere = probabilities.copy()
+        elsewhere[self.index[besides]] = 0.0
+        return {r: usage[r] * elsewhere / self.denominators[r] for r in self.ratios}

@@ -1,0 +1,89 @@
+"""In which words a plan says why a pod has no destination."""
+
+import numpy as np
+
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
+from desched.planning.arrays import Mask
+from desched.planning.placement.fit import Fit
+from desched.planning.placement.landing_forecast import Landing
+from desched.planning.placement.placement_limits import PlacementLimits
+from desched.planning.placement.steering import Steerable
+
+IF_LATE = (
+    "its soft taints may redirect replacements of earlier moves that have not landed yet to nodes "
+    "where they would do harm"
+)
+
+IF_EARLIER_LATE = (
+    "soft taints of this plan may redirect replacements of earlier moves that have not landed yet "
+    "to nodes where they and this pod together would do harm"
+)
+
+
+def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]:
+    """Why no node can take the pod."""
+    if fit.inside.any():
+        named = [
+            *([limits.domains_of(pod)] if (fit.requests & ~fit.in_domains).any() else ()),
+            *([limits.models.describe(pod)] if (fit.in_domains & ~fit.inside).any() else ()),
+        ]
+        why = ": ".join((*named, fit.explanation))
+        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
+    if fit.in_domains.any():
+        why = f"{limits.models.describe(pod)}: {fit.explanation}"
+        return Finding(RefusalReason.MODEL_CACHE, why)
+    if fit.requests.any():
+        why = f"{limits.domains_of(pod)}: {fit.explanation}"
+        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
+    return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
+
+
+def choice_of_others(
+    pod: Pod, landing: Landing, fit: Fit, limits: PlacementLimits
+) -> Finding[RefusalReason] | None:
+    """Why a pod stays whose scheduler is not the default one, so that its choice is not known."""
+    if not landing.any_fit:
+        return None
+    if not (landing.destinations & fit.under_ceiling).any():
+        why = f"until it leaves, {pod.scheduler} can place it on no node under its ceiling"
+        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
+    if (landing.destinations & limits.outside_domains(pod)).any():
+        why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside"
+        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
+    if (landing.destinations & limits.without_model(pod)).any():
+        why = f"{limits.models.describe(pod)}: {pod.scheduler} may place it elsewhere"
+        return Finding(RefusalReason.MODEL_CACHE, why)
+    return None
+
+
+def too_risky(
+    landing: Landing, bad: Mask, limits: PlacementLimits, within: Steerable, surcharge: float
+) -> Finding[RefusalReason]:
+    """Why the risk of the landing is too high; `surcharge` is what distrust of its pool adds."""
+    pod, source = landing.departure.pod, landing.departure.source
+    alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
+    if landing.departure.away:
+        found = f"{alone:.0%} likely to land where it would do harm"
+    else:
+        back = float(landing.probabilities[source])
+        found = (
+            f"{back:.0%} likely to come back to {pod.node} and {max(0.0, alone - back):.0%} to "
+            "land where it would do harm"
+        )
+    if encounter > alone:
+        found += f", {encounter:.0%} to land with earlier moves on a node without room for all"
+    if landing.any_fit:
+        found += f"; {pod.scheduler} may choose any node where it fits"
+    elif within.is_on:
+        found += f"; soft taints on at most {within.most} nodes cannot prevent this"
+    else:
+        found += "; soft taints on those nodes could prevent this"
+    if surcharge:
+        found += f"; recent landings from its pool were worse than forecast (+{surcharge:.0%})"
+    possible: Mask = np.asarray(landing.probabilities > 0)
+    named = [
+        *([limits.domains_of(pod)] if (possible & limits.outside_domains(pod)).any() else ()),
+        *([limits.models.describe(pod)] if (possible & limits.without_model(pod)).any() else ()),
+    ]
+    return Finding(RefusalReason.LANDING_RISK, ": ".join((*named, found)))
