@@ -18,7 +18,7 @@ if loaded_to_run(__name__):
     from desched.policy.reading.findings import InvalidPolicy, Severity
     from desched.views.policy_findings import ValidatedFile, render_findings
 
-_FORMATS = ("table", "json", "yaml", "sarif", "github")
+_FORMATS = ("table", "json", "yaml", "github")
 
 
 def run(invocation: Invocation) -> int:
@@ -55,8 +55,7 @@ COMMAND = Command(
         click.Argument(["files"], nargs=-1, required=True, metavar="FILE…", type=click.Path()),
         own_flag(
             f"--output, -o {'|'.join(_FORMATS)}",
-            "The format of the findings; sarif is for code scanning, github for annotations. "
-            "Default: table.",
+            "The format of the findings; github is for annotations. Default: table.",
             name="form",
             choices=True,
         ),

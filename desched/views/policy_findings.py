@@ -11,9 +11,8 @@ from desched.model.text import on_one_line
 from desched.policy.reading.findings import PolicyFinding, Severity
 from desched.views.formatting import count
 from desched.views.rendering import json_text
-from desched.views.sarif import sarif_log
 
-FindingsFormat = Literal["table", "json", "yaml", "sarif", "github"]
+FindingsFormat = Literal["table", "json", "yaml", "github"]
 NARROWEST = 40
 _INDENT = "    "
 
@@ -43,8 +42,6 @@ def render_findings(files: Sequence[ValidatedFile], form: FindingsFormat, width:
             return json_text(_document(files))
         case "yaml":
             return yaml.safe_dump(_document(files), sort_keys=False)
-        case "sarif":
-            return json_text(sarif_log(finding for file in files for finding in file.findings))
         case "github":
             return "".join(_annotation(each) for file in files for each in file.findings)
         case _:
