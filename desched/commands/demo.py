@@ -14,7 +14,9 @@ if loaded_to_run(__name__):
     from rich.console import Console
 
     from desched.history.timeline import Timeline
-    from desched.views.cycle_table import print_report
+    from desched.model.report import CycleReport
+    from desched.views.cycle import CycleView
+    from desched.views.cycle_table import print_cycle
     from desched.whatif import demo
 
 
@@ -22,6 +24,9 @@ def run(invocation: Invocation) -> int:
     """Run the demo."""
     path = charts_file(invocation)
     scenario = invocation.flags.get("scenario", "load")
+
+    def show(report: CycleReport, console: Console) -> None:
+        print_cycle(CycleView(report), console)
 
     def write(before: Timeline, after: Timeline) -> None:
         from desched.views.pages.timeline_page import (  # noqa: PLC0415  (optional)
@@ -35,7 +40,7 @@ def run(invocation: Invocation) -> int:
             write_page(path, page)
 
     try:
-        code = demo.run_demo(Console(), print_report, write if path else None, scenario)
+        code = demo.run_demo(Console(), show, write if path else None, scenario)
         sys.stdout.flush()
     except SystemExit:
         return ExitCode.DONE  # rich raises it when the reader is gone

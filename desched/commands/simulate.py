@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -27,7 +26,7 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.storage import load_snapshot
     from desched.views.formatting import plain
     from desched.views.progress import ProgressLine
-    from desched.views.simulation import print_simulation, render_simulation
+    from desched.views.simulation import print_simulation
     from desched.whatif.demo import demo_policy
     from desched.whatif.figures import Simulated
     from desched.whatif.scenarios import (
@@ -62,11 +61,7 @@ def run(invocation: Invocation) -> None:
         [Path(name) for name in flags.get("policies", ())],
         Course(hours, seed=flags.get("seed", 0)),
     )
-    write_out(
-        flags.get("form"),
-        partial(render_simulation, found),
-        partial(print_simulation, found),
-    )
+    write_out(flags.get("form"), found, print_simulation)
     if page is not None:
         from desched.views.pages.simulation_page import simulation_page  # noqa: PLC0415  (optional)
 

@@ -15,18 +15,9 @@ from desched.views.policy_figures import (
     print_workloads,
 )
 from desched.views.reasons import describe
-from desched.views.rendering import ReportFormat, rendered
 from desched.whatif.figures import Backtest
 
 WITHOUT = "as it was"
-
-
-def render_backtest(
-    backtest: Backtest,
-    format: ReportFormat,  # noqa: A002  (the word for it)
-) -> str:
-    """The backtest in one of the formats, ending in a newline."""
-    return rendered(backtest, lambda console: print_backtest(backtest, console), format)
 
 
 def print_backtest(backtest: Backtest, console: Console) -> None:

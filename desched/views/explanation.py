@@ -37,7 +37,6 @@ from desched.views.formatting import (
 )
 from desched.views.grouped_list import block, numbered, plain_table, print_section
 from desched.views.reasons import describe
-from desched.views.rendering import ReportFormat, rendered
 
 _GIB, _MIB = 2**30, 2**20
 _MILLICORES_PER_CORE = 1000
@@ -46,16 +45,8 @@ _NOT_READ = "its usage was not read, for no decision needed it"
 NARROW_COLUMNS = 70
 
 
-def render_explanation(
-    explanation: Explanation,
-    format: ReportFormat,  # noqa: A002  (the word for it)
-) -> str:
-    """The explanation in one of the formats, ending in a newline."""
-    return rendered(explanation, lambda console: print_explanation(explanation, console), format)
-
-
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Print the explanation; it needs no colour, and 80 columns are enough."""
+    """Print the explanation."""
     taken_at = f"{explanation.taken_at:%Y-%m-%d %H:%M:%S} UTC"
     console.print(Text(f"desched · explain · {plain(explanation.target)}", style="bold"))
     console.print(Text(f"at {taken_at} · policy {plain(explanation.policy)}"))

@@ -19,14 +19,8 @@ from desched.views.formatting import (
     span,
 )
 from desched.views.reasons import sentence_of
-from desched.views.rendering import ReportFormat, rendered
 
 MOST_ROWS = 10
-
-
-def render_review(found: Review, form: ReportFormat) -> str:
-    """The review in one of the formats, ending in a newline."""
-    return rendered(found, lambda console: print_review(found, console), form)
 
 
 def about(found: Review) -> tuple[str, ...]:
@@ -153,11 +147,6 @@ def _print_reasons(
     for number, code, sentence in rows[:MOST_ROWS]:
         table.add_row(str(number), code, Text(sentence))
     _print(console, title, table, len(rows) - MOST_ROWS)
-
-
-def render_history(moves: Sequence[LoggedMove], form: ReportFormat) -> str:
-    """Evictions in one of the formats, ending in a newline; the newest last."""
-    return rendered(moves, lambda console: print_history(moves, console), form)
 
 
 def print_history(moves: Iterable[LoggedMove], console: Console) -> None:

@@ -7,18 +7,9 @@ from desched.views.formatting import count, plain, span
 from desched.views.grouped_list import print_lines
 from desched.views.policy_figures import figures_table, print_idle, print_nodes
 from desched.views.reasons import describe
-from desched.views.rendering import ReportFormat, rendered
 from desched.whatif.figures import Assumed, Simulated
 
 WITHOUT = "no desched"
-
-
-def render_simulation(
-    simulated: Simulated,
-    format: ReportFormat,  # noqa: A002  (the word for it)
-) -> str:
-    """The simulation in one of the formats, ending in a newline."""
-    return rendered(simulated, lambda console: print_simulation(simulated, console), format)
 
 
 def print_simulation(simulated: Simulated, console: Console) -> None:

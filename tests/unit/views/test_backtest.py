@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.history.past import Caveat, Doubt
-from desched.views.backtest import caveat, print_backtest, render_backtest
+from desched.views.backtest import caveat, print_backtest
 from desched.views.pages.backtest_page import backtest_page
 from desched.views.reasons import sentence_of
+from desched.views.rendering import rendered
 from desched.whatif.figures import Backtest
 from desched.whatif.past.backtest import Span, backtest
 from tests.builders import policy, rule
@@ -82,8 +83,8 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_json_and_yaml_have_the_same_content() -> None:
-    document = json.loads(render_backtest(replayed(), "json"))
-    assert document == yaml.safe_load(render_backtest(replayed(), "yaml"))
+    document = json.loads(rendered(replayed(), print_backtest, "json"))
+    assert document == yaml.safe_load(rendered(replayed(), print_backtest, "yaml"))
     assert document["version"] == "desched.io/backtest/v1"
     assert [each["policy"] for each in document["policies"]] == ["policy.yaml", "late.yaml"]
     assert document["policies"][0]["before"]["name"] == "what happened"
@@ -94,7 +95,7 @@ def test_names_cannot_move_the_cursor() -> None:
     doubt = Doubt(Caveat.HISTORY_GAPS, "Prometheus warns: \x9b31m")
     found = replace(replayed(), policies=(evil,), unknown=(doubt,))
     for form in ("table", "json", "yaml"):
-        harmless(render_backtest(found, form))
+        harmless(rendered(found, print_backtest, form))
 
 
 def test_a_backtest_can_be_a_page() -> None:
@@ -112,5 +113,7 @@ def test_a_backtest_can_be_a_page() -> None:
 def test_a_time_without_overload_has_no_share_that_is_avoided() -> None:
     calm = a_past([Life("web-1", "a", [0.2] * STEPS)], steps=STEPS)
     found = backtest(calm, [BY], Span(at(12), at(12) + timedelta(hours=1)))
-    assert "No node is overloaded, and nothing moves." in render_backtest(found, "table")
-    assert "%" not in render_backtest(found, "table").partition("avoided")[2].splitlines()[0]
+    assert "No node is overloaded, and nothing moves." in rendered(found, print_backtest, "table")
+    assert (
+        "%" not in rendered(found, print_backtest, "table").partition("avoided")[2].splitlines()[0]
+    )

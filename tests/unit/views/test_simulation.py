@@ -14,7 +14,8 @@ from desched.model.state import State
 from desched.views.pages.simulation_page import simulation_page
 from desched.views.progress import ProgressLine
 from desched.views.reasons import sentence_of
-from desched.views.simulation import print_simulation, render_simulation
+from desched.views.rendering import rendered
+from desched.views.simulation import print_simulation
 from desched.whatif.clock import VirtualClock
 from desched.whatif.demo import demo_policy
 from desched.whatif.figures import Assumption, Simulated
@@ -87,9 +88,9 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_json_and_yaml_have_the_same_content() -> None:
-    document = json.loads(render_simulation(simulated(), "json"))
+    document = json.loads(rendered(simulated(), print_simulation, "json"))
 
-    assert document == yaml.safe_load(render_simulation(simulated(), "yaml"))
+    assert document == yaml.safe_load(rendered(simulated(), print_simulation, "yaml"))
     assert document["version"] == "desched.io/simulation/v1"
     assert [each["policy"] for each in document["policies"]][1:] == ["low", "full"]
 
@@ -99,7 +100,7 @@ def test_names_cannot_move_the_cursor() -> None:
     found = replace(simulated(), target="\x9b31m", policies=(evil,))
 
     for form in ("table", "json", "yaml"):
-        harmless(render_simulation(found, form))
+        harmless(rendered(found, print_simulation, form))
 
 
 def test_a_simulation_can_be_a_page() -> None:
