@@ -6,12 +6,14 @@ The same day can be run with several policies, or with another descheduler.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desched.cycle import CycleInfo, run_cycle
+from desched.history.overload import Overload, overload_of
 from desched.model.cluster import Node, PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
@@ -125,36 +127,18 @@ class LoopResult:
         found: NDArray[np.bool_] = np.any(self.load > self.targets, axis=2)
         return found
 
-    @property
-    def overload_minutes(self) -> int:
-        """Node-minutes with CPU or memory above its target."""
-        return int(self.overloaded.sum() * self.step_seconds / 60)
-
-    def node_minutes_above(self, ratio: float) -> float:
-        """Node-minutes with CPU or memory above this share of the capacity."""
-        return self._node_minutes(np.any(self.load > ratio, axis=2))
-
-    @property
-    def full_cpu_node_minutes(self) -> float:
-        """Node-minutes in which pods ask for all CPU of their node, or for more."""
-        return self._node_minutes(self.load[:, :, 0] >= 1)
-
-    @property
-    def excess_point_minutes(self) -> float:
-        """The area above the targets: percentage points of the worse resource x node-minutes.
-
-        A node is never more than full here.
-        """
-        excess = np.minimum(1.0, self.load) - self.targets
-        return 100 * self._node_minutes(np.nan_to_num(excess).max(axis=2).clip(min=0))
+    @cached_property
+    def overload(self) -> Overload:
+        """How long, and how far, nodes were above their targets."""
+        targets = np.broadcast_to(self.targets, self.load.shape)
+        loads = {r: (self.load[:, :, i], targets[:, :, i]) for i, r in enumerate(MEASURED)}
+        return overload_of(loads, self.step_seconds / 60)
 
     @property
     def unmet_cpu_node_minutes(self) -> float:
         """The CPU that pods asked for and did not get; the CPU of a node for a minute is 1."""
-        return self._node_minutes(np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0))
-
-    def _node_minutes(self, by_step: NDArray[np.bool_] | Floats) -> float:
-        return float(by_step.sum() * self.step_seconds / 60)
+        missing = np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0)
+        return float(missing.sum() * self.step_seconds / 60)
 
     @property
     def share_within_hour(self) -> float:

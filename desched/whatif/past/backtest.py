@@ -147,7 +147,7 @@ class _Run:
 
     def _happened(self, like: LoopResult) -> LoopResult:
         """What really happened, in the same steps and with the same targets."""
-        load: Floats = np.zeros(like.load.shape)
+        load: Floats = np.full(like.load.shape, np.nan)
         first = int(self._pace.begins_at // self._past.step_seconds)
         steps = slice(first, first + load.shape[1])
         for i, resource in enumerate(MEASURED):

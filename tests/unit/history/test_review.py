@@ -26,9 +26,9 @@ def test_a_dry_run_of_an_hour():
     assert (found.started_at, found.ended_at) == (STARTED_AT, STARTED_AT + 11 * CYCLE)
     assert found.cycles == 12
     assert found.covered_seconds == 600 + 11 * 300  # the first one stands for the longest gap
-    assert found.overloaded_node_minutes == 10 + 5 * 5
-    assert found.longest_overload_minutes == 35
-    assert found.overloaded_nodes == 1
+    assert found.overload.node_minutes == 10 + 5 * 5
+    assert found.overload.longest_episode_minutes == 35
+    assert found.overload.nodes == 1
     assert found.relieved_share == 1.0
     assert found.evictions == 1
     assert found.evictions_per_day == pytest.approx(86_400 / 3_900)
@@ -59,7 +59,7 @@ def test_only_what_happened_since_then_counts():
     found = review(book, STARTED_AT + 39 * CYCLE)
 
     assert found.started_at == STARTED_AT + 39 * CYCLE
-    assert (found.cycles, found.evictions, found.overloaded_node_minutes) == (3, 0, 0)
+    assert (found.cycles, found.evictions, found.overload.node_minutes) == (3, 0, 0)
     assert found.relieved_share is None
     assert found.timeline.steps == 4
     assert review(book, LONG_AGO).evictions == 1

@@ -239,7 +239,7 @@ def test_the_demonstration_keeps_what_happened_without_and_with_desched() -> Non
         f"{OVERLOADED_NODE} (first scene)": length,
         "te1 (second scene)": length,
     }
-    assert 0 < after.overloaded_node_minutes < before.overloaded_node_minutes / 2
+    assert 0 < after.overload.node_minutes < before.overload.node_minutes / 2
     assert [(each.node, each.landed_on, each.result) for each in after.evictions] == [
         ("te3 (first scene)", "te5 (first scene)", MoveResult.LANDED_AS_FORECAST),
         ("te1 (second scene)", "te5 (second scene)", MoveResult.LANDED_AS_FORECAST),
