@@ -1,5 +1,7 @@
 """Reports as people and programs see them."""
 
+from typing import Any
+
 from rich.console import Console
 
 from desched.model.report import CycleReport
@@ -8,7 +10,7 @@ from desched.views.cycle_table import print_cycle
 from desched.views.rendering import ReportFormat, rendered
 
 
-def shown(report: CycleReport, form: ReportFormat = "table", **view: bool | str) -> str:
+def shown(report: CycleReport, form: ReportFormat = "table", **view: Any) -> str:
     """The report in a format; `view` as for `CycleView`."""
     return rendered(CycleView(report, **view), print_cycle, form)
 

@@ -28,7 +28,7 @@ if loaded_to_run(__name__):
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings
-    from desched.views.backtest import print_backtest
+    from desched.views.policies import backtest_view, print_backtest
     from desched.views.progress import ProgressLine
     from desched.whatif.figures import Backtest
     from desched.whatif.past.backtest import Span, backtest, lead_seconds
@@ -67,9 +67,9 @@ def run(invocation: Invocation) -> None:
     found = backtested(settings, _policies(invocation, settings), span, source)
     write_out(settings.output, found, print_backtest)
     if page is not None:
-        from desched.views.pages.backtest_page import backtest_page  # noqa: PLC0415  (optional)
+        from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, backtest_page(found))
+        write_page(page, timeline_page(backtest_view(found)))
 
 
 def _cache(invocation: Invocation) -> Path | None:

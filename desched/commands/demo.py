@@ -15,6 +15,7 @@ if loaded_to_run(__name__):
 
     from desched.history.timeline import Timeline
     from desched.model.report import CycleReport
+    from desched.views.comparison import comparison_of
     from desched.views.cycle import CycleView
     from desched.views.cycle_table import print_cycle
     from desched.whatif import demo
@@ -29,13 +30,10 @@ def run(invocation: Invocation) -> int:
         print_cycle(CycleView(report), console)
 
     def write(before: Timeline, after: Timeline) -> None:
-        from desched.views.pages.timeline_page import (  # noqa: PLC0415  (optional)
-            comparison_of,
-            timeline_page,
-        )
+        from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
         about = (demo.DEMONSTRATIONS[scenario].about,)
-        page = timeline_page(comparison_of("The demo of desched", about, (before, after)))
+        page = timeline_page(comparison_of("demo", about, (before, after)))
         if path is not None:
             write_page(path, page)
 

@@ -11,7 +11,7 @@ if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
     from desched.bootstrap.output import write_out
     from desched.history.review import review
-    from desched.views.review import print_review
+    from desched.views.review import print_review, review_view
 
 DEFAULT_SINCE = "7d"
 
@@ -23,9 +23,9 @@ def run(invocation: Invocation) -> None:
     found = review(book, begins)
     write_out(settings.output, found, print_review)
     if page is not None:
-        from desched.views.pages.review_page import review_page  # noqa: PLC0415  (optional)
+        from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, review_page(found))
+        write_page(page, timeline_page(review_view(found)))
 
 
 COMMAND = Command(

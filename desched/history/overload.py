@@ -21,7 +21,8 @@ class Overload(msgspec.Struct, frozen=True, gc=False):
     `above_90_node_minutes` is the time with CPU, memory or GPUs above 90 % of the node's capacity;
     `full_cpu_node_minutes` that at 100 % of its CPU, None where CPU is not known.
     `excess_point_minutes` is the area above the targets: percentage points of the worst resource,
-    times minutes; a node is never more than full in it.
+    times minutes; a node is never more than full in it. `unmet_cpu_node_minutes` is the CPU that
+    pods ask for and do not get, in minutes of a node's CPU; only simulations know it.
     """
 
     node_minutes: float
@@ -30,6 +31,7 @@ class Overload(msgspec.Struct, frozen=True, gc=False):
     excess_point_minutes: float
     longest_episode_minutes: float
     nodes: int
+    unmet_cpu_node_minutes: float | None = None
 
 
 def overload_of(

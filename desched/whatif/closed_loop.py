@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -111,7 +112,8 @@ class LoopResult:
 
     It is NaN where it is not known, and more than 1 where pods ask for more than the node has.
     `targets` has the same form, or one that numpy extends to it.
-    `replicas` has the number of replicas by the workload's uid as in `moves`.
+    `replicas` has the number of replicas by the workload's uid as in `moves`. Without
+    `demand_is_known`, the load is what pods got, which may be less than they asked for.
     """
 
     load: Floats
@@ -120,6 +122,7 @@ class LoopResult:
     seconds: float
     replicas: Mapping[str, int]
     step_seconds: float = 60.0
+    demand_is_known: bool = True
 
     @property
     def overloaded(self) -> NDArray[np.bool_]:
@@ -132,7 +135,9 @@ class LoopResult:
         """How long, and how far, nodes were above their targets."""
         targets = np.broadcast_to(self.targets, self.load.shape)
         loads = {r: (self.load[:, :, i], targets[:, :, i]) for i, r in enumerate(MEASURED)}
-        return overload_of(loads, self.step_seconds / 60)
+        found = overload_of(loads, self.step_seconds / 60)
+        unmet = self.unmet_cpu_node_minutes if self.demand_is_known else None
+        return msgspec.structs.replace(found, unmet_cpu_node_minutes=unmet)
 
     @property
     def unmet_cpu_node_minutes(self) -> float:

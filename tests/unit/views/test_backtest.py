@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.history.past import Caveat, Doubt
-from desched.views.backtest import caveat, print_backtest
-from desched.views.pages.backtest_page import backtest_page
+from desched.views.pages.timeline_page import timeline_page
+from desched.views.policies import backtest_view, print_backtest, sentence
 from desched.views.reasons import sentence_of
 from desched.views.rendering import rendered
 from desched.whatif.figures import Backtest
@@ -54,9 +54,9 @@ def test_what_happened_stands_beside_what_each_policy_would_have_done() -> None:
     ours, late = replayed().policies
     before, after = ours.without.node_minutes, ours.with_policy.node_minutes
     assert row("overloaded node-minutes") == [f"{x:.0f}" for x in (before, after, before)]
-    assert row("  avoided") == ["-", f"{(1 - after / before) * 100:.1f}", "%", "0.0", "%"]
+    assert f"({(1 - after / before) * 100:.1f} % less)" in shown(120)
     assert row("evictions  ") == ["-", "1", "0"]
-    assert row("  a day") == ["-", f"{ours.evictions_per_day:.1f}", "0.0"]
+    assert row("evictions per day") == ["-", f"{ours.evictions_per_day:.0f}", "0"]
     assert late.hours.idle[0].hours == 2
 
 
@@ -70,10 +70,10 @@ def test_the_time_and_what_is_known_of_it_are_said_first() -> None:
 def test_workloads_hours_and_caveats_are_listed() -> None:
     text = " ".join(shown().split())
     (evicted,) = replayed().policies[0].workloads
-    assert f"{evicted.workload} 1 0" in text
-    assert "late.yaml: 2 for not_sustained_yet" in text
+    assert f"{evicted.workload} - 1 0" in text
+    assert "not_sustained_yet" in text
     for each in (*replayed().assumed, *replayed().unknown):
-        assert caveat(each) in text
+        assert sentence(each) in text
     assert "These pods have no recorded usage; their load stays with the node (3 pods)." in text
 
 
@@ -99,12 +99,12 @@ def test_names_cannot_move_the_cursor() -> None:
 
 
 def test_a_backtest_can_be_a_page() -> None:
-    page = backtest_page(replayed())
-    assert f"desched backtest: {at(12):%Y-%m-%d %H:%M}" in page
+    page = timeline_page(backtest_view(replayed()))
+    assert f"{at(12):%Y-%m-%d %H:%M}" in page
     for text in (
         "what happened",
         "late.yaml",
-        "replacements were pending",
+        "minutes pending, all pods",
         sentence_of(Caveat.LOAD_FOLLOWS_PODS),
     ):
         assert text in page
@@ -114,6 +114,4 @@ def test_a_time_without_overload_has_no_share_that_is_avoided() -> None:
     calm = a_past([Life("web-1", "a", [0.2] * STEPS)], steps=STEPS)
     found = backtest(calm, [BY], Span(at(12), at(12) + timedelta(hours=1)))
     assert "No node is overloaded, and nothing moves." in rendered(found, print_backtest, "table")
-    assert (
-        "%" not in rendered(found, print_backtest, "table").partition("avoided")[2].splitlines()[0]
-    )
+    assert "% less" not in rendered(found, print_backtest, "table")

@@ -188,11 +188,13 @@ def test_the_severity_of_overload_is_in_node_minutes_and_points() -> None:
     memory = [[0.1, 0.1, 0.1, 0.9, 0.1, 0.1], [np.nan, 0.8, 0.86, 0.95, 0.8, 0.8]]
     load, targets = np.stack([cpu, memory], axis=2), np.array([0.8, 0.85])
     result = LoopResult(load, targets, (), 720.0, {}, step_seconds=120.0)
-    assert result.overload.node_minutes == 14
-    assert result.overload.above_90_node_minutes == 8
-    assert result.overload.full_cpu_node_minutes == 4
-    assert result.overload.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
-    assert result.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
+    found = result.overload
+    assert found.node_minutes == 14
+    assert found.above_90_node_minutes == 8
+    assert found.full_cpu_node_minutes == 4
+    assert found.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
+    assert found.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
+    assert (found.longest_episode_minutes, found.nodes) == (10, 2)
 
 
 def test_without_a_target_nothing_is_in_excess() -> None:
