@@ -10,6 +10,7 @@ from rich.console import Console
 from desched.model.plan import NodeClass, NodeReason, NodeVerdict, ResourcePressure, UnjudgedLoad
 from desched.model.report import CycleReport, GpuLoad, RecentLoad
 from desched.model.resources import Resource
+from desched.views import cycle
 from desched.views.cycle import NODE_COLUMNS, CycleView
 from desched.views.node_table import print_nodes
 from desched.views.pages.cycle_page import cycle_page
@@ -19,6 +20,13 @@ from tests.unit.service.example_reports import EVICTION, REPORT, pressure
 
 HOUR = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, None, 0.7, 0.8, 0.81, 0.9, 1.0, 1.0)
 LINE = "▁▁▂▃▄▅ ▆▇▇███"
+
+
+@pytest.fixture(autouse=True)
+def only_loads(request, monkeypatch):
+    """Tests of the layout are about loads; a further column must not change them."""
+    if "column" not in request.fixturenames:
+        monkeypatch.setattr(cycle, "NODE_COLUMNS", ())
 
 
 def load(node, resource, ratios=HOUR):
