@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.doctor.checks import Check, Diagnosis, Verdict
-from desched.views.formatting import count, plain
+from desched.views.formatting import MODE_NAMES, count, plain
 from desched.views.rendering import View
 
 DOCTOR_VERSION = "desched.io/doctor/v1"
@@ -66,7 +66,7 @@ def print_diagnosis(report: DoctorReport, console: Console) -> None:
 
 def _run(report: DoctorReport) -> str:
     policy = f"policy {plain(report.policy)}" if report.policy else "no policy given"
-    return f"{policy}, {report.mode.replace('_', ' ')}"
+    return f"{policy}, {MODE_NAMES[report.mode]}"
 
 
 def _lines(check: Check) -> Iterator[Text]:

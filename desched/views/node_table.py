@@ -140,14 +140,15 @@ class _Shown:
         """
         for node in self._nodes:
             lines = [r for r in self._resources if r is not Resource.GPU or self._has_gpus(node)]
-            heads = [head for head in self._heads(node) if head]
+            heads = [head for head in self._heads(node, titled=True) if head]
             for resource, head in zip_longest(lines, heads, fillvalue=None):
                 name = resource_title(resource) if resource else ""
                 yield node, resource, (head or Text(), Text(name))
 
-    def _heads(self, node: NodeView) -> list[Text]:
-        """The name, the state, and the columns."""
-        columns = [Text(plain(column.text(node))) for column in self._columns]
+    def _heads(self, node: NodeView, *, titled: bool = False) -> list[Text]:
+        """The name, the state, and the columns; `titled` if nothing above has their titles."""
+        texts = [(f"{c.title} " if titled else "", c.text(node)) for c in self._columns]
+        columns = [Text(plain(title + text) if text else "") for title, text in texts]
         return [Text(plain(node.name)), _state(node), *columns]
 
     def _has_gpus(self, node: NodeView) -> bool:
