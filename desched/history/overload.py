@@ -10,7 +10,7 @@ from desched.model.resources import Resource
 
 NEAR_FULL_RATIO = 0.9
 FULL_RATIO = 0.995
-"""What rounds to 100 %: the measured load of a full node hardly ever reaches it exactly."""
+"""What rounds to 100 %: the measured load of a full node hardly ever is exactly that."""
 
 Floats = NDArray[np.float64]
 
@@ -38,12 +38,14 @@ def overload_of(
     loads: Mapping[Resource, tuple[Floats, Floats]],
     minutes: float | Floats,
     minutes_above: Floats | None = None,
+    full_ratio: float = FULL_RATIO,
 ) -> Overload:
     """The overload of nodes.
 
     Each of `loads` has the ratios, node x step and NaN where they are unknown, and the targets, in
     a form that numpy extends to it. `minutes` is the length of the steps. `minutes_above`, node x
-    step, is how much of each step a node was above a target; without it, steps are so or not.
+    step, is how much of each step a node was above a target; without it, steps are so or not. From
+    `full_ratio` on, all CPU is used.
     """
     none = np.zeros((1, 1))
     above, severe, excess = none, none, none
@@ -60,7 +62,7 @@ def overload_of(
         node_minutes=float(minutes_above.sum()),
         above_90_node_minutes=float((severe * minutes).sum()),
         full_cpu_node_minutes=(
-            float(((cpu >= FULL_RATIO) * minutes).sum()) if np.isfinite(cpu).any() else None
+            float(((cpu >= full_ratio) * minutes).sum()) if np.isfinite(cpu).any() else None
         ),
         excess_point_minutes=float((excess * minutes).sum()),
         longest_episode_minutes=_longest(minutes_above),

@@ -135,9 +135,11 @@ class LoopResult:
         """How long, and how far, nodes were above their targets."""
         targets = np.broadcast_to(self.targets, self.load.shape)
         loads = {r: (self.load[:, :, i], targets[:, :, i]) for i, r in enumerate(MEASURED)}
-        found = overload_of(loads, self.step_seconds / 60)
-        unmet = self.unmet_cpu_node_minutes if self.demand_is_known else None
-        return msgspec.structs.replace(found, unmet_cpu_node_minutes=unmet)
+        minutes = self.step_seconds / 60
+        if not self.demand_is_known:
+            return overload_of(loads, minutes)
+        found = overload_of(loads, minutes, full_ratio=1.0)
+        return msgspec.structs.replace(found, unmet_cpu_node_minutes=self.unmet_cpu_node_minutes)
 
     @property
     def unmet_cpu_node_minutes(self) -> float:

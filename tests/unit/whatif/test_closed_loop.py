@@ -1,5 +1,6 @@
 """A made-up morning: pods with a steady load, too many of them on one node."""
 
+import dataclasses
 from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
@@ -195,6 +196,15 @@ def test_the_severity_of_overload_is_in_node_minutes_and_points() -> None:
     assert found.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
     assert found.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
     assert (found.longest_episode_minutes, found.nodes) == (10, 2)
+
+
+def test_measured_load_is_full_at_what_rounds_to_100_percent() -> None:
+    load = np.array([[[0.994, 0.1], [0.996, 0.1], [1.2, 0.1]]])
+    asked = LoopResult(load, np.ones(2), (), 180.0, {})
+    measured = dataclasses.replace(asked, demand_is_known=False)
+    assert asked.overload.full_cpu_node_minutes == 1
+    assert measured.overload.full_cpu_node_minutes == 2
+    assert measured.overload.unmet_cpu_node_minutes is None
 
 
 def test_without_a_target_nothing_is_in_excess() -> None:
