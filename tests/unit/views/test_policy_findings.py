@@ -1,33 +1,37 @@
+import io
 import json
 
 import yaml
+from rich.console import Console
 
 from desched.policy.reading.findings import FindingRule, Place, PolicyFinding
 from desched.views.policy_findings import (
-    FindingsFormat,
+    Findings,
     ValidatedFile,
-    render_findings,
+    github_commands,
+    print_findings,
 )
+from desched.views.rendering import ReportFormat, rendered
 
 WRONG = PolicyFinding("a:b,%.yaml", Place(3, 7), ("profiles", 0, "x"), "wrong %.", instead="80")
 UNEXPECTED = PolicyFinding(
     "é b.yaml", Place(4, 1), (), "has no effect\nat all.", FindingRule.MEANING
 )
 UNREADABLE = PolicyFinding("/none", None, (), "the policy cannot be read.", FindingRule.FILE)
-FILES = [
+FILES = (
     ValidatedFile("a:b,%.yaml", (WRONG,)),
     ValidatedFile("é b.yaml", (UNEXPECTED,)),
     ValidatedFile("/none", (UNREADABLE,)),
     ValidatedFile("good.yaml", ()),
-]
+)
 
 
-def rendered(form: FindingsFormat, width: int = 100) -> str:
-    return render_findings(FILES, form, width)
+def shown(form: ReportFormat) -> str:
+    return rendered(Findings(FILES), print_findings, form)
 
 
 def test_the_table_has_each_finding_where_editors_find_it() -> None:
-    assert rendered("table").splitlines() == [
+    assert shown("table").splitlines() == [
         "a:b,%.yaml:3:7: error: profiles[0].x",
         "    wrong %.",
         "é b.yaml:4:1: warning:",
@@ -42,13 +46,15 @@ def test_the_table_has_each_finding_where_editors_find_it() -> None:
 
 def test_sentences_fit_the_terminal() -> None:
     long = PolicyFinding("f", Place(1, 1), (), "word " * 40)
-    text = render_findings([ValidatedFile("f", (long,))], "table", 50)
+    out = io.StringIO()
+    print_findings(Findings((ValidatedFile("f", (long,)),)), Console(file=out, width=50))
+    text = out.getvalue()
     assert max(map(len, text.splitlines())) <= 50
 
 
 def test_json_and_yaml_have_everything() -> None:
-    document = json.loads(rendered("json"))
-    assert yaml.safe_load(rendered("yaml")) == document
+    document = json.loads(shown("json"))
+    assert yaml.safe_load(shown("yaml")) == document
     first, _, unreadable, good = document["files"]
     assert first == {
         "file": "a:b,%.yaml",
@@ -72,7 +78,7 @@ def test_json_and_yaml_have_everything() -> None:
 
 
 def test_annotations_are_commands_of_github() -> None:
-    assert rendered("github").splitlines() == [
+    assert github_commands(Findings(FILES)).splitlines() == [
         "::error file=a%3Ab%2C%25.yaml,line=3,col=7,title=policy-value::profiles[0].x: wrong %25.",
         r"::warning file=é b.yaml,line=4,col=1,title=policy-meaning::has no effect\nat all.",
         "::error file=/none,title=policy-file::the policy cannot be read.",
