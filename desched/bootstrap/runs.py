@@ -25,7 +25,7 @@ from desched.bootstrap.side_tasks import (
 )
 from desched.bootstrap.state import refuse_absent_namespace, state_namespace
 from desched.bootstrap.traces import Tracing, tracing
-from desched.cycle import CycleInfo
+from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad, PodChoice, Unknown, UnknownReason
@@ -16,7 +17,7 @@ from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
 from desched.model.resources import Resource
 from desched.model.snapshot import FreshPod, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
-from desched.planning.overload.classification import ClassifiedNodes
+from desched.planning.situation import Situation
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
@@ -544,13 +545,13 @@ def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
 ) -> None:
     seen = two_moves().seen
     classified = []
-    once = ClassifiedNodes.of
+    once = Situation.of
 
-    def counted(seen: Snapshot, by: Policy, state: State) -> ClassifiedNodes:
+    def counted(seen: Snapshot, by: Policy, state: State) -> Situation:
         classified.append(seen.load)
         return once(seen, by, state)
 
-    monkeypatch.setattr(ClassifiedNodes, "of", counted)
+    monkeypatch.setattr(Situation, "of", counted)
     load = known_on(seen.load, seen.cluster, "hot", "cool")
 
     report = report_of(seen, ReadingsOf(load))

@@ -36,12 +36,10 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     book: UsageBook
     priority_threshold: int | None
     now: datetime
-    deadline: PlanningTime
+    deadline: PlanningTime = PlanningTime()
 
     @classmethod
-    def of(
-        cls, book: UsageBook, state: State, out_of_time: OutOfTime = lambda: False
-    ) -> "EligibilityContext":
+    def of(cls, book: UsageBook, state: State) -> "EligibilityContext":
         """The context of one cycle.
 
         Raises:
@@ -50,11 +48,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy, cluster = book.policy, book.snapshot.cluster
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
-        return cls(cluster, policy, state, book, threshold, book.now, PlanningTime(out_of_time))
+        return cls(cluster, policy, state, book, threshold, book.now)
 
-    def with_state(self, state: State) -> "EligibilityContext":
-        """The same context after the follow-up."""
-        return msgspec.structs.replace(self, state=state)
+    def for_planning(self, state: State, out_of_time: OutOfTime) -> "EligibilityContext":
+        """The same context after the follow-up, with a deadline for planning."""
+        return msgspec.structs.replace(self, state=state, deadline=PlanningTime(out_of_time))
 
     @property
     def protections(self) -> Protections:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.load import Unknown
 from desched.model.model_caches import CACHE_KEY, CachedModel

@@ -1,6 +1,6 @@
 """How fast a workload may move, and what becomes of each of its pods."""
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Workload
 from desched.model.state import PauseScope
 from desched.policy.share import count_of
