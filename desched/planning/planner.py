@@ -13,12 +13,10 @@ from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.holds import hold_of
-from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import Pressure, restrain
-from desched.planning.placement.chains_under_way import UnderWay, under_way
+from desched.planning.placement.chains_under_way import UnderWay
 from desched.planning.placement.destinations import Destinations
-from desched.planning.placement.landing_limits import LandingFeedback
-from desched.planning.placement.reservations import room_left
+from desched.planning.placement.room import Room
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.candidates import Sifted, sift
 from desched.planning.selection.chains import NoOpenings, Openings
@@ -57,32 +55,16 @@ def _planned(
     taints = SoftTaints.of(context, pressure, mode)
     hold = hold_of(pressure, context)
     if hold is not None or not sifted.nodes:
-        return plan_without_moves(hold, sifted, pressure, taints)
+        return plan_without_moves(hold, sifted, pressure, taints, context.state.chains)
     try:
-        destinations, chains = _places(taints, pressure, context)
-        selection = _choose(sifted, destinations, chains, eligibility, pressure)
+        room = Room.of(context, pressure)
+        destinations = room.destinations(taints.steerable(room.free.arrays))
+        selection = _choose(sifted, destinations, room.chains, eligibility, pressure)
     except PlanningTooSlowError as error:
         hold = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
-        return plan_without_moves(hold, sifted, pressure, taints)
+        return plan_without_moves(hold, sifted, pressure, taints, context.state.chains)
     probing = cut_to_probes(selection.moves, eligibility)
-    return plan_of(sifted, selection, probing, chains, pressure, taints)
-
-
-def _places(
-    taints: SoftTaints, pressure: Pressure, context: EligibilityContext
-) -> tuple[Destinations, UnderWay]:
-    """Where pods could land before the first move, and the chains under way, which hold room."""
-    policy = context.policy
-    free = room_left(context, pressure)
-    chains = under_way(context, pressure, free) if policy.chains else UnderWay((), ())
-    destinations = Destinations(
-        free,
-        SchedulerView(context.cluster, policy.scheduler, free.index),
-        policy.max_landing_risk,
-        taints.steerable(free.arrays),
-        LandingFeedback.of(context, pressure),
-    )
-    return destinations, chains
+    return plan_of(sifted, selection, probing, room.chains, pressure, taints)
 
 
 def _choose(
@@ -127,4 +109,5 @@ def destinations_before(
     """The destinations of a plan before its first move; at least one node must be known."""
     pressure = restrain(pressure, context.state, context.now)
     mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
-    return _places(SoftTaints.of(context, pressure, mode), pressure, context)[0]
+    taints, room = SoftTaints.of(context, pressure, mode), Room.of(context, pressure)
+    return room.destinations(taints.steerable(room.free.arrays))

@@ -19,7 +19,6 @@ from desched.planning.eligibility import (
 )
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext, Refused, Why
-from desched.planning.eligibility.controllers import top_owner
 from desched.policy.durations import duration_seconds
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -136,7 +135,7 @@ def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
-    owner = top_owner(pod, context.cluster)
+    owner = context.cluster.top_owner(pod)
     if owner is None:
         return True
     workload = context.cluster.workload_of(pod)

@@ -20,7 +20,6 @@ from desched.planning.placement.landing_forecast import after, forecast
 from desched.planning.placement.late_landings import PlannedMove
 from desched.planning.placement.refusals import IF_LATE
 from desched.planning.placement.reservations import room_left
-from desched.planning.selection.candidates import charge_of
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SchedulerRules, SteeringRules
@@ -62,7 +61,7 @@ class Cluster:
         self._pods = {p.name: p for p in pods}
 
     def charge(self, one: Pod) -> Mapping[Resource, float]:
-        return charge_of(one, self.book)
+        return self.book.charge(one)
 
     def find(self, name: str) -> Destination | Finding[RefusalReason]:
         one = self._pods[name]
