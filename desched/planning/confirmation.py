@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from desched.model.cluster import Node, PodDisruptionBudget, PodRef
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.snapshot import FreshPod, Room
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
+from desched.planning.eligibility.terms import Refused
 from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.availability import replicas_to_spare
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import Surplus, surpluses
 from desched.planning.eligibility.rules import refuse, waits_for_moves
+from desched.planning.eligibility.terms import Refused
 from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 
 
@@ -61,4 +62,4 @@ class Eligibility:
     @property
     def moved_within_hour(self) -> Counter[str]:
         """The evictions in flight and those of the last hour, by the workload's uid."""
-        return self.context.moved_within_hour
+        return self.context.terms.moved_within_hour

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from desched.model.cluster import GangKey, Pod
 from desched.model.pod_groups import PodGroup
-from desched.planning.eligibility.context import EligibilityContext, Why
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.terms import Why
 
 
 def needed(pod: Pod, context: EligibilityContext) -> Why:
@@ -22,7 +23,7 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
 
 def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     """What the gang lacks, so that not even all its pods together may leave; empty if nothing."""
-    if str(group) in context.moving_gangs:
+    if str(group) in context.terms.moving_gangs:
         return "its move as a whole is not judged yet"
     topology = group.topology
     if topology is not None and (unclear := context.cluster.why_unclear(topology)):

@@ -10,8 +10,9 @@ from collections import Counter
 from desched.model.cluster import ClusterState, Pod
 from desched.model.groups import grouped
 from desched.model.state import State
-from desched.planning.eligibility.context import EligibilityContext, Why
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.controllers import declared_uid
+from desched.planning.eligibility.terms import Why
 
 KIND = "kubevirt.io/VirtualMachineInstance"
 """The policy has to declare it, as every kind that desched does not read."""

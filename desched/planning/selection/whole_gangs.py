@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.model.stored_state import is_done
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.terms import Refused
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.whole_gang import GangDestinations, Member
@@ -84,7 +85,7 @@ class WholeMoves:
             for pause in pauses:
                 if pause.covers(str(workload), loaded.verdict.pool):
                     yield Finding(RefusalReason.PAUSED, f"{pause.describe()}; a gang is no probe")
-            if workload is not None and context.in_flight[workload.uid]:
+            if workload is not None and context.terms.in_flight[workload.uid]:
                 yield Finding(RefusalReason.IN_FLIGHT, str(workload))
 
     def _placed(self, gang: Gang, stuck: NodeSelection) -> "_Placed | Finding[RefusalReason]":
