@@ -16,7 +16,7 @@ from desched.planning.holds import hold_of
 from desched.planning.overload.classification import Pressure, restrain
 from desched.planning.placement.chains_under_way import UnderWay
 from desched.planning.placement.destinations import Destinations
-from desched.planning.placement.room import Room
+from desched.planning.placement.starting_room import StartingRoom
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.candidates import Sifted, sift
 from desched.planning.selection.chains import NoOpenings, Openings
@@ -57,7 +57,7 @@ def _planned(
     if hold is not None or not sifted.nodes:
         return plan_without_moves(hold, sifted, pressure, taints, context.state.chains)
     try:
-        room = Room.of(context, pressure)
+        room = StartingRoom.of(context, pressure)
         destinations = room.destinations(taints.steerable(room.free.arrays))
         selection = _choose(sifted, destinations, room.chains, eligibility, pressure)
     except PlanningTooSlowError as error:
@@ -109,5 +109,5 @@ def destinations_before(
     """The destinations of a plan before its first move; at least one node must be known."""
     pressure = restrain(pressure, context.state, context.now)
     mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
-    taints, room = SoftTaints.of(context, pressure, mode), Room.of(context, pressure)
+    taints, room = SoftTaints.of(context, pressure, mode), StartingRoom.of(context, pressure)
     return room.destinations(taints.steerable(room.free.arrays))

@@ -33,7 +33,7 @@ class NetworkBounds(NamedTuple):
 NO_BOUNDS = NetworkBounds()
 
 
-class PlacementDomains:
+class DomainLimits:
     """Which nodes are outside the domains of a pod, and what these are."""
 
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:

@@ -20,7 +20,7 @@ NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 _EPSILON = 1e-9
 
 
-class Lines(NamedTuple):
+class LoadLines(NamedTuple):
     """The ceilings and the targets of destinations, by resource."""
 
     ceilings: Mapping[Resource, Floats]
@@ -54,7 +54,7 @@ class ProjectedLoad:
             }
 
         self.ratios = of_destinations(lambda node, resource: node.highest[resource], without=0.0)
-        self.lines = Lines(
+        self.lines = LoadLines(
             of_destinations(lambda node, r: node.source(r).thresholds.ceiling_ratio),
             of_destinations(lambda node, r: node.source(r).thresholds.target_ratio),
         )

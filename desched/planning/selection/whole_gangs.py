@@ -16,7 +16,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
-from desched.planning.placement.whole_gang import GangDestinations, Member
+from desched.planning.placement.whole_gang import GangDestinations, GangMember
 from desched.planning.selection.candidates import Candidate, Gang, OverloadedNode
 from desched.planning.selection.excess import MOST_LEFT, Excess
 from desched.planning.selection.one_node import NOT_NEEDED
@@ -91,7 +91,7 @@ class WholeMoves:
     def _placed(self, gang: Gang, stuck: NodeSelection) -> "_Placed | Finding[RefusalReason]":
         """The moves of all its pods, or why one of them has no destination."""
         self._left -= 1
-        members = [Member(c.pod, _least(c), c.charge) for c in gang.members]
+        members = [GangMember(c.pod, _least(c), c.charge) for c in gang.members]
         destinations = GangDestinations(members, stuck.destinations)
         moves = []
         for candidate in sorted(gang.members, key=_size, reverse=True):

@@ -13,7 +13,7 @@ from desched.planning.placement.reservations import room_left
 from desched.planning.placement.steering import Steerable
 
 
-class Room(NamedTuple):
+class StartingRoom(NamedTuple):
     """The free capacity that nothing has reserved, and what landings on it depend on.
 
     `chains` are those under way, which hold some of the room.
@@ -26,7 +26,7 @@ class Room(NamedTuple):
     feedback: LandingFeedback
 
     @classmethod
-    def of(cls, context: EligibilityContext, pressure: Pressure) -> "Room":
+    def of(cls, context: EligibilityContext, pressure: Pressure) -> "StartingRoom":
         """The room after reservations for what is under way; at least one node must be known."""
         policy, free = context.policy, room_left(context, pressure)
         return cls(
