@@ -115,7 +115,7 @@ def _left_in_place(sifted: Sifted, selection: Selection, pressure: Pressure) -> 
 
 
 def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[PlannedEviction]:
-    """The evictions, of which those of the gang say that it moves whole."""
+    """The evictions; those of the gang name it as the one that moves whole."""
     members = {candidate.pod.ref for candidate in gang.members}
     for each in evictions:
         if each.pod not in members:

@@ -139,7 +139,7 @@ def _gang_changed(
 
 
 def _budget_exceeded(charged: Mapping[PodDisruptionBudget, int]) -> Refused:
-    """Which budget does not allow that so many pods leave; each dry run sees only one of them."""
+    """The budget that the pods together exceed; the dry run of an eviction sees only one pod."""
     for budget, count in charged.items():
         if count > budget.disruptions_allowed:
             detail = f"{budget} allows {budget.disruptions_allowed} disruptions"

@@ -1,4 +1,4 @@
-"""Of which pods the usage decides something; of other pods the sum on their node is enough."""
+"""The pods whose own usage matters; for other pods the sum on their node is enough."""
 
 from collections.abc import Iterable, Iterator
 
@@ -96,7 +96,7 @@ def _arriving(situation: Situation) -> Iterator[Pod]:
 def _short_of_cpu(
     sources: Iterable[str], gangs: Iterable[Pod], situation: Situation
 ) -> Iterator[Pod]:
-    """The pods that may move and of which siblings show what they need."""
+    """The pods that may move and lack CPU; the usage of their siblings shows what they need."""
     book = situation.context.book
     if Resource.CPU in book.windows:
         by_node = situation.context.cluster.pods_by_node

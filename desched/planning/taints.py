@@ -106,7 +106,7 @@ def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
 
 
 def _most_nodes(context: EligibilityContext, mode: SteeringMode, kept: frozenset[str]) -> int:
-    """The policy's limit, and the taints of other installations on nodes it does not look at."""
+    """The policy's limit, plus the taints of other installations on nodes outside its selector."""
     policy, nodes = context.policy, context.cluster.nodes
     if mode is SteeringMode.OFF:
         return 0

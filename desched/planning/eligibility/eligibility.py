@@ -1,4 +1,4 @@
-"""What selection may ask about a pod: whether it may leave its node, and how many of its kind."""
+"""Whether a pod may leave its node, and how many replicas of its workload and gang may."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Pods of a gang stay as long as it needs them; what runs above its minimum may move."""
+"""Pods of a gang stay as long as it needs them; only its pods above the minimum may move."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -22,7 +22,7 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def incomplete(group: PodGroup, context: EligibilityContext) -> str:
-    """What the gang lacks, so that not even all its pods together may leave; empty if nothing."""
+    """Why not even all pods of the gang together may leave; empty if they may."""
     if str(group) in context.terms.moving_gangs:
         return "its move as a whole is not judged yet"
     topology = group.topology

@@ -18,7 +18,7 @@ def paused(workload: Workload, terms: Terms) -> Why:
 
 
 def in_flight(workload: Workload, terms: Terms) -> Why:
-    """Workloads with as many evictions in flight as the policy allows."""
+    """Workloads that have reached the policy's limit of evictions in flight."""
     most = count_of(terms.policy.limits.in_flight_workload, workload.desired_replicas)
     count = terms.in_flight[workload.uid]
     return most is not None and count >= most and f"{workload}, {count} of at most {most}"
@@ -33,7 +33,7 @@ def resting(pod: Pod, terms: Terms) -> Why:
 
 
 def hourly_share(workload: Workload, terms: Terms) -> Why:
-    """Workloads of which as many replicas have moved within an hour as the policy allows."""
+    """Workloads that have reached the policy's limit of moved replicas within an hour."""
     replicas = workload.desired_replicas
     most = count_of(terms.policy.limits.workload_hourly, replicas)
     moved = terms.moved_within_hour[workload.uid]

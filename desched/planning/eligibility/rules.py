@@ -115,7 +115,7 @@ class Rule(NamedTuple):
     lifted: bool = False
 
 
-# Never, whatever the policy says.
+# Never, under any policy.
 
 
 def _kubelet_owned(pod: Pod, _: Terms) -> Why | Refused:

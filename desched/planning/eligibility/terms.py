@@ -22,7 +22,7 @@ Details may be empty.
 
 
 class Terms(msgspec.Struct, frozen=True, dict=True):
-    """What does not depend on the cluster, but for `priority_threshold`, by its PriorityClasses."""
+    """What all pods are judged by; only `priority_threshold` depends on the cluster."""
 
     policy: Policy
     state: State

@@ -60,14 +60,14 @@ def migrating(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def migrations_under_way(cluster: ClusterState, state: State) -> Counter[Key]:
-    """The number of migrations by what they count for, also those that desched has just caused."""
+    """The number of migrations for each limit, including those that desched has just caused."""
     sources = _sources(cluster)
     sources |= {r.workload_uid: r.node for r in state.in_flight if r.taken_over}
     return Counter(key for node in sources.values() for key, _ in _limits(node))
 
 
 def migration_limits(pod: Pod) -> tuple[tuple[Key, int], ...]:
-    """What the migration of the pod counts for, with how many there may be at a time."""
+    """The limits that apply to a migration of the pod, each with its maximum at a time."""
     return _limits(pod.node) if is_virtual_machine(pod) else ()
 
 

@@ -83,7 +83,7 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def disk_storage(pod: Pod, terms: Terms) -> Why:
-    """An emptyDir on disk, which is lost with the pod, but for virtual machines."""
+    """An emptyDir on disk, which is lost with the pod unless it has a virtual machine."""
     if is_taken_over(pod):
         return None  # KubeVirt moves what it keeps there
     on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)

@@ -68,7 +68,7 @@ class WholeGangs:
         return WholeGang(gang, tuple(members))
 
     def _why_not(self, member: Pod, gang: PodGroup) -> str:
-        """Why the pod stays although all others of its gang leave; empty if it leaves as well."""
+        """Why the pod stays although all others of its gang leave; empty if it leaves, too."""
         groups = tuple(self._context.gangs_of(member))
         if any(group.key != gang.key or not group.whole for group in groups):
             return RefusalReason.POD_GROUP.value

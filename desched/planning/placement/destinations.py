@@ -46,12 +46,12 @@ from desched.planning.placement.steering import (
 )
 
 MOST_NAMED = 5
-"""A plan names at most so many of the likeliest nodes."""
+"""The maximum number of likely nodes that a plan names."""
 
 FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE = 5, 5_000
-"""After so many pods in a row that only late landings of earlier moves forbid, all others are
-refused without a forecast until the next move: it would hardly differ. A forecast costs as much as
-there are nodes, so that small clusters allow more: 50 with 100 nodes."""
+"""How many pods in a row may be refused only because earlier moves may land late. Then all others
+are refused without a forecast until the next move, because it would hardly differ. The time of a
+forecast grows with the number of nodes, so smaller clusters allow more: 50 with 100 nodes."""
 
 
 class Destination(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from desched.planning.placement.landing_forecast import Landing, after
 from desched.planning.placement.projected_load import ProjectedLoad
 
 MOST_LATE = 10
-"""At most so many of the latest replacements are late at a time: half a minute's at 20 evictions a
+"""The maximum number of late replacements at a time: those of half a minute at 20 evictions a
 minute. Each one costs a forecast, in each case and for each move that sets taints."""
 
 _EPSILON = 1e-9

@@ -47,7 +47,7 @@ class ProjectedLoad:
         def of_destinations(
             value: Callable[[LoadedNode, Resource], float], *, without: float = np.inf
         ) -> dict[Resource, Floats]:
-            """A value of each destination, and what stands for a node without the resource."""
+            """A value of each destination; `without` is that of a node without the resource."""
             return {
                 r: np.array([value(d, r) if d and r in d.highest else without for d in known])
                 for r in resources

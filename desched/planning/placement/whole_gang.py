@@ -1,7 +1,7 @@
 """Places a gang that leaves whole: all its pods leave first, then each of them is placed again.
 
-docs/decisions/0019-gangs-that-move-whole.md has the reasons. Only this module knows what differs
-while the gang is away; a `LeavingPod` that is `away` tells the forecast.
+docs/decisions/0019-gangs-that-move-whole.md has the reasons. Everything that differs while the gang
+is away is in this module; the forecast sees it by a `LeavingPod` that is `away`.
 """
 
 import copy
@@ -120,7 +120,7 @@ class _GangLimits(PlacementLimits):
 
 
 def _vacate(load: ProjectedLoad, gang: Sequence[GangMember]) -> None:
-    """Take the gang off its nodes; each may get as much of it back as it had, above its lines."""
+    """Take the gang off its nodes; each may receive as much of it again, even above its lines."""
     back = {resource: np.zeros_like(ratios) for resource, ratios in load.ratios.items()}
     for pod, least, charge in gang:
         for resource, ratios in load.ratios.items():
