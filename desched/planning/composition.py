@@ -13,6 +13,7 @@ from desched.model.plan import (
     Refusal,
     RefusalReason,
     ResourceRelief,
+    Unsteered,
 )
 from desched.model.resources import Resource
 from desched.planning.overload.classification import Pressure
@@ -81,6 +82,14 @@ def plan_of(
         selection.destinations.free.unreserved,
         chains=under_way.after(used),
     )
+
+
+def with_cost_of_no_steering(plan: Plan, steered: Plan) -> Plan:
+    """The plan with the number of evictions that only the plan with soft taints has."""
+    here = {eviction.pod for eviction in plan.evictions}
+    nodes = [eviction.node for eviction in steered.evictions if eviction.pod not in here]
+    unsteered = Unsteered(len(nodes), len(set(nodes))) if nodes else None
+    return msgspec.structs.replace(plan, unsteered=unsteered)
 
 
 def _by_node(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:

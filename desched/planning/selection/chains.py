@@ -27,6 +27,7 @@ from desched.planning.selection.excess import MOST_LEFT, Excess
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.outcomes import NodeSelection, Opening, Stuck, room_being_made
 from desched.planning.selection.trial import Move, Trial
+from desched.policy.compatibility import SteeringMode
 
 MOST_USE_SHARE = 0.5
 """The first pod uses at most this share of what the second one uses of an overloaded resource."""
@@ -156,6 +157,18 @@ class NoOpenings(NamedTuple):
     def open_for(self, _: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
         """The selection with this reason."""
         return _without(stuck, self.why)
+
+
+def openings_of(
+    eligibility: Eligibility, pressure: Pressure, chains: Iterable[ChainUnderWay]
+) -> Openings | NoOpenings:
+    """What may make room for stuck nodes by the policy."""
+    policy = eligibility.context.policy
+    if policy.chains:
+        return Openings(eligibility, pressure, chains)
+    if policy.steering.mode is SteeringMode.OFF:
+        return NoOpenings("none is sought where steering is Off, unless chainedMoves is true")
+    return NoOpenings("chainedMoves is false")
 
 
 def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:
