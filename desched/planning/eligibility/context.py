@@ -19,6 +19,7 @@ from desched.planning.deadline import OutOfTime, PlanningTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.eligibility.terms import Terms
+from desched.planning.eligibility.virtual_machines import migration_sources
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import CacheAffinity
 from desched.policy.policy import Policy, Protections
@@ -179,6 +180,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """The schedulable nodes with all these models."""
         nodes = (node for node in self.cluster.nodes if node.ready and not node.unschedulable)
         return [node.name for node in nodes if all(model.is_on(node) for model in models)]
+
+    @cached_property
+    def migration_sources(self) -> Mapping[str, str]:
+        """The node that each migrating virtual machine leaves, by the machine's uid."""
+        return migration_sources(self.cluster.pods)
 
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:

@@ -14,12 +14,12 @@ from desched.planning.eligibility import (
     devices,
     pod_groups,
     recent_moves,
-    virtual_machines,
     volumes,
 )
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused, Terms, Why
+from desched.planning.eligibility.virtual_machines import is_virtual_machine, machine_uid
 from desched.policy.durations import duration_seconds
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -219,6 +219,14 @@ def _grace_period(pod: Pod, terms: Terms) -> Why:
 # For now.
 
 
+def _migrating(pod: Pod, context: EligibilityContext) -> Why:
+    if not is_virtual_machine(pod):
+        return None
+    if pod.migrating:
+        return "KubeVirt migrates it"
+    return machine_uid(pod) in context.migration_sources and "it has a pod on another node, too"
+
+
 def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Why:
     window_seconds = context.book.longest_window_seconds
     young = context.book.seen_share(pod, window_seconds) < 1.0
@@ -273,7 +281,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
     Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
     Rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
-    Rule(RefusalReason.MIGRATION_UNDER_WAY, in_cluster=virtual_machines.migrating),
+    Rule(RefusalReason.MIGRATION_UNDER_WAY, in_cluster=_migrating),
     Rule(
         RefusalReason.REQUESTS_UNKNOWN,
         workload=lambda workload, _: workload.requests_unknown or None,
@@ -283,7 +291,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),
     Rule(RefusalReason.MOVED_RECENTLY, recent_moves.resting),
     Rule(RefusalReason.LIMIT_HOURLY, workload=recent_moves.hourly_share),
-    Rule(RefusalReason.NOT_MIGRATABLE, in_cluster=virtual_machines.not_migratable),
+    Rule(RefusalReason.NOT_MIGRATABLE, in_cluster=availability.not_migratable),
     Rule(RefusalReason.WITHOUT_BUDGET, in_cluster=availability.missing_budget),
     Rule(RefusalReason.BUDGET_EXHAUSTED, in_cluster=availability.budgets),
     Rule(RefusalReason.SINGLE_REPLICA, in_cluster=availability.single_replica),

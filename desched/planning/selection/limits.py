@@ -82,7 +82,7 @@ class EvictionQuota:
         )
         moved = eligibility.moved_within_hour
         self._taken.update({("hour", uid): count for uid, count in moved.items()})
-        self._taken.update(migrations_under_way(cluster, state))
+        self._taken.update(migrations_under_way(context.migration_sources, state))
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
         self._over_next_cycles = False
         self._pods_in: Mapping[str, int] = (
