@@ -44,9 +44,12 @@ def observe_needed(world: World, policy: Policy, state: State) -> Situation:
 
     def situation(load: ClusterLoad) -> Situation:
         nonlocal latest
-        if latest is None or latest.context.book.snapshot.load is not load:
+        known = latest.context.book.snapshot.load if latest else None
+        if latest is None or known is None or replace(load, last_hour=known.last_hour) != known:
             snapshot = _loaded(unread, load, began, world.clock.now())
             latest = Situation.of(snapshot, policy, state)
+        elif load is not known:  # only people see the last hour
+            latest = latest.with_load(load)
         return latest
 
     def choose(load: ClusterLoad) -> PodChoice:

@@ -3,6 +3,9 @@
 from datetime import timedelta
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from desched.model.load import ClusterLoad
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, SeenMoves, State
 from desched.planning.clocks import clocks_differ
@@ -38,3 +41,10 @@ class Situation(NamedTuple):
         book = UsageBook(snapshot, policy, snapshot.taken_at)
         context = EligibilityContext.of(book, observed.state)
         return cls(context, classify(book, observed.state), observed.stayed, differing)
+
+    def with_load(self, load: ClusterLoad) -> "Situation":
+        """The same with a load that leads to the same classes."""
+        book = self.context.book
+        snapshot = replace(book.snapshot, load=load)
+        context = replace(self.context, book=replace(book, snapshot=snapshot))
+        return self._replace(context=context)

@@ -11,7 +11,7 @@ from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
-from desched.model.load import ClusterLoad, PodChoice, Unknown, UnknownReason
+from desched.model.load import ClusterLoad, LoadHistory, PodChoice, Unknown, UnknownReason
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.resources import Resource
@@ -540,10 +540,8 @@ def test_the_load_is_read_once() -> None:
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
 
 
-def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen = two_moves().seen
+def count_classifications(monkeypatch: pytest.MonkeyPatch) -> list[ClusterLoad]:
+    """The loads by which nodes will have been classified."""
     classified = []
     once = Situation.of
 
@@ -552,12 +550,41 @@ def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
         return once(seen, by, state)
 
     monkeypatch.setattr(Situation, "of", counted)
+    return classified
+
+
+def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = two_moves().seen
+    classified = count_classifications(monkeypatch)
     load = known_on(seen.load, seen.cluster, "hot", "cool")
 
     report = report_of(seen, ReadingsOf(load))
 
     assert classified == [load]
     assert report.plan.evictions
+
+
+def test_nodes_are_not_classified_again_for_the_last_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read last, for people only."""
+    seen = two_moves().seen
+    known = known_on(seen.load, seen.cluster, "hot", "cool")
+    last_hour = {"hot": {Resource.CPU: LoadHistory(300, (0.9, 0.9))}}
+    classified = count_classifications(monkeypatch)
+
+    class WithLastHour(ReadingsOf):
+        def read_load(
+            self, cluster: ClusterState, by: Policy, choose: ChoosePods = all_pods
+        ) -> ClusterLoad:
+            return msgspec.structs.replace(
+                super().read_load(cluster, by, choose), last_hour=last_hour
+            )
+
+    report = report_of(seen, WithLastHour(known))
+
+    assert classified == [known]
+    assert [each.ratios for each in report.recent_loads] == [(0.9, 0.9)]
 
 
 def test_without_an_overloaded_node_a_pod_that_has_arrived_is_not_read() -> None:
