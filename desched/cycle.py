@@ -1,7 +1,6 @@
 """One cycle: observe, plan, confirm, evict, report."""
 
 from collections.abc import Callable
-from datetime import timedelta
 
 from desched.cycle_report import CycleInfo, Stopwatch, report_of
 from desched.decision import Decision, decide, decide_in, time_for_planning
@@ -40,10 +39,8 @@ def run_cycle(
     decision = decide_in(situation, time_for_planning(world.clock), may_steer=may_steer)
     watch.planned()
     if info.mode is Mode.EVICT:
-        taints_last = timedelta(seconds=info.taints_last_seconds)
-        acted = confirm_and_evict(
-            world, decision.context, decision.plan, decision.state, keep, taints_last
-        )
+        context, plan, after = decision.context, decision.plan, decision.state
+        acted = confirm_and_evict(world, context, plan, after, keep, info.taints_last_seconds)
     else:
         acted = _only_planned(decision, world)
     return report_of(info, watch, decision, acted), decision

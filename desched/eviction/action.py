@@ -41,14 +41,15 @@ def confirm_and_evict(
     plan: Plan,
     state: State,
     keep: Callable[[State], None],
-    taints_last: timedelta,
+    taints_last_seconds: float,
 ) -> Acted:
     """Confirm and request each eviction of the plan, one after the other, unless something bars it.
 
     `state` is the one after planning, and `keep` stores it before each eviction. Soft taints that
     no eviction waits for change even if no eviction is allowed.
     """
-    steering = Steering(world.steerer, world.clock, world.may_act, taints_last)
+    lasting = timedelta(seconds=taints_last_seconds)
+    steering = Steering(world.steerer, world.clock, world.may_act, lasting)
     barred = why_barred(context.policy, state, context.now, world)
     if world.steerer is not None:
         stayed = _change_taints(steering, plan)
