@@ -74,7 +74,7 @@ class NoTraces:
 
 @contextmanager
 def tracing() -> Iterator[Tracing]:
-    """Traces during the context, none without a collector; says once what is not installed."""
+    """Traces during the context, none without a collector; logs once what is not installed."""
     if not any(os.environ.get(name) for name in TRACE_VARIABLES):  # noqa: TID251  (not desched's own)
         yield NoTraces()
     elif find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
