@@ -1,10 +1,10 @@
 """The context in which eligibility rules judge a pod."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,6 +26,13 @@ from desched.policy.policy import Policy, Protections
 from desched.policy.resolution.priority import resolve_threshold
 
 T = TypeVar("T")
+
+
+class GangCount(NamedTuple):
+    """How many pods a gang needs, and how many are available, without those in flight."""
+
+    minimum: int = 0
+    available: int = 0
 
 
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
@@ -137,21 +144,14 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return groups_of(pod, self.cluster.workload_of(pod), self.cluster.declared_by_key)
 
     @cached_property
-    def available_members(self) -> Counter[GangKey]:
-        """The number of available pods of each gang, without those in flight."""
+    def gang_counts(self) -> Mapping[GangKey, GangCount]:
+        """The largest minimum of each gang that any of its pods has, and its available pods."""
         leaving = {record.pod for record in self.state.in_flight}
-        return Counter(
-            group.key
-            for pod, group in self._members
-            if pod.ready and pod.phase == "Running" and not pod.deleting and pod.ref not in leaving
-        )
-
-    @cached_property
-    def minima(self) -> Mapping[GangKey, int]:
-        """The largest minimum of each gang that any of its pods has."""
-        found = Counter[GangKey]()
-        for _, group in self._members:
-            found[group.key] = max(found[group.key], group.minimum)
+        found = defaultdict[GangKey, GangCount](GangCount)
+        for pod, group in self._members:
+            runs = pod.ready and pod.phase == "Running" and not pod.deleting
+            available = found[group.key].available + (runs and pod.ref not in leaving)
+            found[group.key] = GangCount(max(found[group.key].minimum, group.minimum), available)
         return found
 
     @cached_property

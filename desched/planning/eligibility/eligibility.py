@@ -57,7 +57,7 @@ class Eligibility:
 
     def surpluses(self, pod: Pod) -> Iterator[Surplus]:
         """What each gang of a pod that may move can spare."""
-        return surpluses(pod, self.context)
+        return surpluses(self.context.gangs_of(pod), self.context.gang_counts)
 
     @property
     def moved_within_hour(self) -> Counter[str]:

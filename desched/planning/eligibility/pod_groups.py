@@ -1,11 +1,11 @@
 """Pods of a gang stay as long as it needs them; only its pods above the minimum may move."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from desched.model.cluster import GangKey, Pod
 from desched.model.pod_groups import PodGroup
-from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.context import EligibilityContext, GangCount
 from desched.planning.eligibility.terms import Why
 
 
@@ -13,7 +13,7 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
     """Pods that a gang needs: its minimum is not known, or no more of its pods are available."""
     for group in context.gangs_of(pod):
         found = group.stays or incomplete(group, context)
-        minimum, available = context.minima[group.key], context.available_members[group.key]
+        minimum, available = context.gang_counts[group.key]
         if not found and available == minimum:
             found = f"{minimum} of {available} needed"
         if found:
@@ -28,7 +28,7 @@ def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     topology = group.topology
     if topology is not None and (unclear := context.cluster.why_unclear(topology)):
         return unclear
-    minimum, available = context.minima[group.key], context.available_members[group.key]
+    minimum, available = context.gang_counts[group.key]
     return f"{minimum} needed, {available} available" if available < minimum else ""
 
 
@@ -40,10 +40,10 @@ class Surplus(NamedTuple):
     detail: str
 
 
-def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[Surplus]:
-    """What each gang of a pod that may move can spare."""
-    for group in context.gangs_of(pod):
-        minimum, available = context.minima[group.key], context.available_members[group.key]
+def surpluses(groups: Iterable[PodGroup], counts: Mapping[GangKey, GangCount]) -> Iterator[Surplus]:
+    """What each of these gangs can spare."""
+    for group in groups:
+        minimum, available = counts[group.key]
         most = max(0, available - minimum)
         yield Surplus(group.key, most, f"{group}: {minimum} needed, and this plan takes {most}")
 
