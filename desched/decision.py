@@ -51,7 +51,7 @@ def decide(
     """
     with garbage_collection.paused():
         situation = Situation.of(snapshot, policy, state)
-    return decide_in(situation, out_of_time, may_steer=may_steer)
+        return decide_in(situation, out_of_time, may_steer=may_steer)
 
 
 def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) -> Decision:
