@@ -10,7 +10,6 @@ import structlog
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
-from desched.bootstrap.audit import audit_log
 from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.output import write_out
@@ -24,8 +23,8 @@ from desched.bootstrap.side_tasks import (
     wait_for_lease,
 )
 from desched.bootstrap.state import refuse_absent_namespace, state_namespace
-from desched.bootstrap.traces import Tracing, tracing
-from desched.cycle import CycleInfo
+from desched.bootstrap.trails import Tracing, audit_log, tracing
+from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason

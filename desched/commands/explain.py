@@ -23,7 +23,8 @@ if loaded_to_run(__name__):
     from desched.bootstrap.look import LiveCluster, with_look
     from desched.bootstrap.output import write_out
     from desched.bootstrap.state import state_namespace
-    from desched.cycle import decide, observe
+    from desched.decision import decide
+    from desched.observation import observe
     from desched.service.process.clock import SystemClock
     from desched.settings import Settings, service_name, service_url
     from desched.snapshot_file.load_check import with_policy

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from threading import Lock
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.errors import ConfigurationError
 from desched.service.process.http_endpoints import JSON, Answer, Answers, Query
 from desched.views.explained.explain import explain

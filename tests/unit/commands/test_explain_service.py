@@ -6,8 +6,9 @@ from http import HTTPStatus
 import pytest
 
 from desched.cli import main
-from desched.cycle import Decision, decide, observe
+from desched.decision import Decision, decide
 from desched.model.state import State
+from desched.observation import observe
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, serve
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers

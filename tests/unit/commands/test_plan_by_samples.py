@@ -8,7 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from desched import cycle
+from desched import observation
 from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.bootstrap import doctor_questions
 from desched.cli import main
@@ -74,7 +74,7 @@ def cluster(mocker):
 
         mocker.patch.object(SystemClock, "wait", autospec=True, side_effect=wait)
         # How long the test itself takes is no difference of clocks.
-        for module in (cycle, doctor_questions):
+        for module in (observation, doctor_questions):
             mocker.patch.object(module, "lead_seconds", autospec=True, return_value=0.0)
         built.begin(0)
         yield built

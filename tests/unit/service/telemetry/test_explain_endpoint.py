@@ -5,7 +5,7 @@ from threading import Thread
 import pytest
 from msgspec.structs import replace
 
-from desched.cycle import decide
+from desched.decision import decide
 from desched.model.load import PodChoice
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
