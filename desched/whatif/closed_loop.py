@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.history.overload import Overload, overload_of
 from desched.model.cluster import Node, PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode

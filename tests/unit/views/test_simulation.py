@@ -10,8 +10,8 @@ import yaml
 from msgspec.structs import replace
 from rich.console import Console
 
-from desched.cycle import observe
 from desched.model.state import State
+from desched.observation import observe
 from desched.views.pages.timeline_page import timeline_page
 from desched.views.policies import print_simulation, simulation_view
 from desched.views.progress import ProgressLine
