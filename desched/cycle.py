@@ -364,6 +364,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         acknowledged_deschedulers=others.acknowledged,
         recent_loads=tuple(_recent_loads(snapshot)),
         gpu_loads=tuple(_gpu_loads(snapshot)),
+        too_large=snapshot.cluster.too_large,
     )
 
 

@@ -463,6 +463,22 @@ class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     nodes: tuple[NodeName, ...] = ()
 
 
+class LargeObjects(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Objects of a namespace that are too large to be kept; `example` is the first, and why.
+
+    `objects` are not known at all, so all pods of the namespace stay. Of `pods` only the requests
+    are known, so only these pods stay.
+    """
+
+    objects: Count = 0
+    pods: Count = 0
+    example: Annotated[str, Instead("an object")] = ""
+
+    def __str__(self) -> str:
+        more = self.objects + self.pods - 1
+        return self.example + (f", and {more} more" if more > 0 else "")
+
+
 GroupKey = tuple[str, str, str]
 """The system, the namespace and the name of a group."""
 
@@ -480,7 +496,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     `declared_owners` has the annotations of the controllers of the kinds that a policy declares, by
     namespace (empty for a cluster-scoped one) and uid, `unread_kinds` why those of a kind were not
-    read.
+    read. `too_large` has the objects that are not kept, by namespace.
 
     `sized_owners` has the kind, the namespace and the name of what VerticalPodAutoscalers target.
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
@@ -511,6 +527,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     topologies: tuple[Topology, ...] = ()
     declared_owners: Mapping[ControllerKey, Annotations] = {}
     unread_kinds: Mapping[Plain, Annotated[str, Instead("its objects were not read")]] = {}
+    too_large: Mapping[Namespace, LargeObjects] = {}
 
     def owner_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str] | None:
         """The annotations of the controller of a pod in the namespace, None if not known."""

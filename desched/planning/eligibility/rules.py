@@ -130,6 +130,11 @@ def _phase(pod: Pod, _: EligibilityContext) -> Why | Refused:
     return not pod.ready
 
 
+def _namespace_unclear(pod: Pod, context: EligibilityContext) -> Why:
+    found = context.cluster.too_large.get(pod.namespace)
+    return str(found) if found is not None and found.objects else None
+
+
 def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
     found = context.eviction_annotations(pod)
     return found.detail if found.forbids else None
@@ -236,6 +241,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(RefusalReason.DESCHED_ITSELF, lambda pod, context: context.cluster.runs_desched(pod)),
     Rule(RefusalReason.NOT_READY, _phase),
+    Rule(RefusalReason.OBJECTS_TOO_LARGE, _namespace_unclear),
     Rule(RefusalReason.OPTED_OUT, _opted_out),
     Rule(RefusalReason.POD_GROUP, pod_groups.needed),
     Rule(RefusalReason.BARE_POD, _owner),
