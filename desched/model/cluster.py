@@ -289,6 +289,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return (self.namespace, self.owner.uid) if self.owner else None
 
     @property
+    def may_share_claims(self) -> bool:
+        """Whether other pods may use a claim of its own."""
+        return any(volume.kind is VolumeKind.CLAIM for volume in self.volumes)
+
+    @property
     def migrating(self) -> bool:
         """Whether KubeVirt is moving its virtual machine to another pod."""
         return MIGRATING_ANNOTATION in self.annotations

@@ -201,10 +201,11 @@ class KubernetesReader:
 
         Five or six requests within one deadline, one more for a controller of a declared kind, two
         for a node with room, two or three for a gang, and four or five for ResourceClaims. Other
-        pods are read only for a gang that may spare one or move whole; then all of the namespace
-        are. No right is needed beyond those of `read_cluster` and `get pods`. Budgets are read
-        last, so that what protects the pod is the newest. VerticalPodAutoscalers are not read
-        again: what they recommend changes over hours.
+        pods are read only for a gang that may spare one or move whole, then all of the namespace,
+        or for a pod with claims, then those of its namespace on its node. No right is needed beyond
+        those of `read_cluster` and `get pods`. Budgets are read last, so that what protects the pod
+        is the newest. VerticalPodAutoscalers are not read again: what they recommend changes over
+        hours.
         """
         ref, read = at.pod, self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -226,7 +227,9 @@ class KubernetesReader:
         by_key = {(each.system, each.namespace, each.name): each for each in declared}
         groups = groups_of(pod, workload, by_key)
         gang = at.siblings and any(group.whole or not group.stays for group in groups)
-        siblings = read.all(pods_kind(), pod.namespace) if gang else ()
+        siblings: tuple[Pod, ...] = ()
+        if gang or pod.may_share_claims:
+            siblings = read.all(pods_kind(), pod.namespace, on_node="" if gang else pod.node)
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshPod(
             *(pod, node, workload, controller_owner, budgets, room, siblings, declared),
