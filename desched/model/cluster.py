@@ -14,6 +14,7 @@ from desched.model.names import (
     Annotations,
     Form,
     ForPeople,
+    HostPath,
     Instead,
     Labels,
     LabelValue,
@@ -23,6 +24,7 @@ from desched.model.names import (
     ObjectName,
     Plain,
     PodName,
+    TaintValue,
     Uid,
     VolumeName,
     WorkloadName,
@@ -48,7 +50,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     key: Plain
     effect: Plain
-    value: Plain = ""
+    value: TaintValue = ""
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -56,7 +58,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     key: Plain = ""
     operator: Plain = "Equal"
-    value: Plain = ""
+    value: TaintValue = ""
     effect: Plain = ""
 
     def tolerates(self, taint: Taint) -> bool:
@@ -164,7 +166,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     kind: VolumeKind
     claim: VolumeName = ""
     in_memory: bool = False
-    path: Plain = ""
+    path: HostPath = ""
     model: Model = ""
 
 
@@ -209,7 +211,7 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     port: Int32
     protocol: Plain = "TCP"
-    address: Plain = ""
+    address: LabelValue = ""
 
 
 class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -224,7 +226,7 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     node_selector: Annotated[tuple[tuple[str, str], ...], Form.SELECTED] = ()
     required_node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
-    unevaluated: tuple[Plain, ...] = ()
+    unevaluated: tuple[Annotated[str, Instead("a constraint")], ...] = ()
     scored_cpu_millicores: Count = 0
     scored_memory_bytes: Count = 0
     preferred_node_affinity: tuple[tuple[Int32, NodeSelectorTerm], ...] = ()
