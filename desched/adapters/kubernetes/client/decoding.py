@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types.metadata import Items, ListMeta, Named
 from desched.adapters.kubernetes.client.api_types.status import Status
-from desched.adapters.kubernetes.client.memory_bounds import kept_bytes
+from desched.adapters.kubernetes.client.memory_bounds import memory_of
 from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")
@@ -200,5 +200,5 @@ class Shared(dict[bytes, V]):
         value = self._make(data)
         if len(data) <= LARGEST_SHARED_BYTES:
             self[data] = value
-            self.size_bytes += kept_bytes(data) + kept_bytes(value)
+            self.size_bytes += len(data) + memory_of(value, len(data))
         return value

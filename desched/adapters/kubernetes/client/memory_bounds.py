@@ -30,6 +30,9 @@ ORDINARY_BYTES = 8 * 2**10
 LARGEST_NAMESPACE_BYTES = 32 * 2**20
 """The memory of all large objects of a namespace."""
 
+_USUAL_GROWTH = 8
+"""The memory of texts and numbers for each byte of JSON."""
+
 BEYOND_NAMESPACE = (
     f"large objects of its namespace take more than {LARGEST_NAMESPACE_BYTES >> 20} MiB"
 )
@@ -63,6 +66,11 @@ def kept_bytes(value: object) -> int:
     elif isinstance(value, (tuple, list, frozenset)):
         size_bytes += sum(map(kept_bytes, value))
     return size_bytes
+
+
+def memory_of(value: object, json_bytes: int) -> int:
+    """The memory of a value that is made from so many bytes of JSON; of a small one, about."""
+    return kept_bytes(value) if json_bytes > ORDINARY_JSON_BYTES else _USUAL_GROWTH * json_bytes
 
 
 class NamespaceShares:

@@ -112,6 +112,11 @@ def _coarse(terms: Iterable[PodAffinityTerm]) -> tuple[PodAffinityTerm, ...]:
     )
 
 
+def has_many(labels: Mapping[str, str], volumes: tuple[PodVolume, ...]) -> bool:
+    """Whether labels or volumes of a pod may be a large part."""
+    return len(labels) > FEW or len(volumes) > FEW
+
+
 class NamespaceParts:
     """Counts the terms and the large parts of the different pods of each namespace.
 
@@ -125,7 +130,7 @@ class NamespaceParts:
         self._bytes = Counter[str]()
         self.refused_bytes = 0
 
-    def admits_class(self, namespace: str, found: SchedulingClass) -> str:
+    def refusal_of(self, namespace: str, found: SchedulingClass) -> str:
         """Why the namespace has too much already to keep the class; empty if it has not.
 
         The caller keeps the class, so that no other one gets its id.

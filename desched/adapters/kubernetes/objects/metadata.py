@@ -21,11 +21,6 @@ SHORTEST_CUT = 400
 No value that means anything is longer; the key and the value of a label have at most 381.
 """
 
-_ENCODED_PREFIXES = tuple(
-    f'"{prefix}'.encode() for prefix in {key[: key.find("/") + 1] or key for key in ANNOTATIONS}
-)
-_ESCAPES = (b"\\u", b"\\/")
-
 
 def texts_of(raw: Raw | bytes) -> dict[str, str]:
     """A mapping of texts, such as labels."""
@@ -34,22 +29,13 @@ def texts_of(raw: Raw | bytes) -> dict[str, str]:
 
 def annotations_of(raw: Raw | bytes) -> dict[str, str]:
     """The annotations that desched reads; the many others are not kept."""
-    data = bytes(raw)
-    if not _may_be_relevant(data):
-        return {}
-    texts = texts_of(data).items()
-    found = {key: value[:LONGEST_ANNOTATION] for key, value in texts if key in ANNOTATIONS}
+    texts = texts_of(raw)
+    if ANNOTATIONS.isdisjoint(texts):
+        return {}  # nearly always
+    found = {key: value[:LONGEST_ANNOTATION] for key, value in texts.items() if key in ANNOTATIONS}
     if sum(map(len, found.values())) <= MOST_CHARACTERS:
         return found
     return {key: value[:SHORTEST_CUT] for key, value in found.items()}
-
-
-def _may_be_relevant(encoded: bytes) -> bool:
-    """Whether JSON text can contain such an annotation; if not, it need not be decoded.
-
-    An escaped letter or slash could hide one, so text with an escape always may.
-    """
-    return any(part in encoded for part in _ENCODED_PREFIXES + _ESCAPES)
 
 
 def controller_of(raw: Raw | bytes) -> Owner | None:

@@ -13,7 +13,9 @@ from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder,
 from desched.adapters.kubernetes.client.memory_bounds import (
     BEYOND_NAMESPACE,
     LARGEST_JSON_BYTES,
+    ORDINARY_BYTES,
     kept_bytes,
+    memory_of,
 )
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.bounded_constraints import (
@@ -22,6 +24,8 @@ from desched.adapters.kubernetes.objects.bounded_constraints import (
     MOST_VOLUMES,
     NamespaceParts,
     bounded,
+    has_many,
+    number_of_terms,
     without_constraints,
 )
 from desched.adapters.kubernetes.objects.metadata import (
@@ -73,12 +77,16 @@ class PodBuilder:
         self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
         self._shares = NamespaceParts()
+        self._heavy: set[int] = set()  # ids of classes that have terms or are large
         self._of_classes_bytes = 0
         for pod in {(pod.namespace, id(pod.scheduling)): pod for pod in kept}.values():
             found = self._distinct.setdefault(pod.scheduling, pod.scheduling)
-            self._shares.admits_class(pod.namespace, found)
+            if number_of_terms(found) or kept_bytes(found) > ORDINARY_BYTES:
+                self._heavy.add(id(found))
+                self._shares.refusal_of(pod.namespace, found)
         for pod in kept:
-            self._shares.admits_parts(pod.namespace, pod.labels, pod.volumes)
+            if has_many(pod.labels, pod.volumes):
+                self._shares.admits_parts(pod.namespace, pod.labels, pod.volumes)
 
     def remembered_bytes(self) -> int:
         """The memory of all that it remembers."""
@@ -93,8 +101,10 @@ class PodBuilder:
         excess = _excess(item)
         labels = {} if excess else self._labels[bytes(metadata.labels)]
         volumes = _volumes(metadata.name, spec.volumes) if spec.volumes else ()
-        if not excess and not self._shares.admits_parts(metadata.namespace, labels, volumes):
-            excess = BEYOND_NAMESPACE
+        if has_many(labels, volumes) and not self._shares.admits_parts(
+            metadata.namespace, labels, volumes
+        ):
+            excess = excess or BEYOND_NAMESPACE
         scheduling = self._scheduling(metadata.namespace, spec, status)
         if excess:
             labels, volumes = {}, _claims_alone(volumes)
@@ -135,7 +145,9 @@ class PodBuilder:
         found = self._classes.get(key)
         if found is None:
             found = self._new_class(key, spec, status)
-        why = self._shares.admits_class(namespace, found)
+        if id(found) not in self._heavy:
+            return found
+        why = self._shares.refusal_of(namespace, found)
         if not why:
             return found
         made = without_constraints(found, why)
@@ -150,7 +162,10 @@ class PodBuilder:
                 self._constraints[key[0]] = bounded(scheduling_class(spec, status))
             made = with_images(self._constraints[key[0]], key[1])
             found = self._classes[key] = self._distinct.setdefault(made, made)
-            self._of_classes_bytes += 2 * size_bytes + kept_bytes(found)
+            memory_bytes = memory_of(found, size_bytes)
+            self._of_classes_bytes += size_bytes + memory_bytes
+            if memory_bytes > ORDINARY_BYTES or number_of_terms(found):
+                self._heavy.add(id(found))
             return found
         digest = blake2b(msgspec.msgpack.encode(key)).digest()  # the key itself is too large
         known = self._classes.get(digest)
