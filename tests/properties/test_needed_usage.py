@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from desched.cycle import Decision, decide
+from desched.decision import Decision, decide
 from desched.model.cluster import Pod
 from desched.model.load import Measured, PodChoice
 from desched.model.plan import NodeClass, NodeVerdict, Plan
@@ -16,10 +16,10 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
-from desched.planning.overload.classification import ClassifiedNodes
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.selection import chains
 from desched.planning.selection.chains import MOST_ROOMS
+from desched.planning.situation import Situation
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import NOW, certain, policy, rule
@@ -116,7 +116,7 @@ def chosen(seen: Snapshot, by: Policy, state: State) -> Decision:
     pods = PodChoice()
     while True:
         found = replace(seen, load=known_of(seen.load, seen.cluster, pods))
-        wanted = needed_pods(ClassifiedNodes.of(found, by, state))
+        wanted = needed_pods(Situation.of(found, by, state))
         if not wanted - pods:
             return decide(found, by, state)
         pods |= wanted

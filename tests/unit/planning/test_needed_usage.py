@@ -13,9 +13,10 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.needed_usage import needed_pods
-from desched.planning.overload.classification import ClassifiedNodes, classify
+from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.selection import chains
+from desched.planning.situation import Situation
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import GIB, NOW, certain, load, node, pod, policy, rule, snapshot
@@ -46,7 +47,7 @@ def world(
 
 def needed(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> set[str]:
     """The nodes, and the workloads as `Deployment/name`."""
-    chosen = needed_pods(ClassifiedNodes.of(seen, by or NO_CHAINS, state or State()))
+    chosen = needed_pods(Situation.of(seen, by or NO_CHAINS, state or State()))
     return {
         *chosen.nodes,
         *(f"Deployment/{uid.removeprefix('uid-')}" for _, uid in chosen.controllers),
