@@ -31,7 +31,7 @@ def log_cycle(report: CycleReport) -> None:
 def essentials(report: CycleReport) -> Mapping[str, Any]:
     """The counts and reasons of a cycle; parts that are empty are left out."""
     plan, cycle = report.plan, CycleView(report)
-    names, held = cycle.names_by_class, cycle.on_hold
+    names, held = cycle.names_by_class, cycle.state
     line = {
         "cycle": report.cycle,
         "result": report.result.value,
