@@ -67,6 +67,12 @@ class PrometheusServer:
         self.stop()
 
     @property
+    def pid(self) -> int:
+        """Of the running process."""
+        assert self._server is not None
+        return self._server.pid
+
+    @property
     def data(self) -> Path:
         """Where it keeps its blocks."""
         return self._directory / "data"
