@@ -8,19 +8,19 @@ that is read once. CPU is user and system time of each process.
 import argparse
 import gc
 import os
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import urllib3
+from msgspec.structs import replace
 
 from benchmarks.api_server import cpu_seconds, memory_mib
 from benchmarks.cycle import kubeconfig
-from benchmarks.measured_cycles import Traffic, policy
+from benchmarks.measured_cycles import Figures, Traffic, policy
 from benchmarks.measures import measured_by
-from benchmarks.real_api import row, running
+from benchmarks.real_api import medians, row, running
 from benchmarks.remote_write import History, measures_of, write
 from benchmarks.synthetic import SyntheticCluster
 from desched.adapters.kubernetes.client.connection import connect
@@ -41,10 +41,10 @@ FLAGS = ("--web.enable-remote-write-receiver",)
 
 
 class OneCluster:
-    """A ClusterReader that has read the cluster."""
+    """A ClusterReader that has read the cluster, without the time of that."""
 
     def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
+        self._cluster = replace(cluster, server_times=None)
 
     def read_cluster(self, _: object = ()) -> ClusterState:
         """The same cluster each time."""
@@ -73,39 +73,33 @@ def fill(url: str, flags: argparse.Namespace) -> int:
 
 
 def measure(cluster: ClusterState, server: PrometheusServer) -> None:
-    """Print the figures of each cycle, and their medians."""
+    """Print the figures of the first cycle, and the medians of those after it."""
     traffic = Traffic()
     reader = PrometheusLoadReader(PrometheusConnection(url=server.url), lambda _: False)
     world = World(OneCluster(cluster), reader, SystemClock(), None)  # type: ignore[arg-type]
-    found: list[list[float]] = []
+
+    def spent() -> Figures:
+        return {
+            "prometheus": cpu_seconds(server.pid),
+            "desched": time.process_time(),
+            "queries": traffic.requests["http"],
+            "kib": traffic.received_bytes["http"] / 1024,
+        }
+
+    found: list[Figures] = []
     for number in range(CYCLES):
-        before = cpu_seconds(server.pid), time.process_time()
-        queries, received = traffic.requests["http"], traffic.received_bytes["http"]
+        before = spent()
         info = CycleInfo(number, Mode.DRY_RUN, "benchmark")
         report, _ = run_cycle(world, policy(), State(), info)
         assert report.plan.hold is None, report.plan.hold_detail
-        after = cpu_seconds(server.pid), time.process_time()
-        found.append(
-            [
-                after[0] - before[0],
-                after[1] - before[1],
-                traffic.requests["http"] - queries,
-                (traffic.received_bytes["http"] - received) / 1024,
-                len(report.plan.evictions),
-            ]
-        )
+        after = spent()
+        found.append({name: after[name] - before[name] for name in after})
+        found[-1]["evictions"] = len(report.plan.evictions)
         gc.collect()
-    for name, figures in [("first", found[0]), ("later, medians", medians(found[1:]))]:
-        print(
-            row(
-                name, [f"{figures[0]:.2f}", f"{figures[1]:.2f}", *map("{:.0f}".format, figures[2:])]
-            )
-        )
-
-
-def medians(found: list[list[float]]) -> list[float]:
-    """The median of each column."""
-    return [statistics.median(column) for column in zip(*found, strict=True)]
+    for name, figures in (("first cycle", found[0]), ("later, medians", medians(found[1:]))):
+        seconds = (f"{figures[key]:.2f}" for key in ("prometheus", "desched"))
+        counts = (f"{figures[key]:.0f}" for key in ("queries", "kib", "evictions"))
+        print(row(name, [*seconds, *counts]), flush=True)
 
 
 def main(flags: argparse.Namespace) -> None:
@@ -118,12 +112,13 @@ def main(flags: argparse.Namespace) -> None:
     binary = find_or_build(("prometheus",), print)["prometheus"]
     with tempfile.TemporaryDirectory() as directory:
         cluster = read_cluster(flags, directory)
-        with PrometheusServer(binary, None, Path(directory), more_flags=FLAGS) as server:
+        prometheus = PrometheusServer(binary, None, Path(directory), more_flags=FLAGS, variables={})
+        with prometheus as server:
             began = time.monotonic()
             count = fill(server.url, flags)
             seconds = time.monotonic() - began
             print(f"{count:,} series in {seconds:.0f} s, {memory_mib(server.pid):,.0f} MiB")
-            print(row("", ["Prom s", "CPU s", "queries", "KiB", "evictions"]))
+            print(row("", ["Prom. s", "CPU s", "queries", "KiB", "evictions"]))
             measure(cluster, server)
 
 

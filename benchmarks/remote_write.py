@@ -22,9 +22,9 @@ FUTURE_SECONDS = 9 * 60
 
 GIB = 2**30
 MODES = {"idle": 0.0, "iowait": 0.01, "irq": 0.01, "nice": 0.0, "softirq": 0.02, "steal": 0.0}
-"""Of `node_cpu_seconds_total`, with their share of what is not idle; the rest is `user` and `system`."""
+"""Of node_exporter, with their shares of a CPU; `user` and `system` have what is busy."""
 NOISE_SHARE = 0.3
-"""Of the time between two scrapes, so that counters still rise; it makes chunks as large as real ones."""
+"""Of the time between two scrapes: counters still rise, and chunks are as large as real ones."""
 
 Labels = Mapping[str, str]
 Floats = NDArray[np.float64]

@@ -183,8 +183,11 @@ def test_without_overload_the_sum_is_needed_where_it_may_show_overload() -> None
 
 
 def test_with_thresholds_around_the_mean_each_sum_is_needed() -> None:
-    by = policy(rule(Resource.MEMORY, low_ratio=0.3, target_ratio=0.3), deviation=True)
-    assert summed(world(*ONE_EACH, ratios=CALM, read=PodChoice()), by) == set(NAMES)
+    memory = replace(measured_at(0.2), pods_ratios=(0.2,))
+    seen = world(*ONE_EACH, ratios=dict.fromkeys(NAMES, (0.2, memory)), read=PodChoice())
+    distance = rule(Resource.MEMORY, low_ratio=0.3, target_ratio=0.3)
+    assert summed(seen, policy(distance)) == set()
+    assert summed(seen, policy(distance, deviation=True)) == set(NAMES)
 
 
 def test_where_replacements_are_expected_or_have_landed_their_load_is_judged() -> None:
