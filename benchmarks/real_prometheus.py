@@ -64,10 +64,10 @@ def fill(url: str, flags: argparse.Namespace) -> int:
     """Write the past of all nodes, and return the number of series."""
     share = flags.overloaded / flags.nodes
     cluster = SyntheticCluster(flags.nodes, flags.pods // flags.nodes, share)
-    history, pool, count = History(time.time()), urllib3.PoolManager(), 0
+    pool, count = urllib3.PoolManager(), 0
     for node in range(flags.nodes):
         measures = list(measures_of(cluster, node, flags.cpus, pods_root=flags.pods_root))
-        write(url, history, measures, pool)
+        write(url, History(time.time()), measures, pool)
         count += len(measures)
     return count
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.synthetic import NODE_CORES, NODE_MEMORY_GIB, SyntheticCluster
 
 SCRAPE_SECONDS = 30
-PAST_SECONDS = 20 * 60
+PAST_SECONDS = 12 * 60
 FUTURE_SECONDS = 9 * 60
 """Prometheus takes samples of the next ten minutes; queries do not see them before their time."""
 
