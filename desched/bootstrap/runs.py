@@ -10,7 +10,7 @@ import structlog
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
-from desched.bootstrap.audit import audit_log
+from desched.bootstrap.listeners import listeners_of, listening
 from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.output import write_out
@@ -24,8 +24,8 @@ from desched.bootstrap.side_tasks import (
     wait_for_lease,
 )
 from desched.bootstrap.state import refuse_absent_namespace, state_namespace
-from desched.bootstrap.traces import Tracing, tracing
-from desched.cycle import CycleInfo
+from desched.bootstrap.trails import Tracing, audit_log, tracing
+from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
@@ -38,20 +38,19 @@ from desched.service.election.leadership import Leadership, own_identity
 from desched.service.inputs.policy_file import PolicyFile, log_policy
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
-from desched.service.process.http_endpoints import listen_address, serve
+from desched.service.process.http_endpoints import kept, probe_answers
 from desched.service.process.logs import configure_logs
 from desched.service.process.signals import stop_on_signals
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
 from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.service.telemetry.samples_endpoint import SamplesEndpoint, samples_answers
+from desched.service.telemetry.samples_endpoint import samples_answers
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
 from desched.views.cycle_table import WHOLE, TableView, print_report, render_report
 
-LISTEN_IN_CLUSTER = ":10258"
-LISTEN_OUTSIDE = "127.0.0.1:10258"
+PAGES_KEPT_SECONDS = 5.0
 CRON_TAINTS_LAST_SECONDS = 1200.0
 """How long a soft taint lasts with a cron schedule, whose cycles may be far apart.
 
@@ -113,8 +112,7 @@ def run(
     configure_logs(settings.log_format, level, stderr, service=settings.loops)
     # Invalid settings fail before anything is requested.
     schedule_of(settings)
-    if settings.listen_address is not None:
-        listen_address(settings.listen_address)
+    listeners_of(settings, in_cluster=False)
     try:
         policy_file = _policy_file(settings)
     except ConfigurationError:
@@ -266,8 +264,6 @@ def schedule_of(settings: Settings) -> Schedule:
 def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
     settings, clock, mode = process.settings, process.clock, process.intent.mode
     schedule = schedule_of(settings)
-    default_address = LISTEN_IN_CLUSTER if process.kubernetes.in_cluster else LISTEN_OUTSIDE
-    address = listen_address(settings.listen_address or default_address)
     metrics, leadership = process.metrics, process.leadership
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
     status = StatusEndpoint(process.identity, mode, clock.now)
@@ -292,16 +288,17 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
         leadership.on_change(lambda change: show(leading=change.leading))
     explanations = ExplainEndpoint(process.kubernetes.target)
     runner.on_decision(explanations.decided)
-    answers = {
-        **status_answers(status),
+    probes = probe_answers(health, metrics.exposition, clock.monotonic)
+    pages = {**status_answers(status), **samples_answers(process.samples.offered)}
+    everything = {
+        **probes,
+        **kept(pages, PAGES_KEPT_SECONDS, clock.monotonic),
         **explain_answers(explanations),
-        **samples_answers(SamplesEndpoint(process.samples.offered, clock.monotonic)),
     }
-    with serve(address, health, metrics.exposition, answers) as bound:
+    listeners = listeners_of(settings, in_cluster=process.kubernetes.in_cluster)
+    with listening(listeners, probes, everything) as ports:
         notice = {"notice": process.intent.notice} if process.intent.notice else {}
-        _log.info(
-            "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port
-        )
+        _log.info("service.started", **notice, mode=mode.value, schedule=schedule.text, **ports)
         loop = ServiceLoop(
             traces.cycle(runner.run),
             schedule,

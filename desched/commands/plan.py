@@ -16,8 +16,10 @@ from desched.errors import ConfigurationError
 if loaded_to_run(__name__):
     from desched.bootstrap import runs
     from desched.bootstrap.look import LiveCluster, with_look
-    from desched.cycle import CycleInfo, observe, planned_report
+    from desched.cycle import planned_report
+    from desched.cycle_report import CycleInfo
     from desched.model.report import CycleReport, Mode
+    from desched.observation import observe
     from desched.policy.durations import duration_seconds, duration_text
     from desched.policy.resolution.metrics_source import KEPT_WINDOW_SECONDS
     from desched.policy.windows_of_samples import with_one_window

@@ -17,8 +17,8 @@ from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
     from desched.bootstrap.output import write_out
-    from desched.cycle import observe
     from desched.model.state import State
+    from desched.observation import observe
     from desched.policy.loading import load_policy
     from desched.policy.policy import Policy
     from desched.service.process.clock import SystemClock

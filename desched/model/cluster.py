@@ -616,6 +616,12 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
             if pod.owner is not None
         )
 
+    def top_owner(self, pod: Pod) -> Owner | None:
+        """The controller of the pod, or that controller's owner if its kind is not understood."""
+        if pod.owner is None:
+            return None
+        return self.controller_owners.get((pod.namespace, pod.owner.uid), pod.owner)
+
     def workload_of(self, pod: Pod) -> Workload | None:
         """The workload of the pod, None if it has no owner or one that is not understood."""
         return self.workloads.get((pod.namespace, pod.owner.uid)) if pod.owner else None

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.cluster import Node, PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts

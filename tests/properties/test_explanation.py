@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from desched.cycle import Decision, decide
+from desched.decision import Decision, decide
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass
 from desched.policy.loading import parse_policy

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from desched.cycle import Decision, decide
+from desched.decision import Decision, decide
 from desched.model.cluster import Node, Pod
 from desched.model.load import Measured, PodChoice, UnknownReason
 from desched.model.plan import NodeClass, NodeVerdict, Plan, RefusalReason
@@ -18,10 +18,10 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload import measurement
-from desched.planning.overload.classification import ClassifiedNodes
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.selection import chains
 from desched.planning.selection.chains import MOST_ROOMS
+from desched.planning.situation import Situation
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import NOW, certain, policy, rule
@@ -98,8 +98,8 @@ def _bounded(draw: st.DrawFn, load: Any) -> Any:
         return load
     (level,) = load.levels
     false = replace(level, ratio=level.ratio / 10)
-    found = [(level, ()), (level, (level.ratio,)), (level, (level.ratio + 0.1,)), (false, (0.0,))]
-    level, most = draw(st.sampled_from(found))
+    true = [(level, ()), (level, (level.ratio,)), (level, (level.ratio + 0.1,))]
+    level, most = draw(st.sampled_from([*true * 3, (false, (0.0,))]))
     return replace(load, levels=(level,), pods_ratios=most)
 
 
@@ -121,7 +121,7 @@ def chosen(seen: Snapshot, by: Policy, state: State) -> Decision:
     pods = PodChoice()
     while True:
         found = replace(seen, load=known_of(seen.load, seen.cluster, pods))
-        wanted = needed_pods(ClassifiedNodes.of(found, by, state))
+        wanted = needed_pods(Situation.of(found, by, state))
         if not wanted - pods:
             return decide(found, by, state)
         pods |= wanted

@@ -9,12 +9,13 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from desched.cycle import decide, observe
+from desched.decision import decide
 from desched.errors import ConfigurationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
+from desched.observation import observe
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.ports import ChoosePods, MaybeFreshPod, World, all_pods

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, hyper_nodes
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.cluster import DeclaredGroup, SchedulingClass
 from desched.model.report import Mode
 from desched.model.resources import Amounts

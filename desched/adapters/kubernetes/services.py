@@ -7,7 +7,7 @@ from desched.adapters.kubernetes.client.access import LIST_SERVICES
 from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Wire
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
-from desched.model.services import ServiceAddress, ServicePort
+from desched.model.measures import ServiceAddress, ServicePort
 
 PAGE_SIZE = 500
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.landing import expected_on
 from desched.model.resources import Resource

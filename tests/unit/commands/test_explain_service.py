@@ -6,11 +6,11 @@ from http import HTTPStatus
 import pytest
 
 from desched.cli import main
-from desched.cycle import Decision, decide, observe
+from desched.decision import Decision, decide
 from desched.model.state import State
-from desched.service.process.health import Health
+from desched.observation import observe
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, serve
-from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
+from desched.service.telemetry.explain_endpoint import NOTHING_YET, ExplainEndpoint, explain_answers
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explanation import render_explanation
@@ -39,7 +39,7 @@ def url(answers):
     def unlocked(query):
         return answers["/explain"](query)
 
-    with serve(LOOPBACK, Health(lambda: 0.0, 600), bytes, {"/explain": unlocked}) as bound:
+    with serve(LOOPBACK, {"/explain": unlocked}) as bound:
         yield f"http://127.0.0.1:{bound.port}"
 
 
@@ -107,13 +107,14 @@ def test_who_is_no_service_of_desched_is_told_from_one(url, answers, capsys, sta
 def test_a_service_is_asked_through_the_api_server(
     server, kubeconfig, answers, decision, capsys, name
 ):
-    prefix = "/api/v1/namespaces/lab/services/http:desched:10258/proxy"
-
-    def proxied(request):
-        found = answers[request.path.removeprefix(prefix)](request.query)
+    def leader(request):
+        found = answers[request.path](request.query)
         return Reply(found.status, found.body)
 
-    server.answer = proxied
+    def standby(_):
+        return Reply(503, {"problem": NOTHING_YET})
+
+    server.run("lab/desched", standby=standby, leader=leader)
     words = ["explain", "node", "te3", "--service", name, "-o", "json", "--state-namespace", "lab"]
     assert main([*words, "--kubeconfig", kubeconfig(server.url)]) == 0
     live = explain(parse_subject("node", "te3"), decision, "the lab")
@@ -147,7 +148,7 @@ def test_nobody_at_the_address_is_unknown(capsys):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--service", "localhost:10258"], "--service: write the URL of a service like http://"),
+        (["--service", "localhost:10280"], "--service: write the URL of a service like http://"),
         (["--service", "http://u:p@h"], "--service: write the URL"),
         (
             ["--service", "http://h", "--snapshot", "f"],

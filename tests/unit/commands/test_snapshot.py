@@ -12,7 +12,8 @@ from desched.bootstrap import look
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.look import LiveCluster
 from desched.cli import main
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.report import Mode
 from desched.model.state import State
 from desched.policy.loading import PolicyText, parse_policy

@@ -22,7 +22,8 @@ from desched.model.resources import Amounts
 from desched.model.snapshot import FreshPod, Room
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.terms import Refused
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from tests.builders import (

@@ -13,9 +13,10 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.needed_usage import needed_pods
-from desched.planning.overload.classification import ClassifiedNodes, classify
+from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.selection import chains
+from desched.planning.situation import Situation
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import GIB, NOW, certain, load, node, pod, policy, rule, snapshot
@@ -47,7 +48,7 @@ def world(
 
 def needed(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> set[str]:
     """The nodes, and the workloads as `Deployment/name`."""
-    chosen = needed_pods(ClassifiedNodes.of(seen, by or NO_CHAINS, state or State()))
+    chosen = needed_pods(Situation.of(seen, by or NO_CHAINS, state or State()))
     return {
         *chosen.nodes,
         *(f"Deployment/{uid.removeprefix('uid-')}" for _, uid in chosen.controllers),
@@ -150,7 +151,7 @@ def measured_at(ratio: float) -> Measured:
 
 def summed(seen: Snapshot, by: Policy = NO_CHAINS, state: State | None = None) -> set[str]:
     """The nodes of which the sum is needed."""
-    return set(needed_pods(ClassifiedNodes.of(seen, by, state or State())).sums)
+    return set(needed_pods(Situation.of(seen, by, state or State())).sums)
 
 
 def test_the_sum_of_each_node_with_pods_is_needed_once_a_node_may_be_relieved() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from desched.cycle import decide
+from desched.decision import decide
 from desched.model.cluster import (
     ClusterState,
     DeclaredGroup,

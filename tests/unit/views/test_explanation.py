@@ -8,10 +8,11 @@ import pytest
 import yaml
 from rich.console import Console
 
-from desched.cycle import decide, observe
+from desched.decision import decide
 from desched.model.cluster import PodRef
 from desched.model.plan import NodeVerdict, PlannedEviction
 from desched.model.state import State
+from desched.observation import observe
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation

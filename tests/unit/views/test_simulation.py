@@ -9,8 +9,8 @@ import yaml
 from msgspec.structs import replace
 from rich.console import Console
 
-from desched.cycle import observe
 from desched.model.state import State
+from desched.observation import observe
 from desched.views.pages.simulation_page import simulation_page
 from desched.views.progress import ProgressLine
 from desched.views.reasons import sentence_of

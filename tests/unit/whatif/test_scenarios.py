@@ -8,7 +8,8 @@ import yaml
 from msgspec.structs import replace
 from rich.console import Console
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.errors import ObservationError, ObservationSource
 from desched.history.timeline import Timeline
 from desched.model.cluster import ClusterState

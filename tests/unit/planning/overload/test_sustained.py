@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.load import LoadHistory
 from desched.model.plan import NodeReason
 from desched.model.report import Mode
