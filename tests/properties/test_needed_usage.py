@@ -57,8 +57,9 @@ def churning(draw: st.DrawFn) -> tuple[Snapshot, State]:
     evicted = draw(st.sets(st.integers(0, len(changed)), max_size=2))
     records = (_record(pod, seen) for i, pod in enumerate(changed) if i in evicted and pod.node)
     state = State(evictions=tuple(records))
+    lies = draw(st.sampled_from([True, False, False, False]))
     nodes = {
-        name: {resource: draw(_bounded(load)) for resource, load in loads.items()}
+        name: {resource: draw(_bounded(load, lies=lies)) for resource, load in loads.items()}
         for name, loads in seen.load.nodes.items()
     }
     keys = [(pod.namespace, pod.name) for pod in changed]
@@ -92,14 +93,14 @@ def _changes(draw: st.DrawFn, pod: Pod) -> Pod:
 
 
 @st.composite
-def _bounded(draw: st.DrawFn, load: Any) -> Any:
-    """A load that contradicts its pods, one that bounds them, or one that does neither."""
+def _bounded(draw: st.DrawFn, load: Any, *, lies: bool) -> Any:
+    """A load that bounds its pods, one that does not, or one that contradicts them."""
     if not isinstance(load, Measured):
         return load
     (level,) = load.levels
     false = replace(level, ratio=level.ratio / 10)
     true = [(level, ()), (level, (level.ratio,)), (level, (level.ratio + 0.1,))]
-    level, most = draw(st.sampled_from([*true * 3, (false, (0.0,))]))
+    level, most = draw(st.sampled_from([*true, (false, (0.0,))] if lies else true))
     return replace(load, levels=(level,), pods_ratios=most)
 
 
