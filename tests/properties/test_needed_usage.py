@@ -228,7 +228,7 @@ def test_some_decisions_need_only_some_pods() -> None:
     """The property above would hold for a choice of all pods."""
     found = []
 
-    @settings(max_examples=200, deadline=None, database=None)
+    @settings(max_examples=400, deadline=None, database=None, derandomize=True)
     @given(churning(), POLICIES)
     def collect(given_world: tuple[Snapshot, State], by: Policy) -> None:
         seen, state = given_world
