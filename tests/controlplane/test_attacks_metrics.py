@@ -137,8 +137,8 @@ def test_fake_usage_under_the_name_of_the_kubelet_is_a_contradiction_with_a_reas
         'container_memory_working_set_bytes{container="x",job="kubernetes-nodes-cadvisor"}',
     )
 
-    low = {"targetThresholds": {"cpu": 8, "memory": 75}, "thresholds": {"cpu": 5, "memory": 5}}
-    report = sites.look(SITE, "--evict", **low)
+    targets, low = {"cpu": 8, "memory": 75}, {"cpu": 5, "memory": 5}
+    report = sites.look(SITE, "--evict", targetThresholds=targets, thresholds=low)
     assert evicted(report) == []
     found = verdict(report, HOT)
     assert (found["node_class"], found["reason"]) == ("unknown", "pods_above_node")
