@@ -59,7 +59,8 @@ class SimulatedLoad:
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows."""
         pods = _PodLoads(self._cluster, policy)
-        load = replace(self._of_nodes(cluster, policy), pods_of=PodChoice(), pod_sums=pods.sums())
+        sums = PodChoice(sums=frozenset(node.name for node in cluster.nodes))
+        load = replace(self._of_nodes(cluster, policy), pods_of=sums, pod_sums=pods.sums())
         while load.pods_of is not None:
             chosen = choose(load)
             if chosen is not None and not chosen - load.pods_of:

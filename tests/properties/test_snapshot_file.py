@@ -74,7 +74,7 @@ def planned(content: SnapshotContent) -> Plan:
 
 
 def test_the_clusters_have_something_to_decide() -> None:
-    plans = [Live(seed).plan() for seed in range(60)]
+    plans = [Live(seed).plan() for seed in range(90)]
 
     assert sum(bool(plan.evictions) for plan in plans) > 10
     assert len({refusal.reason for plan in plans for refusal in plan.refusals}) > 12

@@ -15,6 +15,9 @@ from desched.model.state import PauseScope
 from desched.service.telemetry.help_texts import HELP_TEXTS
 from desched.views.cycle import CycleView
 
+MOST_NAMESPACES = 20
+"""Namespaces that have a series of their own: tenants decide how many there are."""
+
 
 class CycleGauges(Collector):
     """Gauges made from the last report at the time of the scrape, so that they are consistent."""
@@ -46,6 +49,7 @@ class CycleGauges(Collector):
         yield _family("desched_planned_evictions", ["mode"], planned)
         for name, number in _NUMBERS:
             yield _family(name, [], [([], number(cycle))])
+        yield _family("desched_too_large_objects", ["namespace"], _too_large(report))
         if (dark := report.observed.unknown_gpu_nodes) is not None:
             yield _family("desched_unknown_gpu_nodes", [], [([], dark)])
         quality = cycle.state.forecast_quality
@@ -60,6 +64,11 @@ def _family(
     for label_values, value in samples:
         family.add_metric(label_values, value)
     return family
+
+
+def _too_large(report: CycleReport) -> Iterable[tuple[list[str], float]]:
+    counts = Counter({name: it.objects + it.pods for name, it in report.too_large.items()})
+    return (([name], count) for name, count in counts.most_common(MOST_NAMESPACES))
 
 
 def _unknown(cycle: CycleView) -> Iterator[StrEnum | None]:

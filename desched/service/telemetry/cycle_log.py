@@ -70,6 +70,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "chain_broken": [
             f"{describe_chain(each.chain)}: {each.why}" for each in cycle.broken_chains[:MOST_NAMES]
         ],
+        "too_large": _first(f"{name}: {each}" for name, each in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),
     }
