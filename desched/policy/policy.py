@@ -244,7 +244,7 @@ class SchedulerRules(msgspec.Struct, frozen=True):
     weights: ScoreWeights = ScoreWeights()
 
 
-MOST_STEERED_NODES = Share(0.3)
+MOST_STEERED_NODES = Share(0.7)
 
 
 class SteeringRules(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from desched.planning.eligibility.virtual_machines import (
     migration_limits,
     migrations_under_way,
 )
+from desched.model.state import State
 from desched.planning.selection.slow_start import most_evictions
 from desched.policy.share import Share, count_of
 
@@ -83,6 +84,7 @@ class EvictionQuota:
         moved = eligibility.moved_within_hour
         self._taken.update({("hour", uid): count for uid, count in moved.items()})
         self._taken.update(migrations_under_way(cluster, state))
+        self._taken.update(_since_tick(state))
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
         self._over_next_cycles = False
         self._pods_in: Mapping[str, int] = (
@@ -200,3 +202,14 @@ class EvictionQuota:
                 RefusalReason.BUDGET_EXHAUSTED,
                 f"{budget}, by this plan",
             )
+
+
+def _since_tick(state: State) -> Iterator[tuple[str, str]]:
+    """The limits per cycle that evictions of cycles since the last tick add to."""
+    since = state.counted_since
+    for record in state.evictions if since is not None else ():
+        if record.evicted_at >= since:
+            yield ("total", "")
+            yield ("node", record.node)
+            yield ("namespace", record.pod.namespace)
+            yield ("workload", record.workload_uid)
