@@ -56,7 +56,8 @@ class GangMode(StrEnum):
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
-    sustained_seconds: int = 300
+    sustained_seconds: int = 1800
+    least_sustained_seconds: int = 150
     stop_margin: float = 5.0
     ceiling_margin: float = 10.0
     deviation_floor: float = 50.0
@@ -78,6 +79,7 @@ class Defaults(msgspec.Struct, frozen=True):
 EXTENDED = Defaults()
 STRICT = Defaults(
     sustained_seconds=0,
+    least_sustained_seconds=0,
     stop_margin=0.0,
     ceiling_margin=0.0,
     deviation_floor=0.0,

@@ -27,9 +27,6 @@ from desched.whatif.history import Floats, Mask, Usage, host_of
 
 MEASURED = (Resource.CPU, Resource.MEMORY)
 """The resources in the order of the fields of Usage."""
-HISTORY_STEPS = 10
-"""Between the points that show whether load lasts."""
-
 HOUR = (12, 300)
 """The steps of the last hour, which is read for people, and their length in seconds."""
 
@@ -88,11 +85,10 @@ class SimulatedLoad:
 
     def _history(self, cluster: ClusterState, policy: Policy, read: PodChoice | None) -> Histories:
         """The time for which load must last, of the nodes whose pods are read."""
-        step_seconds = policy.sustained_seconds // HISTORY_STEPS
-        if not step_seconds:
+        if not policy.history.seconds:
             return {}
         nodes = [node for node in cluster.nodes if read is None or node.name in read.nodes]
-        return self._back(nodes, _rules(policy), HISTORY_STEPS, step_seconds)
+        return self._back(nodes, _rules(policy), *policy.history)
 
     def _back(
         self, nodes: Sequence[Node], rules: Sequence[ResourceRule], steps: int, step_seconds: int
