@@ -87,7 +87,7 @@ class SimulatedLoad:
         """The time for which load must last, of the nodes whose pods are read."""
         if not policy.history.seconds:
             return {}
-        nodes = [node for node in cluster.nodes if read is None or node.name in read.nodes]
+        nodes = cluster.nodes if read is None or read else ()
         return self._back(nodes, _rules(policy), *policy.history)
 
     def _back(
