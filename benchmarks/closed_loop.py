@@ -156,9 +156,7 @@ def _sampling(fewest: int) -> Iterator[None]:
         node_sampling.FEWEST_TO_FIND = before
 
 
-def _contestant(
-    name: str, simulation: Simulation, policy: Policy, tally: Tally
-) -> Act:
+def _contestant(name: str, simulation: Simulation, policy: Policy, tally: Tally) -> Act:
     if name in {DESCHED, WITHOUT_STEERING, WITHOUT_CHAINS, HALF, HALF_UNKNOWN}:
         mode = SteeringMode.OFF if name == WITHOUT_STEERING else SteeringMode.WHEN_NEEDED
         rules = SteeringRules(mode, policy.steering.most_nodes)

@@ -386,7 +386,7 @@ def _reads_alike(one: Policy, other: Policy) -> bool:
     """Whether both policies ask Prometheus the same."""
     return (
         one.metrics == other.metrics
-        and one.sustained_seconds == other.sustained_seconds
+        and one.history == other.history
         and all(
             one.windows(resource) == other.windows(resource)
             and one.destination_windows(resource) == other.destination_windows(resource)

@@ -21,7 +21,6 @@ from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.views.formatting import plain
 
 DEFAULT_WINDOWS_SECONDS = (300, 900)
-DEFAULT_SUSTAINED_SECONDS = 600
 _WINDOWS = f"[{', '.join(map(duration_text, DEFAULT_WINDOWS_SECONDS))}]"
 
 STARTING_POLICY = f"""
@@ -216,9 +215,12 @@ def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:
         given = base.windows(resource) if base else ()
         windows = fitting_windows(given, intervals.get(resource, 0.0))
         yield f"  {resource.value}: [{', '.join(map(duration_text, windows))}]"
-    sustained = base.sustained_seconds if base else DEFAULT_SUSTAINED_SECONDS
+    if base is None:
+        return
     yield "# How long a node must have been overloaded before its pods move."
-    yield f"sustainedFor: {duration_text(sustained)}"
+    yield f"sustainedFor: {duration_text(base.sustained_seconds)}"
+    if 0 < base.least_sustained_seconds < base.sustained_seconds:
+        yield f"sustainedForAtLeast: {duration_text(base.least_sustained_seconds)}"
 
 
 def fitting_windows(given: Sequence[int], interval_seconds: float) -> tuple[int, ...]:

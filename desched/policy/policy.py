@@ -276,8 +276,8 @@ class Policy(msgspec.Struct, frozen=True):
     `source` names the file for reports; `digest` differs between policies. `node_selector` scopes
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
     With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.
-    A node is relieved once its load has lasted for `sustained_seconds` (0: at once), or for less, at
-    least `least_sustained_seconds`, if its load hardly swings. With
+    A node is relieved once its load has lasted for `sustained_seconds` (0: at once), or for less,
+    at least `least_sustained_seconds`, if its load hardly swings. With
     `deviation` no node below `deviation_floor_ratio` is overloaded, nor one within
     `dead_band_ratio` of the mean. The first of `pools` that
     selects a node has its lines; a node that none selects has those of `rules`,

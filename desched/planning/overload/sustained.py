@@ -9,6 +9,7 @@ and a new leader agree.
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -29,6 +30,9 @@ LEAST_CHANGES = 4
 
 UNKNOWN_FACTOR = 2.0
 """Of the shortest time, for a node whose swing is not known."""
+
+LEFT_PARTS = 10
+"""Into so many parts of a step the time is divided that is still left."""
 
 _MINUTE_SECONDS = 60
 
@@ -152,8 +156,7 @@ class _Above:
         self._points = points
         self._step = float(step_seconds)
         self._target = target_ratio
-        later = zip(points, points[1:], strict=False)
-        self._parts = [self._part(a, b) for a, b in later]
+        self._parts = [self._part(a, b) for a, b in pairwise(points)]
 
     def _part(self, begin: float | None, end: float | None) -> tuple[float, float]:
         """From when to when between two points it is above, in seconds after the first."""
@@ -178,7 +181,7 @@ class _Above:
         since = self._step * len(self._parts) - last_seconds
         known = sum(
             min(self._step, max(0.0, (i + 1) * self._step - since))
-            for i, (a, b) in enumerate(zip(self._points, self._points[1:], strict=False))
+            for i, (a, b) in enumerate(pairwise(self._points))
             if a is not None and b is not None
         )
         return max(0.0, last_seconds - known)
@@ -190,13 +193,13 @@ class _Above:
 
     def left_seconds(self, needed_seconds: float) -> float:
         """After how many seconds it is long enough, if it stays above the target."""
-        left = max(0.0, SUSTAINED_SHARE * needed_seconds - self.seconds(needed_seconds))
-        while left < needed_seconds:
-            rest = needed_seconds - left
-            if self.seconds(rest) + left >= SUSTAINED_SHARE * needed_seconds - 1e-6:
-                if self.is_known_at(rest):
-                    break
-            left += self._step / 10
+        wanted = SUSTAINED_SHARE * needed_seconds
+        left = max(0.0, wanted - self.seconds(needed_seconds))
+        while left < needed_seconds and not (
+            self.is_known_at(needed_seconds - left)
+            and self.seconds(needed_seconds - left) + left >= wanted
+        ):
+            left += self._step / LEFT_PARTS
         return min(left, needed_seconds)
 
 

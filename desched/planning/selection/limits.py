@@ -8,13 +8,13 @@ import msgspec
 
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
+from desched.model.state import State
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.virtual_machines import (
     is_taken_over,
     migration_limits,
     migrations_under_way,
 )
-from desched.model.state import State
 from desched.planning.selection.slow_start import most_evictions
 from desched.policy.share import Share, count_of
 
@@ -207,8 +207,8 @@ class EvictionQuota:
 def _since_tick(state: State) -> Iterator[tuple[str, str]]:
     """The limits per cycle that evictions of cycles since the last tick add to."""
     since = state.counted_since
-    for record in state.evictions if since is not None else ():
-        if record.evicted_at >= since:
+    for record in state.evictions:
+        if since is not None and record.evicted_at >= since:
             yield ("total", "")
             yield ("node", record.node)
             yield ("namespace", record.pod.namespace)

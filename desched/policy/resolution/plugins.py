@@ -25,7 +25,12 @@ from desched.policy.document.upstream_plugins import (
     no_such_plugin,
 )
 from desched.policy.document.values import written
+from desched.policy.policy import MetricsType
 from desched.policy.reading.problems import Notes
+
+SAMPLED_SUSTAINED_SECONDS = 300
+"""For how long load must last by default where desched keeps samples of its own: an hour of them,
+which shows how load swings, would take too much memory."""
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
@@ -54,6 +59,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
         evicts = args.evict_single_replica
         given = written(
             sustained_seconds=args.sustained_for,
+            least_sustained_seconds=args.sustained_for_at_least or args.sustained_for,
             deviation_floor=args.deviation_floor,
             max_landing_risk=args.max_landing_risk,
             max_grace_period_seconds=args.max_grace_period,
@@ -62,7 +68,14 @@ class ChosenProfile(msgspec.Struct, frozen=True):
             cache_affinity=args.cache_affinity,
             single_replicas=None if evicts is None else not evicts,
         )
-        return msgspec.structs.replace(defaults_of(args.compatibility), **given)
+        defaults = defaults_of(args.compatibility)
+        if MetricsType(args.metrics.type).is_sampled and defaults.sustained_seconds:
+            defaults = msgspec.structs.replace(
+                defaults,
+                sustained_seconds=SAMPLED_SUSTAINED_SECONDS,
+                least_sustained_seconds=SAMPLED_SUSTAINED_SECONDS,
+            )
+        return msgspec.structs.replace(defaults, **given)
 
 
 def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenProfile]:

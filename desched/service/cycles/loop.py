@@ -91,7 +91,7 @@ class ServiceLoop:
         first = self.clock.now()
         scheduler.add_job(self._tick, self.schedule.trigger, id=_CYCLE, next_run_time=first)
         while not self.clock.wait(_WAKE_UP_SECONDS):
-            # Not in the thread of a cycle: a shutdown locks the scheduler until the cycle has ended.
+            # Not in a cycle's thread: a shutdown locks the scheduler until the cycle has ended.
             if self._is_early_cycle_due(scheduler):
                 scheduler.add_job(self._early_tick, id=_EARLY, replace_existing=True)
         scheduler.shutdown(wait=True)

@@ -57,7 +57,7 @@ def lead_seconds(policies: Sequence[Policy]) -> int:
         for rule in policy.rules
         for window in rule.destination_windows
     )
-    sources = (policy.sustained_seconds + policy.longest_window_seconds for policy in policies)
+    sources = (policy.history.seconds + policy.longest_window_seconds for policy in policies)
     return max([*sources, *further], default=0)
 
 

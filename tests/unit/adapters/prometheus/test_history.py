@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from desched.adapters.prometheus.connection import PrometheusConnection
-from desched.adapters.prometheus.history import HOUR_STEPS
+from desched.adapters.prometheus.history import LAST_HOUR
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ObservationError
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem
@@ -52,7 +52,7 @@ def read(
     def answer(asked: Asked) -> Reply:
         if not asked.path.endswith("/query_range"):
             return instant(asked)
-        if last_hour and len(asked.times) == HOUR_STEPS + 1:
+        if last_hour and len(asked.times) == LAST_HOUR.steps + 1:
             return last_hour(asked)
         return matrix(asked, *tracks)
 
