@@ -246,7 +246,9 @@ class SchedulerRules(msgspec.Struct, frozen=True):
 
 
 _HISTORY_STEPS = 10
-_SWING_SECONDS = 3600
+_MOST_STEPS = 60
+SWING_SECONDS = 3600
+"""How far back the load of a node shows how much it swings."""
 
 MOST_STEERED_NODES = Share(0.7)
 
@@ -346,7 +348,9 @@ class Policy(msgspec.Struct, frozen=True):
         least, most = self.least_sustained_seconds, self.sustained_seconds
         if least >= most:
             return HistoryGrid(_HISTORY_STEPS if most else 0, most // _HISTORY_STEPS)
-        return HistoryGrid(math.ceil(max(most, _SWING_SECONDS) / least), least)
+        span = max(most, SWING_SECONDS)
+        step = max(least, math.ceil(span / _MOST_STEPS))
+        return HistoryGrid(math.ceil(span / step), step)
 
     @property
     def longest_window_seconds(self) -> int:

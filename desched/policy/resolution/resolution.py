@@ -33,8 +33,7 @@ from desched.policy.wording import did_you_mean, quoted
 
 LEAST_SUSTAINED_SECONDS = 10
 """History is looked at in ten steps of whole seconds."""
-LEAST_SWINGING_SECONDS = 60
-"""The hour that shows how load swings is looked at in steps of the shortest time."""
+LEAST_SWINGING_SECONDS = 5
 
 _NO_TIER = 'names no tier of HyperNodes; write its number, as in "topology.volcano.sh/tier-1".'
 
