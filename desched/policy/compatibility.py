@@ -57,7 +57,7 @@ class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
     sustained_seconds: int = 1800
-    least_sustained_seconds: int = 150
+    least_sustained_seconds: int = 120
     stop_margin: float = 5.0
     ceiling_margin: float = 10.0
     deviation_floor: float = 50.0

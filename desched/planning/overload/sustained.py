@@ -22,7 +22,7 @@ from desched.policy.policy import HistoryGrid
 SUSTAINED_SHARE = 0.8
 """The share of the time that must be above the target, so that one dip does not reset it."""
 
-CALM_SWING_RATIO = 0.012
+CALM_SWING_RATIO = 0.011
 """Of capacity: with this swing, the shortest time is long enough."""
 
 LEAST_CHANGES = 4
