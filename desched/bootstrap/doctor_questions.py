@@ -54,6 +54,7 @@ from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
+from desched.policy.compatibility import OF_SAMPLES
 from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.service.process.clock import SystemClock
@@ -188,7 +189,7 @@ class DoctorQuestions:
         """The examination with load from metrics-server; the same one if that knows no node."""
         policy = examination.policy.policy
         source = MetricsSource("", type=MetricsType.METRICS_SERVER)
-        policy = replace(policy, metrics=source)
+        policy = replace(policy, metrics=source, **OF_SAMPLES)
         found = self._with_samples(replace(examination, policy=PolicyFacts(policy)))
         load = found.load
         if isinstance(load, Unanswered):

@@ -133,9 +133,9 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
 
     `history` has the points of the policy's `HistoryGrid`; nodes without any data have no entry.
     `destination_ratios` has a value for each of the rule's destination windows, None if unknown.
-    `throttled` pods need more CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
-    evaluation, None without any. `seen` and `last_hour` decide nothing; the latter is empty unless
-    somebody looks.
+    `throttled` pods need more CPU than their limit allows. `server_times` is the source's clock at
+    its earliest and its latest evaluation, None without any. `seen` and `last_hour` decide nothing;
+    the latter is empty unless somebody looks.
 
     `pods` has the usage of the pods `pods_of`, None for all. For other nodes, `pod_sums` has the
     usage of all their pods together, in millicores and bytes, by window; it is infinite if it is

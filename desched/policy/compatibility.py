@@ -4,6 +4,7 @@ Each is written here and nowhere else: the policy that planning reads, the resol
 and the generated JSON Schema and reference take it from here.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -77,6 +78,9 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 EXTENDED = Defaults()
+OF_SAMPLES: Mapping[str, int] = {"sustained_seconds": 300, "least_sustained_seconds": 300}
+"""Where desched keeps samples of its own: an hour of them, which shows how load swings, would take
+too much memory."""
 STRICT = Defaults(
     sustained_seconds=0,
     least_sustained_seconds=0,

@@ -340,16 +340,21 @@ class Policy(msgspec.Struct, frozen=True):
         return next((r.destination_windows for r in self.rules if r.resource is resource), ())
 
     @property
+    def waits_by_swing(self) -> bool:
+        """Whether it depends on a node's load for how long it must have been overloaded."""
+        return self.least_sustained_seconds < self.sustained_seconds
+
+    @property
     def history(self) -> HistoryGrid:
         """The points of a node's load that show for how long it has been overloaded.
 
         Where its swing decides about the time, they go back an hour at least.
         """
-        least, most = self.least_sustained_seconds, self.sustained_seconds
-        if least >= most:
+        most = self.sustained_seconds
+        if not self.waits_by_swing:
             return HistoryGrid(_HISTORY_STEPS if most else 0, most // _HISTORY_STEPS)
         span = max(most, SWING_SECONDS)
-        step = max(least, math.ceil(span / _MOST_STEPS))
+        step = max(self.least_sustained_seconds, math.ceil(span / _MOST_STEPS))
         return HistoryGrid(math.ceil(span / step), step)
 
     @property

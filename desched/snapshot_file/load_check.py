@@ -112,8 +112,9 @@ def _unmeasured(policy: Policy, own: Policy) -> Iterator[str]:
 
 
 def _patience(policy: Policy) -> str:
-    least, most = map(duration_text, (policy.least_sustained_seconds, policy.sustained_seconds))
-    return f"sustainedFor of {most}" + ("" if least == most else f" and at least {least}")
+    text = f"sustainedFor of {duration_text(policy.sustained_seconds)}"
+    least = duration_text(policy.least_sustained_seconds)
+    return f"{text} with sustainedForAtLeast {least}" if policy.waits_by_swing else text
 
 
 def _windows(rule: ResourceRule) -> str:

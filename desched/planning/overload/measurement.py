@@ -16,7 +16,7 @@ from desched.policy.policy import ResourceRule
 RESOURCE_ORDER = tuple(Resource)
 
 USUAL_PEAK_QUANTILE = 0.8
-COVERED_SHARE = 0.5
+KNOWN_SHARE = 0.5
 """Of the points of the last hour that must be known."""
 
 PODS_ABOVE_NODE_FACTOR = 1.25
@@ -124,7 +124,7 @@ def measure(
                 rule,
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
                 departed_load.leave(node.name, resource, bases),
-                max(_highest(bases) + arrived, further or 0.0, usual + arrived),
+                max(max(_highest(bases), usual) + arrived, further or 0.0),
                 receives=further is not None,
             )
         )
@@ -213,10 +213,10 @@ def _usual_peak(node: Node, resource: Resource, book: UsageBook) -> float:
     """
     policy = book.policy
     history = book.snapshot.load.history.get(node.name, {}).get(resource)
-    if history is None or policy.least_sustained_seconds >= policy.sustained_seconds:
+    if history is None or not policy.waits_by_swing:
         return 0.0
     known = sorted(ratio for ratio in history.ratios if ratio is not None)
-    if len(known) < COVERED_SHARE * len(history.ratios):
+    if len(known) < KNOWN_SHARE * len(history.ratios):
         return 0.0
     return known[min(len(known) - 1, int(USUAL_PEAK_QUANTILE * len(known)))]
 

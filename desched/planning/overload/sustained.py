@@ -2,12 +2,12 @@
 
 How long is enough depends on the node: where load hardly swings, an overload that has begun lasts,
 and waiting only costs; where it swings, most of what crosses the target is over soon. See
-docs/decisions/0020-clear-landings.md. desched's own state does not matter, so a dry run, a restart
+docs/decisions/0023-patience-by-swing.md. desched's own state does not matter, so a dry run, a restart
 and a new leader agree.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -17,10 +17,10 @@ from desched.model.plan import ResourcePressure
 from desched.model.resources import Resource
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.policy import HistoryGrid
+from desched.policy.policy import HistoryGrid, Policy
 
-SUSTAINED_SHARE = 0.8
-"""The share of the time that must be above the target, so that one dip does not reset it."""
+BREAKS_SHARE = 0.2
+"""The share of the time that need not be above the target, so that one dip does not reset it."""
 
 CALM_SWING_RATIO = 0.011
 """Of capacity: with this swing, the shortest time is long enough."""
@@ -31,8 +31,8 @@ LEAST_CHANGES = 4
 UNKNOWN_FACTOR = 2.0
 """Of the shortest time, for a node whose swing is not known."""
 
-LEFT_PARTS = 10
-"""Into so many parts of a step the time is divided that is still left."""
+_SHORT_SECONDS = 300
+"""Shorter times are written in seconds."""
 
 _MINUTE_SECONDS = 60
 
@@ -43,69 +43,72 @@ Points = Sequence[float | None]
 class Lasting(NamedTuple):
     """For how long a resource has been above its target, and how long is enough.
 
-    `above_seconds` and `unknown_seconds` are of the last `needed_seconds`; `begins` is whether the
-    load at their beginning is known. `swing_ratio` is None if it does not count or is not known.
+    `above_seconds` and `unknown_seconds` are of the last `needed_seconds`. `left_seconds` is 0 if
+    that is enough, else the time until it is, if the load stays above the target. `swing_ratio` is
+    None if it is not known.
     """
 
     needed_seconds: float
     above_seconds: float
     unknown_seconds: float
-    begins: bool
-    left_seconds: float
+    left_seconds: int
     swing_ratio: float | None = None
 
-    @property
-    def enough(self) -> bool:
-        """Whether it has lasted for long enough."""
-        return self.begins and self.above_seconds >= SUSTAINED_SHARE * self.needed_seconds
-
-    @property
-    def sentence(self) -> str:
-        """For how long it has lasted, for people."""
+    def sentence(self, policy: Policy, now: datetime) -> str:
+        """For how long it has lasted, and for people why that is too short."""
         if self.unknown_seconds >= self.needed_seconds:
             return "no history of its load is known"
         text = f"overloaded for {_of(self.above_seconds, self.needed_seconds)}"
         if self.unknown_seconds:
             text += f", without data for {_of(self.unknown_seconds, self.needed_seconds)}"
-        if self.swing_ratio is None:
+        if not policy.waits_by_swing:
             return text
-        return f"{text}; its load swings by {100 * self.swing_ratio:.1f} points"
+        why = "how far this node's load swings is not known"
+        if self.swing_ratio is not None:
+            why = f"this node's load swings by {100 * self.swing_ratio:.1f} points"
+        until = now + timedelta(seconds=self.left_seconds)
+        at = f"{until:{'%H:%M' if until.date() == now.date() else '%Y-%m-%d %H:%M'}} UTC"
+        return f"{text}; {why}, so the overload must last until {at}"
 
 
 def not_sustained(loaded: LoadedNode, book: UsageBook) -> tuple[str, datetime] | None:
     """Describe for how long the node has been overloaded, if that is too short; else None.
 
     The time is when that is long enough if the node stays overloaded. It is long enough if one
-    resource has been above its target for as long as its swing requires. Points without data count
+    resource has been above its target for as long as its swing requires. Times without data count
     as not overloaded; a history that begins later is too short.
     """
     if not book.policy.sustained_seconds:
         return None
     found = [lasting(loaded, pressure, book) for pressure in loaded.overloaded]
-    if any(each.enough for each in found):
-        return None
     nearest = min(found, key=lambda each: each.left_seconds)
-    return nearest.sentence, book.now + timedelta(seconds=nearest.left_seconds)
+    if not nearest.left_seconds:
+        return None
+    until = book.now + timedelta(seconds=nearest.left_seconds)
+    return nearest.sentence(book.policy, book.now), until
 
 
 def lasting(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Lasting:
     """For how long the resource has been above its target, by its history."""
     policy, points = book.policy, load_points(loaded, pressure, book)
     needed, swing = float(policy.sustained_seconds), None
-    if policy.least_sustained_seconds < policy.sustained_seconds:
+    if policy.waits_by_swing:
         window = pressure.measured[0][0]
         swing = swing_of(points, policy.history, window, pressure.target_ratio)
         needed = _needed_seconds(swing, policy.least_sustained_seconds, needed)
-    step = policy.history.step_seconds
-    above = _Above(points, step, pressure.target_ratio)
-    return Lasting(
-        needed,
-        above.seconds(needed),
-        above.unknown_seconds(needed),
-        above.is_known_at(needed),
-        above.left_seconds(needed),
-        swing,
-    )
+    at = above = unknown = 0.0
+    since = 0.0  # so far back it would be enough
+    for seconds, is_above in _pieces(points, policy.history.step_seconds, pressure.target_ratio):
+        part = min(seconds, needed - at)
+        breaks = BREAKS_SHARE * needed - (at - above)
+        at += part
+        above += part if is_above else 0.0
+        unknown += part if is_above is None else 0.0
+        if is_above is not None and breaks >= 0.0:
+            since = at if is_above else at - max(0.0, part - breaks)
+    # Parts of a second are of the arithmetic; they must not make a cycle wait for another.
+    left = math.ceil(round(needed - since, 3))
+    return Lasting(needed, above, unknown + needed - at, left, swing)
 
 
 def overloaded_seconds(loaded: LoadedNode, book: UsageBook) -> tuple[float, bool]:
@@ -149,58 +152,25 @@ def _episode(points: Points, target_ratio: float) -> int:
     return next(below, len(points))
 
 
-class _Above:
-    """The time above the target between points; between two of them load is a straight line."""
+def _pieces(
+    points: Points, step_seconds: int, target_ratio: float
+) -> Iterator[tuple[float, bool | None]]:
+    """The time between the points, cut where load crosses the target, latest first.
 
-    def __init__(self, points: Points, step_seconds: int, target_ratio: float) -> None:
-        self._points = points
-        self._step = float(step_seconds)
-        self._target = target_ratio
-        self._parts = [self._part(a, b) for a, b in pairwise(points)]
-
-    def _part(self, begin: float | None, end: float | None) -> tuple[float, float]:
-        """From when to when between two points it is above, in seconds after the first."""
-        if begin is None or end is None:
-            return 0.0, 0.0
-        above = begin > self._target, end > self._target
-        if above[0] == above[1]:
-            return (0.0, self._step) if above[0] else (0.0, 0.0)
-        crossed = self._step * (self._target - begin) / (end - begin)
-        return (0.0, crossed) if above[0] else (crossed, self._step)
-
-    def seconds(self, last_seconds: float) -> float:
-        """The time above the target of the last so many seconds."""
-        since = self._step * len(self._parts) - last_seconds
-        return sum(
-            max(0.0, i * self._step + end - max(since, i * self._step + begin))
-            for i, (begin, end) in enumerate(self._parts)
-        )
-
-    def unknown_seconds(self, last_seconds: float) -> float:
-        """The part of the last so many seconds of which the load is not known."""
-        since = self._step * len(self._parts) - last_seconds
-        known = sum(
-            min(self._step, max(0.0, (i + 1) * self._step - since))
-            for i, (a, b) in enumerate(pairwise(self._points))
-            if a is not None and b is not None
-        )
-        return max(0.0, last_seconds - known)
-
-    def is_known_at(self, seconds_ago: float) -> bool:
-        """Whether the load was known then."""
-        back = math.ceil(seconds_ago / self._step - 1e-9)
-        return back < len(self._points) and self._points[-1 - back] is not None
-
-    def left_seconds(self, needed_seconds: float) -> float:
-        """After how many seconds it is long enough, if it stays above the target."""
-        wanted = SUSTAINED_SHARE * needed_seconds
-        left = max(0.0, wanted - self.seconds(needed_seconds))
-        while left < needed_seconds and not (
-            self.is_known_at(needed_seconds - left)
-            and self.seconds(needed_seconds - left) + left >= wanted
-        ):
-            left += self._step / LEFT_PARTS
-        return min(left, needed_seconds)
+    Each piece has its seconds, and whether it is above; None if that is not known. Between two
+    points load is a straight line.
+    """
+    for later, earlier in pairwise(reversed(points)):
+        if later is None or earlier is None:
+            yield step_seconds, None
+            continue
+        was_above = earlier > target_ratio
+        crossed = float(step_seconds)
+        if was_above != (later > target_ratio):
+            crossed *= (later - target_ratio) / (later - earlier)
+            yield crossed, not was_above
+            crossed = step_seconds - crossed
+        yield crossed, was_above
 
 
 def load_points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Points:
@@ -238,6 +208,6 @@ def _pod_counts(loaded: LoadedNode, book: UsageBook) -> Points:
 
 def _of(part_seconds: float, seconds: float) -> str:
     """Format a part of a time, such as `4 of 10 minutes`."""
-    if seconds < 2 * _MINUTE_SECONDS:
+    if seconds < _SHORT_SECONDS:
         return f"{part_seconds:.0f} of {seconds:.0f} seconds"
     return f"{part_seconds / _MINUTE_SECONDS:.0f} of {seconds / _MINUTE_SECONDS:.0f} minutes"

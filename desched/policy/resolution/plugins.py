@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from desched.policy.compatibility import Defaults, SteeringMode, defaults_of
+from desched.policy.compatibility import OF_SAMPLES, Defaults, SteeringMode, defaults_of
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import (
@@ -27,10 +27,6 @@ from desched.policy.document.upstream_plugins import (
 from desched.policy.document.values import written
 from desched.policy.policy import MetricsType
 from desched.policy.reading.problems import Notes
-
-SAMPLED_SUSTAINED_SECONDS = 300
-"""For how long load must last by default where desched keeps samples of its own: an hour of them,
-which shows how load swings, would take too much memory."""
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
@@ -57,9 +53,10 @@ class ChosenProfile(msgspec.Struct, frozen=True):
         """The defaults, replaced by the values of LoadAware's args; margins and limits excepted."""
         args = self.load_aware
         evicts = args.evict_single_replica
+        least = args.sustained_for_at_least
         given = written(
             sustained_seconds=args.sustained_for,
-            least_sustained_seconds=args.sustained_for_at_least or args.sustained_for,
+            least_sustained_seconds=args.sustained_for if least is None else least,
             deviation_floor=args.deviation_floor,
             max_landing_risk=args.max_landing_risk,
             max_grace_period_seconds=args.max_grace_period,
@@ -70,11 +67,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
         )
         defaults = defaults_of(args.compatibility)
         if MetricsType(args.metrics.type).is_sampled and defaults.sustained_seconds:
-            defaults = msgspec.structs.replace(
-                defaults,
-                sustained_seconds=SAMPLED_SUSTAINED_SECONDS,
-                least_sustained_seconds=SAMPLED_SUSTAINED_SECONDS,
-            )
+            given = {**OF_SAMPLES, **given}
         return msgspec.structs.replace(defaults, **given)
 
 

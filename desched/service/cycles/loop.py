@@ -119,12 +119,13 @@ class ServiceLoop:
 
     def tick(self, run: Callable[[], object] | None = None) -> None:
         """Run one cycle, the usual one if no other is given; a failure does not end the service."""
+        self._last = None
         if self.leadership is not None and not self.leadership.may_act():
             _log.debug("cycle.left_to_leader", holder=self.leadership.holder)
             return
         self._cycles += 1
         self.health.cycle_began()
-        self._last, observed = None, False
+        observed = False
         try:
             report = (run or self.run_cycle)()
             observed = True

@@ -32,12 +32,20 @@ HOT = [0.9] * 11
 def policy(
     *windows: DestinationWindow,
     sustained_seconds: int = 600,
+    least_sustained_seconds: int | None = None,
     queries: Mapping[str, str] | None = None,
     resources: Sequence[Resource] = (CPU,),
 ) -> Policy:
     rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, (300, 900), windows) for r in resources)
     metrics = MetricsSource("", {}, queries or {})
-    return Policy("test", "", rules, metrics, sustained_seconds=sustained_seconds)
+    return Policy(
+        "test",
+        "",
+        rules,
+        metrics,
+        sustained_seconds=sustained_seconds,
+        least_sustained_seconds=least_sustained_seconds or sustained_seconds,
+    )
 
 
 def read(
@@ -80,6 +88,17 @@ def test_one_range_query_over_the_shortest_window_shows_how_long_each_node_was_o
         "n-a": {CPU: LoadHistory(60, tuple(HOT))},
         "n-b": {CPU: LoadHistory(60, (0.1,) * 11)},
     }
+
+
+def test_where_the_swing_decides_the_history_is_an_hour_in_steps_of_the_shortest_time(
+    fake: FakePrometheus,
+) -> None:
+    by = policy(sustained_seconds=1800, least_sustained_seconds=120)
+    load = read(fake, by, (N_A, [0.9] * 31))
+
+    (asked,) = ranges(fake)
+    assert asked.times == tuple(EVALUATED_AT - 3600 + 120 * i for i in range(31))
+    assert load.history["n-a"][CPU] == LoadHistory(120, (0.9,) * 31)
 
 
 def test_each_measured_resource_is_asked_once(fake: FakePrometheus) -> None:
