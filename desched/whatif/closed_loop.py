@@ -105,6 +105,10 @@ class Pace(NamedTuple):
     begins_at: float = 0.0
     step_seconds: float = 60.0
 
+    def done_share(self, now: float, cycles: int) -> float:
+        """The share of so many intervals that has passed."""
+        return min(1.0, (now - self.begins_at) / (cycles * self.interval_seconds))
+
 
 ORDINARY_PACE = Pace()
 

@@ -2,8 +2,8 @@
 
 How long is enough depends on the node: where load hardly swings, an overload that has begun lasts,
 and waiting only costs; where it swings, most of what crosses the target is over soon. See
-docs/decisions/0023-patience-by-swing.md. desched's own state does not matter, so a dry run, a restart
-and a new leader agree.
+docs/decisions/0022-act-when-it-is-due.md. desched's own state does not matter, so a dry run, a
+restart and a new leader agree.
 """
 
 import math

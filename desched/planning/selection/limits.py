@@ -205,11 +205,9 @@ class EvictionQuota:
 
 
 def _since_tick(state: State) -> Iterator[tuple[str, str]]:
-    """The limits per cycle that evictions of cycles since the last tick add to."""
-    since = state.counted_since
-    for record in state.evictions:
-        if since is not None and record.evicted_at >= since:
-            yield ("total", "")
-            yield ("node", record.node)
-            yield ("namespace", record.pod.namespace)
-            yield ("workload", record.workload_uid)
+    """The limits per cycle that the evictions since the last tick have used, one after another."""
+    for record in state.since_tick:
+        yield ("total", "")
+        yield ("node", record.node)
+        yield ("namespace", record.pod.namespace)
+        yield ("workload", record.workload_uid)

@@ -116,7 +116,7 @@ def _checks(section: OriginalSection) -> int:
 
 
 def _set_sustained(args: OriginalSection, draft: Draft, seconds: int) -> None:
-    """A node there waits for its checks, however calm its load is; here for never less than this."""
+    """A node there waits for a number of checks, however calm its load is."""
     lasted = min(max(seconds, _LEAST_SECONDS), _LONGEST_SECONDS)
     draft.load_aware["sustainedFor"] = duration_text(lasted)
     text = (

@@ -1,6 +1,7 @@
 """A node is relieved once it has been overloaded for long enough, by Prometheus' history."""
 
 import math
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -36,7 +37,7 @@ from tests.builders import (
 )
 
 TEN_MINUTES = policy(sustained_seconds=600)
-Points = list[float | None]
+Points = Sequence[float | None]
 
 
 def hot_node(cpu: Points | None, memory: Points | None = None, **fields: Any) -> Snapshot:
@@ -220,8 +221,10 @@ def waiting(points: Points, by: Policy = BY_SWING) -> tuple[str, float] | None:
 def test_a_calm_node_is_relieved_after_the_shortest_time() -> None:
     assert waiting(swinging(0.0, above=2)) is None
     assert waiting(swinging(0.0, above=1)) == (
-        "overloaded for 24 of 120 seconds; this node's load swings by 0.0 points, so the overload "
-        "must last until 12:01 UTC",
+        (
+            "overloaded for 24 of 120 seconds; this node's load swings by 0.0 points, so the "
+            "overload must last until 12:01 UTC"
+        ),
         72.0,
     )
 
@@ -229,11 +232,32 @@ def test_a_calm_node_is_relieved_after_the_shortest_time() -> None:
 def test_a_node_that_swings_waits_for_longer_and_the_plan_says_until_when() -> None:
     """Three times the swing of a calm node must last nine times as long: 18 minutes."""
     assert waiting(swinging(0.033, above=3)) == (
-        "overloaded for 4 of 18 minutes; this node's load swings by 3.3 points, so the overload "
-        "must last until 12:10 UTC",
+        (
+            "overloaded for 4 of 18 minutes; this node's load swings by 3.3 points, so the "
+            "overload must last until 12:10 UTC"
+        ),
         600.0,
     )
     assert waiting(swinging(0.033, above=8)) is None
+
+
+@pytest.mark.parametrize(
+    ("points", "time"),
+    [
+        (0.5, "120 seconds"),
+        (1.1, "120 seconds"),
+        (1.5, "223 seconds"),
+        (2.0, "7 minutes"),
+        (2.7, "12 minutes"),
+        (3.0, "15 minutes"),
+        (4.3, "30 minutes"),
+    ],
+)
+def test_the_time_grows_with_the_square_of_the_swing(points: float, time: str) -> None:
+    """The table of docs/operations.md."""
+    found = waiting(swinging(points / 100, above=1))
+    assert found is not None
+    assert f" of {time}; this node's load swings by {points} points" in found[0]
 
 
 def test_no_node_waits_for_longer_than_the_longest_time() -> None:
@@ -249,8 +273,10 @@ def test_a_node_whose_swing_is_not_known_waits_for_twice_the_shortest_time(point
     if points[-1] is None:
         found = waiting([*points, None, 0.85, 0.85])
         assert found == (
-            "overloaded for 120 of 240 seconds, without data for 120 of 240 seconds; how far this "
-            "node's load swings is not known, so the overload must last until 12:02 UTC",
+            (
+                "overloaded for 120 of 240 seconds, without data for 120 of 240 seconds; how far "
+                "this node's load swings is not known, so the overload must last until 12:02 UTC"
+            ),
             120.0,
         )
 

@@ -235,8 +235,10 @@ def test_an_overload_that_is_too_young_names_the_time_of_a_decision() -> None:
         seconds=173
     )  # then it is above for 8 of 10 minutes
     assert found.changes == (
-        "Wait until the overload has lasted for long enough (sustainedFor, sustainedForAtLeast). "
-        "That is at 2026-05-01 12:02 UTC at the earliest.",
+        (
+            "Wait until the overload has lasted for long enough (sustainedFor, "
+            "sustainedForAtLeast). That is at 2026-05-01 12:02 UTC at the earliest."
+        ),
     )
 
 
