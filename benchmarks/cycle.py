@@ -20,7 +20,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
-from desched.cycle import decide
+from desched.decision import decide
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.policy.loading import parse_policy

@@ -31,7 +31,8 @@ from desched.adapters.kubernetes.watch.loop import WatchClient
 from desched.adapters.kubernetes.watch.reader import WatchingReader
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.cluster import ClusterState
 from desched.model.report import EvictionVerdict, Mode
 from desched.model.state import State

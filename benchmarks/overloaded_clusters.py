@@ -29,7 +29,7 @@ from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.reservations import room_left
-from desched.planning.selection.candidates import Candidate, OverloadedNode, charge_of
+from desched.planning.selection.candidates import Candidate, OverloadedNode
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.limits import EvictionQuota
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, ResourceRule
@@ -132,7 +132,7 @@ def _candidates(node: Node, book: UsageBook) -> tuple[Candidate, ...]:
         Candidate(
             pod,
             {resource: book.measured(pod, resource) for resource in RESOURCES},
-            charge_of(pod, book),
+            book.charge(pod),
             cost(pod, cluster.workload_of(pod), NOW),
         )
         for pod in sorted(cluster.pods_by_node[node.name], key=lambda pod: pod.ref)

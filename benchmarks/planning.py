@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.closed_loop import default_policy
 from benchmarks.measures import measured_by
-from desched.cycle import decide
+from desched.decision import decide
 from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClass, Workload
 from desched.model.load import ClusterLoad, Level, Measured, PodUsage
 from desched.model.network_topology import HyperNode

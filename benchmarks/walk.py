@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 import desched
-from desched.cycle import decide
+from desched.decision import decide
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.snapshot import Snapshot

@@ -74,7 +74,7 @@ def service_url(value: str) -> str:
     usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     if not usable or set("@?#") & set(value):
         raise ValueError(
-            "write the URL of a service like http://localhost:10258, or the name of a Kubernetes "
+            "write the URL of a service like http://localhost:10280, or the name of a Kubernetes "
             "Service such as desched, to ask through the API server"
         )
     return value
@@ -259,8 +259,12 @@ class Settings(BaseSettings):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = "info"
     """The lowest level that is logged."""
     listen_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = None
-    """The address of the page at /, of /metrics, /healthz, /readyz, /status, /explain and
-    /load-samples of a service; by default :10258 in a cluster and 127.0.0.1:10258 outside."""
+    """The address of /metrics, /healthz and /readyz of a service; by default :10258 in a cluster
+    and 127.0.0.1:10258 outside."""
+    pages_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = None
+    """The address of the page at /, and of /status, /explain and /load-samples of a service; by
+    default --listen-address if that is on loopback, and else 127.0.0.1:10280, which
+    `kubectl port-forward` reaches."""
 
     @classmethod
     def settings_customise_sources(
@@ -335,6 +339,7 @@ def _refuse_idle_flags(flags: Mapping[str, Any], settings: Settings) -> None:
         "watch": (not settings.loops, "has no effect for a single cycle, which lists"),
         "cron": (settings.once, "has no effect with --once, which runs one cycle"),
         "listen_address": (not settings.loops, "has no effect for a single cycle"),
+        "pages_address": (not settings.loops, "has no effect for a single cycle"),
     }
     for name in ("lease_duration", "renew_deadline", "retry_period"):
         idle[name] = (settings.leader_elect is False, "has no effect with --leader-elect=false")

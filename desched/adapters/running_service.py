@@ -21,9 +21,13 @@ from desched.model.text import on_one_line
 from desched.views.explained.subject import Subject
 from desched.views.explained.values import EXPLANATION_VERSION, Explanation
 
+PAGES_PORT = 10280
+"""On loopback in the pod of a service, unless it has another --pages-address."""
+
 DEADLINE_SECONDS = 30.0
 LONGEST_BODY_BYTES = 64 * 2**20
 LONGEST_SAMPLES_BYTES = 2**20
+_PORT_FORWARD = f"kubectl -n desched-system port-forward deploy/desched {PAGES_PORT}"
 _CALLERS_FAULT = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND})
 
 
@@ -120,8 +124,7 @@ class RunningService:
     def _stranger(self, said: str = "") -> ConfigurationError:
         return ConfigurationError(
             f"What answers as {self._name} is no service of desched of this version{said}; "
-            "its port is 10258, as of `kubectl -n desched-system port-forward deploy/desched 10258`"
-            "."
+            f"forward the port of its pages with `{_PORT_FORWARD}`."
         )
 
 
@@ -167,8 +170,7 @@ class ServiceUrl:
             raise ObservationError(
                 ObservationSource.CLUSTER,
                 f"The service at {self._url} does not answer ({type(error).__name__}); check the "
-                "address, or forward its port with "
-                "`kubectl -n desched-system port-forward deploy/desched 10258`.",
+                f"address, or forward the port of its pages with `{_PORT_FORWARD}`.",
             ) from error
 
 

@@ -70,7 +70,7 @@ SILENT = Unanswered("The API server does not answer.")
 ASKED_AT_ONCE = 8
 MOST_TRIED_SERVICES = 3
 MOST_ROUNDS = 3
-"""A proposed policy changes what is asked, and the answers may change the policy again."""
+"""A proposed policy changes what is read, which may change the policy again."""
 
 NAMES = {"configmaps": CONFIG_MAP, "leases": KubernetesLease.name}
 """The objects of a kind that desched needs, by its resource; the logbook has its own."""
@@ -100,7 +100,7 @@ _OF_MODELS = _Systems(
 
 
 class DoctorQuestions:
-    """Asks the questions of an examination; what does not depend on a policy is asked once."""
+    """Reads what an examination needs; what does not depend on a policy is read once."""
 
     def __init__(
         self, settings: Settings, kubernetes: KubernetesConnection, clock: SystemClock, tell: Tell
@@ -231,7 +231,7 @@ class DoctorQuestions:
             )
 
     def _systems(self, known: _Systems) -> tuple[SystemFacts, ...]:
-        """The systems that the cluster has; rights are only asked for these."""
+        """The systems that the cluster has; rights are checked only for these."""
         served = self._reader.served_versions(read[0] for read in known.read.values())
         found = []
         for (system, read), versions in zip(known.read.items(), served, strict=True):
@@ -369,7 +369,7 @@ def first_line(error: Exception) -> str:
 
 
 def _address_of_stack(facts: PrometheusFacts, policy: Policy) -> str:
-    """The address that the policy's stack leads to; empty if reading it will tell why not."""
+    """The address that the policy's stack leads to; empty if reading it will show why not."""
     try:
         return service_of_stack(facts.found, policy.metrics).url
     except (ConfigurationError, ObservationError):
@@ -384,7 +384,7 @@ def _has_nodes(examination: Examination) -> bool:
 
 
 def _reads_alike(one: Policy, other: Policy) -> bool:
-    """Whether both policies ask Prometheus the same."""
+    """Whether both policies lead to the same queries."""
     return (
         one.metrics == other.metrics
         and one.history == other.history

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import structlog
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.forwarded_port import ForwardedPort
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
-from desched.adapters.kubernetes.service_proxy import ServiceProxy
 from desched.adapters.metrics_apis.reader import SampledLoadReader
-from desched.adapters.running_service import RunningService
+from desched.adapters.running_service import PAGES_PORT, RunningService
 from desched.bootstrap.state import state_namespace
 from desched.errors import ConfigurationError, ObservationError
 from desched.policy.durations import duration_text
@@ -18,9 +18,6 @@ from desched.ports import Fence
 from desched.settings import Settings
 
 SERVICE_NAME = "desched"
-SERVICE_PORT = 10258
-"""Of the Service that `deploy/` installs."""
-
 ASKING_SECONDS = 10.0
 _log = structlog.get_logger(__name__)
 
@@ -74,11 +71,11 @@ def samples_for_a_look(settings: Settings, kubernetes: KubernetesConnection) -> 
     namespace = state_namespace(settings, kubernetes)
     store = KubernetesSampleStore(kubernetes, namespace)
     if kubernetes.in_cluster:
-        return LoadSamples(store)  # the account of a pod may not reach Services so
-    proxy = ServiceProxy(
-        kubernetes, namespace, SERVICE_NAME, SERVICE_PORT, deadline_seconds=ASKING_SECONDS
+        return LoadSamples(store)  # the account of a pod may not forward ports
+    pages = ForwardedPort(
+        kubernetes, namespace, SERVICE_NAME, PAGES_PORT, deadline_seconds=ASKING_SECONDS
     )
-    running = RunningService(f"Service {namespace}/{SERVICE_NAME}", proxy.get)
+    running = RunningService(f"Service {namespace}/{SERVICE_NAME}", pages.get)
     return LoadSamples(store, running=running)
 
 

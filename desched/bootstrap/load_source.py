@@ -112,7 +112,7 @@ class LoadSource:
             reader.close()
 
     def collect(self, policy: Policy, seconds: float, tell: Callable[[float], None]) -> None:
-        """Take samples for so long; `tell` gets the share that is done.
+        """Take samples for this time; `tell` gets the share that is done.
 
         Raises:
             ObservationError: the source does not answer, or desched is stopping.
@@ -161,7 +161,7 @@ class LoadSource:
         return self._stack_service.target(policy.metrics)
 
     def _explained(self, policy: Policy, ask: Callable[[], T]) -> T:
-        """The answer; an error says what the way to Prometheus has to do with it."""
+        """The answer; an error names what the connection to Prometheus has to do with it."""
         try:
             return ask()
         except ObservationError as error:

@@ -51,7 +51,7 @@ def named_policy(settings: Settings, wait: Callable[[float], bool]) -> PolicyTex
 
     Raises:
         ConfigurationError: they name none, or it is not there.
-        ObservationError: the cluster did not say what is in the ConfigMap.
+        ObservationError: the ConfigMap could not be read.
     """
     if settings.policy is None:
         raise ConfigurationError(
@@ -75,7 +75,7 @@ def read_config_map(
 
     Raises:
         ConfigurationError: there is no such ConfigMap, or no policy in it.
-        ObservationError: the cluster did not say what is in it.
+        ObservationError: it could not be read.
     """
     place = f"ConfigMap {namespace}/{name}"
     answer = kubernetes.get(GET_STATE.path(namespace, name), deadline_seconds=deadline_seconds)

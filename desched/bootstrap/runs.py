@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from signal import Signals
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Protocol, TextIO
 
 import structlog
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
-from desched.bootstrap.audit import audit_log
+from desched.bootstrap.listeners import listeners_of, listening
 from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.output import write_out
@@ -24,8 +24,8 @@ from desched.bootstrap.side_tasks import (
     wait_for_lease,
 )
 from desched.bootstrap.state import refuse_absent_namespace, state_namespace
-from desched.bootstrap.traces import Tracing, tracing
-from desched.cycle import CycleInfo
+from desched.bootstrap.trails import Tracing, audit_log, tracing
+from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
@@ -38,20 +38,20 @@ from desched.service.election.leadership import Leadership, own_identity
 from desched.service.inputs.policy_file import PolicyFile, log_policy
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
-from desched.service.process.http_endpoints import listen_address, serve
+from desched.service.process.http_endpoints import kept, probe_answers
 from desched.service.process.logs import configure_logs
 from desched.service.process.signals import stop_on_signals
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
 from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.service.telemetry.samples_endpoint import SamplesEndpoint, samples_answers
+from desched.service.telemetry.samples_endpoint import samples_answers
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
-from desched.views.cycle_table import WHOLE, TableView, print_report, render_report
+from desched.views.cycle import CycleView
+from desched.views.cycle_table import print_cycle
 
-LISTEN_IN_CLUSTER = ":10258"
-LISTEN_OUTSIDE = "127.0.0.1:10258"
+PAGES_KEPT_SECONDS = 5.0
 CRON_TAINTS_LAST_SECONDS = 1200.0
 """How long a soft taint lasts with a cron schedule, whose cycles may be far apart.
 
@@ -83,12 +83,20 @@ class Ending(NamedTuple):
     inconclusive: bool = False
 
 
+class ViewOf(Protocol):
+    """Makes the view of a report."""
+
+    def __call__(self, report: CycleReport, *, single: bool) -> CycleView:
+        """The view; `single` means that no other cycle follows."""
+        ...
+
+
 class _Output(NamedTuple):
-    """Where output goes, which part of a table, who else gets the reports, and traces."""
+    """Where output goes, how reports are shown, who else gets them, and traces."""
 
     stdout: TextIO
     stderr: TextIO
-    view: TableView
+    view: ViewOf
     sinks: Sequence[ReportSink]
     traces: Tracing
 
@@ -97,12 +105,12 @@ def run(
     settings: Settings,
     stdout: TextIO,
     stderr: TextIO,
-    view: TableView = WHOLE,
+    view: ViewOf = CycleView,
     *sinks: ReportSink,
 ) -> Ending:
     """Run one cycle, or cycles until a signal, depending on the settings.
 
-    `view` is which part of the report a table has. `sinks` get the reports after the output.
+    `view` is how reports are shown. `sinks` get the reports after the output.
 
     Raises:
         ConfigurationError: a person must change something.
@@ -113,8 +121,7 @@ def run(
     configure_logs(settings.log_format, level, stderr, service=settings.loops)
     # Invalid settings fail before anything is requested.
     schedule_of(settings)
-    if settings.listen_address is not None:
-        listen_address(settings.listen_address)
+    listeners_of(settings, in_cluster=False)
     try:
         policy_file = _policy_file(settings)
     except ConfigurationError:
@@ -266,8 +273,6 @@ def schedule_of(settings: Settings) -> Schedule:
 def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
     settings, clock, mode = process.settings, process.clock, process.intent.mode
     schedule = schedule_of(settings)
-    default_address = LISTEN_IN_CLUSTER if process.kubernetes.in_cluster else LISTEN_OUTSIDE
-    address = listen_address(settings.listen_address or default_address)
     metrics, leadership = process.metrics, process.leadership
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
     status = StatusEndpoint(process.identity, mode, clock.now)
@@ -292,16 +297,17 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
         leadership.on_change(lambda change: show(leading=change.leading))
     explanations = ExplainEndpoint(process.kubernetes.target)
     runner.on_decision(explanations.decided)
-    answers = {
-        **status_answers(status),
+    probes = probe_answers(health, metrics.exposition, clock.monotonic)
+    pages = {**status_answers(status), **samples_answers(process.samples.offered)}
+    everything = {
+        **probes,
+        **kept(pages, PAGES_KEPT_SECONDS, clock.monotonic),
         **explain_answers(explanations),
-        **samples_answers(SamplesEndpoint(process.samples.offered, clock.monotonic)),
     }
-    with serve(address, health, metrics.exposition, answers) as bound:
+    listeners = listeners_of(settings, in_cluster=process.kubernetes.in_cluster)
+    with listening(listeners, probes, everything) as ports:
         notice = {"notice": process.intent.notice} if process.intent.notice else {}
-        _log.info(
-            "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port
-        )
+        _log.info("service.started", **notice, mode=mode.value, schedule=schedule.text, **ports)
         loop = ServiceLoop(
             traces.cycle(runner.run),
             schedule,
@@ -336,20 +342,13 @@ def _report_sinks(settings: Settings, output: _Output) -> Iterator[ReportSink]:
         yield printer
 
 
-def report_printer(settings: Settings, stdout: TextIO, view: TableView) -> ReportSink:
+def report_printer(settings: Settings, stdout: TextIO, view: ViewOf) -> ReportSink:
     """Prints reports in the form that the settings name."""
-    form = settings.output or "table"
-    view = view._replace(single=not settings.loops)
 
     def write(report: CycleReport) -> None:
-        if form == "yaml" and settings.loops:
+        if settings.output == "yaml" and settings.loops:
             stdout.write("---\n")
-        write_out(
-            form,
-            lambda form: render_report(report, form, view),
-            lambda console: print_report(report, console, view),
-            stdout,
-        )
+        write_out(settings.output, view(report, single=not settings.loops), print_cycle, stdout)
 
     return write
 

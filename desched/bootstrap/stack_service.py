@@ -33,7 +33,7 @@ _AMAZON = re.compile(
 
 
 class Target(NamedTuple):
-    """The Prometheus to read; `as_account` if it knows desched by the token of its account.
+    """The Prometheus to read; `as_account` if it requires the token of desched's account.
 
     `managed` is the service whose account it requires.
     """

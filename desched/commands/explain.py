@@ -17,13 +17,13 @@ from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
     from desched.adapters.kubernetes.client.connection import connect
-    from desched.adapters.kubernetes.service_proxy import ServiceProxy
-    from desched.adapters.running_service import RunningService, ServiceUrl
-    from desched.bootstrap.load_samples import SERVICE_PORT
+    from desched.adapters.kubernetes.forwarded_port import ForwardedPort
+    from desched.adapters.running_service import PAGES_PORT, RunningService, ServiceUrl
     from desched.bootstrap.look import LiveCluster, with_look
     from desched.bootstrap.output import write_out
     from desched.bootstrap.state import state_namespace
-    from desched.cycle import decide, observe
+    from desched.decision import decide
+    from desched.observation import observe
     from desched.service.process.clock import SystemClock
     from desched.settings import Settings, service_name, service_url
     from desched.snapshot_file.load_check import with_policy
@@ -31,7 +31,7 @@ if loaded_to_run(__name__):
     from desched.views.explained.explain import explain
     from desched.views.explained.subject import Subject, parse_subject
     from desched.views.explained.values import Explanation
-    from desched.views.explanation import print_explanation, render_explanation
+    from desched.views.explanation import print_explanation
     from desched.views.formatting import plain, span
 
 
@@ -57,11 +57,7 @@ def run(invocation: Invocation) -> int:
         found = with_look(settings, partial(_of_cluster, subject))
     if isinstance(found, Signals):
         return ended_by(found)
-    write_out(
-        settings.output,
-        partial(render_explanation, found),
-        partial(print_explanation, found),
-    )
+    write_out(settings.output, found, print_explanation)
     return ExitCode.DONE
 
 
@@ -95,7 +91,7 @@ def _running_service(settings: Settings, where: str) -> tuple[str, RunningServic
     kubernetes = connect(settings.kubeconfig, settings.context, wait)
     namespace = state_namespace(settings, kubernetes)
     name = f"Service {namespace}/{found}, {kubernetes.target}"
-    return name, RunningService(name, ServiceProxy(kubernetes, namespace, found, SERVICE_PORT).get)
+    return name, RunningService(name, ForwardedPort(kubernetes, namespace, found, PAGES_PORT).get)
 
 
 COMMAND = Command(
@@ -114,7 +110,7 @@ COMMAND = Command(
         own_flag(
             "--service URL|NAME",
             "Explain what a service decided in its last cycle: the one at this URL, such as "
-            "http://localhost:10258, or that of this Kubernetes Service, through the API "
+            "http://localhost:10280, or that of this Kubernetes Service, through the API "
             "server.",
         ),
         own_flag(

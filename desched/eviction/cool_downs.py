@@ -116,7 +116,7 @@ def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
     found = (
         _followed(node, earlier.get(node), records.get(node, ()), load)
         for node in sorted({*earlier, *records})
-        if node in load.context.cluster.node_by_name
+        if node in load.nodes
     )
     return tuple(each for each in found if each is not None)
 
@@ -129,10 +129,10 @@ def _followed(
     each = _with_departures(node, each, records)
     if each is None:
         return None
-    shortest = timedelta(seconds=load.context.policy.shortest_window_seconds)
+    shortest = timedelta(seconds=load.policy.shortest_window_seconds)
     if each.left_at is None:
         each = _relieved_by_itself(each, load)
-    elif load.context.now - each.left_at >= shortest:
+    elif load.now - each.left_at >= shortest:
         each = _counted(each, load)
     return each if records or not _is_over(each, load) else None
 
@@ -152,7 +152,7 @@ def _with_departures(
 
 
 def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
-    loaded = load.loaded(each.node)
+    loaded = load.nodes.get(each.node)
     if loaded is None:
         return each
     if loaded.verdict.node_class is not NodeClass.OVERLOADED:
@@ -161,19 +161,19 @@ def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
     each = replace(each, left_at=None, cooling_down_until=None)
     if each.rounds and excess_ratio <= each.excess_ratio * (1 - PROGRESS_SHARE):
         return replace(each, rounds=1, excess_ratio=excess_ratio)
-    rules = load.context.policy.follow_up
+    rules = load.policy.follow_up
     backoff = Backoff(rules.node_cool_down_first_seconds, rules.node_cool_down_longest_seconds)
     rounds = each.rounds + 1
     level = rounds - rules.node_cool_down_rounds
-    until = load.context.now + backoff.wait(level) if level >= 0 else None
+    until = load.now + backoff.wait(level) if level >= 0 else None
     return replace(each, rounds=rounds, cooling_down_until=until, excess_ratio=excess_ratio)
 
 
 def _relieved_by_itself(each: NodeRounds, load: PresentLoad) -> NodeRounds:
     """A node may also be relieved between rounds; a cool-down always lasts until its end."""
-    if not each.rounds or each.is_cooling_down(load.context.now):
+    if not each.rounds or each.is_cooling_down(load.now):
         return each
-    loaded = load.loaded(each.node)
+    loaded = load.nodes.get(each.node)
     if loaded is None or loaded.verdict.node_class is NodeClass.OVERLOADED:
         return each
     return _relieved(each)
@@ -188,5 +188,5 @@ def _is_over(each: NodeRounds, load: PresentLoad) -> bool:
     if not each.rounds and each.left_at is None:
         return True
     last = max(each.last_eviction_at, each.cooling_down_until or each.last_eviction_at)
-    longest_seconds = load.context.policy.follow_up.node_cool_down_longest_seconds
-    return (load.context.now - last).total_seconds() >= longest_seconds
+    longest_seconds = load.policy.follow_up.node_cool_down_longest_seconds
+    return (load.now - last).total_seconds() >= longest_seconds

@@ -18,7 +18,7 @@ from desched.model.plan import Plan, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.snapshot import FreshPod
 from desched.planning.confirmation import reconsider
-from desched.planning.eligibility.context import Refused
+from desched.planning.eligibility.terms import Refused
 from desched.ports import MaybeFreshPod
 
 MAY_PASS = frozenset(

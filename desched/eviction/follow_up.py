@@ -9,6 +9,7 @@ from desched.eviction.cool_downs import rounds_of_nodes, with_cool_downs
 from desched.eviction.gang_results import counted_once, with_broken_gangs
 from desched.eviction.pauses import with_pauses
 from desched.eviction.recent_moves import with_recent_moves
+from desched.eviction.replacements import replicas_of
 from desched.eviction.results import PresentLoad, settle_evictions
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
@@ -33,8 +34,9 @@ def follow_up(
     for the limit by the hour.
     """
     state, policy, now = context.state, context.policy, context.now
-    load = PresentLoad(context, pressure)
-    evictions = settle_evictions(state.evictions, load)
+    load = PresentLoad.of(context, pressure)
+    replicas = replicas_of(state.in_flight, context.cluster)
+    evictions = settle_evictions(state.evictions, replicas, load)
     known = {record.pod for record in state.evictions if not record.in_flight}
     moved = _in_order(r for r in evictions if not r.in_flight and r.pod not in known)
     settled = _in_order((*moved, *stayed))

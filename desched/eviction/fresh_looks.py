@@ -34,9 +34,9 @@ class FreshLooks:
         self._known: dict[PodRef, _Known] = {}
 
     def at(self, eviction: PlannedEviction, following: Iterable[PlannedEviction]) -> MaybeFreshPod:
-        """The look at the pod of an eviction that is requested next.
+        """The look at the pod of the eviction that is requested next.
 
-        If there is none yet, the pods of the `following` ones are looked at as well.
+        If there is none yet, the pods of the `following` evictions are read with it.
         """
         oldest = self._monotonic() - LONGEST_AGE_SECONDS
         self._known = {pod: known for pod, known in self._known.items() if known.at >= oldest}

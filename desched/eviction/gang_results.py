@@ -43,9 +43,9 @@ def _badness(record: EvictionRecord) -> int:
 def with_broken_gangs(
     state: State, settled: Iterable[EvictionRecord], rules: FollowUpRules, now: datetime
 ) -> State:
-    """Pause the workloads of gangs of which pods left and others stayed.
+    """Pause the workloads of gangs that are broken: some pods left and others stayed.
 
-    A process may also have ended between the evictions.
+    That also happens if a process ends between the evictions.
     """
     records = list({r.pod: r for r in (*state.evictions, *settled) if r.gang}.values())
     stayed = Counter(r.batch for r in records if r.result is MoveResult.STAYED)

@@ -27,6 +27,8 @@ class Replicas(msgspec.Struct, frozen=True):
 def replicas_of(records: Iterable[EvictionRecord], cluster: ClusterState) -> Replicas:
     """Collect the replicas of the workloads of these evictions, in one pass over all pods."""
     awaited = {record.workload_uid for record in records}
+    if not awaited:
+        return Replicas({}, {})
     workloads = {w.uid: w for w in cluster.workloads.values() if w.uid in awaited}
     pods = grouped(
         (workload.uid, pod)

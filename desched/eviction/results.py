@@ -4,32 +4,36 @@ A landing is judged in the first cycle in which the replacement is Ready and the
 known. Later changes by other pods do not count against the move.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
-from desched.eviction.replacements import Replicas, replacements, replicas_of
+from desched.eviction.replacements import Replicas, replacements
 from desched.model.cluster import Pod
 from desched.model.state import LONGEST_MIGRATION, EvictionRecord, MoveResult
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.pod_usage import seen_share
 from desched.planning.placement.forecast_trust import foreseen
+from desched.policy.policy import Policy
 
 
 class PresentLoad(msgspec.Struct, frozen=True):
-    """The class of every node, and the context of the follow-up."""
+    """The nodes of the cluster by name, with their load; None if it is unknown or out of scope."""
 
-    context: EligibilityContext
-    pressure: Pressure
+    nodes: Mapping[str, LoadedNode | None]
+    policy: Policy
+    now: datetime
 
-    def loaded(self, node: str) -> LoadedNode | None:
-        """The node with its load, None if the load is unknown or the node is out of scope."""
-        if self.context.book.snapshot.load.problems:
-            return None
-        return self.pressure.known.get(node)
+    @classmethod
+    def of(cls, context: EligibilityContext, pressure: Pressure) -> "PresentLoad":
+        """The load, unknown of all nodes if the measurements as a whole are not trusted."""
+        known = {} if context.book.snapshot.load.problems else pressure.known
+        nodes = {node.name: known.get(node.name) for node in context.cluster.nodes}
+        return cls(nodes, context.policy, context.now)
 
     def bears(self, record: EvictionRecord, replacement: Pod) -> bool | None:
         """Whether the replacement's node is not overloaded with it, None if its load is unknown.
@@ -38,16 +42,15 @@ class PresentLoad(msgspec.Struct, frozen=True):
         the usage of the evicted pod, as far as the windows do not show it yet. Other new pods count
         only as measured.
         """
-        loaded = self.loaded(replacement.node)
+        loaded = self.nodes.get(replacement.node)
         if loaded is None:
             return None
-        book = self.context.book
         levelled = {each.resource: each.ratio for each in record.levelled_to}
         targets = {each.resource: each.target_ratio for each in loaded.verdict.pressures}
         for source in loaded.sources:
             unseen = [
-                record.usage(source.resource) * (1.0 - book.seen_share(replacement, window))
-                for window in book.windows[source.resource]
+                record.usage(source.resource) * (1.0 - seen_share(replacement, window, self.now))
+                for window in self.policy.windows(source.resource) or (0,)
             ]
             most = max(targets[source.resource], levelled.get(source.resource, 0.0))
             if source.lowest_without([-usage for usage in unseen]) > most:
@@ -56,13 +59,9 @@ class PresentLoad(msgspec.Struct, frozen=True):
 
 
 def settle_evictions(
-    records: Sequence[EvictionRecord], load: PresentLoad
+    records: Sequence[EvictionRecord], replicas: Replicas, load: PresentLoad
 ) -> tuple[EvictionRecord, ...]:
     """Add replacements, and results as far as they are known; settled evictions do not change."""
-    in_flight = [record for record in records if record.in_flight]
-    if not in_flight:
-        return tuple(records)
-    replicas = replicas_of(in_flight, load.context.cluster)
     found = replacements(records, replicas)
     judged = [
         _judged(record, found[record.pod], replicas, load) if record.in_flight else record
@@ -81,7 +80,7 @@ def _judged(
     record: EvictionRecord, replacement: Pod | None, replicas: Replicas, load: PresentLoad
 ) -> EvictionRecord:
     record = replace(record, replacement=replacement.ref if replacement else None)
-    now = load.context.now
+    now = load.now
     overdue = now >= _deadline(record, load)
     if record.taken_over and record.left_at is None:  # its machine still runs in the first pod
         return replace(record, result=MoveResult.STAYED, settled_at=now) if overdue else record
@@ -98,7 +97,7 @@ def _judged(
 
 
 def _deadline(record: EvictionRecord, load: PresentLoad) -> datetime:
-    patience = timedelta(seconds=load.context.policy.follow_up.patience_seconds)
+    patience = timedelta(seconds=load.policy.follow_up.patience_seconds)
     due = record.judged_by or record.evicted_at + patience
     if record.taken_over:
         due = max(due, (record.left_at or record.evicted_at + LONGEST_MIGRATION) + patience)
@@ -112,7 +111,7 @@ def _missed(
     workload = replicas.workloads.get(record.workload_uid)
     if workload is None:
         # A workload of a declared kind exists only through its pods: it may have none for a while.
-        may_return = bool(load.context.policy.protections.understood_owner_kinds)
+        may_return = bool(load.policy.protections.understood_owner_kinds)
         return MoveResult.NOT_WANTED if overdue or not may_return else None
     if workload.sized and workload.desired_replicas < record.replicas:
         complete = replicas.ready(workload.uid) >= workload.desired_replicas

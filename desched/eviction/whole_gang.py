@@ -1,10 +1,10 @@
 """Moves a gang as one: none of its pods is evicted unless all of them may be.
 
-All pods are looked at afresh and judged as a group that leaves together. Then the API server is
-asked in a dry run what it would answer, so that budgets and admission webhooks have their say. Only
-then are all evictions recorded, in one write, and requested one directly after the other. From the
-first accepted one on, the gang is disrupted: a refusal of another is tried again, and what is left
-at the end is a broken gang. Its records stay, by which the next cycle finds and pauses it.
+All pods are read again and judged as a group that leaves together. Then a dry run of each eviction
+shows whether budgets and admission webhooks allow it. After that, all evictions are recorded in one
+write, and requested without a break. The first accepted eviction disrupts the gang: refusals of
+others are tried again, and if some pods are left at the end, the gang is broken. The next cycle
+finds it by its records, and pauses it.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _wait(attempts: Sequence[Attempt], requests: Requests) -> str:
 def _look(attempts: Sequence[Attempt], requests: Requests) -> str:
     """Look at all pods afresh, and judge them as a group that leaves together."""
     acting, evictions = requests.acting, [each.eviction for each in attempts]
-    last = evictions[-1]  # what is read last tells of the gang
+    last = evictions[-1]  # the last look has the whole gang
     wanted = [PodToRead(each.pod, each.expected_node, each is last) for each in evictions]
     looks: list[FreshPod | None] = []
     for start in range(0, len(wanted), MOST_LOOKS):
@@ -86,7 +86,7 @@ def _look(attempts: Sequence[Attempt], requests: Requests) -> str:
 
 
 def _dry_run(attempts: Sequence[Attempt], requests: Requests) -> str:
-    """Ask the API server what it would answer; budgets and admission webhooks may refuse."""
+    """Request a dry run of each eviction; budgets and admission webhooks may refuse."""
     for attempt in attempts:
         forbidden = requests.forbidden()
         if forbidden:

@@ -1,4 +1,4 @@
-"""What pods and nodes say about GPUs and the networks beside the one of all pods."""
+"""GPUs of pods and nodes, and their networks beside the one of all pods."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -59,7 +59,7 @@ FAST_NETWORK_RESOURCES = (
 
 
 NVIDIA = ("nvidia.com/", f"{DEVICES}gpu.nvidia.com")
-"""The prefixes of the GPUs of which the load can be measured, and of their parts."""
+"""The prefixes of GPUs whose load can be measured, and of their parts."""
 
 
 def has_nvidia_gpu(amounts: Amounts) -> bool:
@@ -83,7 +83,7 @@ def nvidia_gpus(amounts: Amounts) -> int:
 def is_gpu(resource: str) -> bool:
     """Whether the extended resource of this name is a GPU or the like.
 
-    A device of a ResourceClaim is one unless its name says that it is something else.
+    A device of a ResourceClaim is one unless its name shows that it is something else.
     """
     is_device = resource.startswith(DEVICES) and "gpu" not in resource
     if is_device and any(fnmatchcase(resource, pattern) for pattern in NO_GPUS):

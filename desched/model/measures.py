@@ -1,4 +1,4 @@
-"""What Prometheus has for each measure, for a person who looks for what is missing."""
+"""What Prometheus has for each measure, and Services that may lead to Prometheus."""
 
 from collections.abc import Mapping
 
@@ -62,3 +62,20 @@ class MetricsFacts(msgspec.Struct, frozen=True):
     cluster_values: Mapping[str, tuple[str, ...]] = {}
     sampled: int = 0
     sightings: tuple[LabelGroup, ...] | None = None
+
+
+class ServicePort(msgspec.Struct, frozen=True):
+    """A port of a Service; `pod_port` is None if pods name it themselves."""
+
+    number: int
+    name: str = ""
+    pod_port: int | None = None
+
+
+class ServiceAddress(msgspec.Struct, frozen=True):
+    """A Service with the labels that show what is behind it; its ports are TCP ports."""
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = {}
+    ports: tuple[ServicePort, ...] = ()

@@ -24,7 +24,7 @@ CACHE_LABELS: Mapping[str, str] = {"fluid.io/s-": "Fluid", "models.ome.io/": "OM
 
 KSERVE = "KServe"
 GPUSTACK = "GPUStack"
-"""Systems whose objects say which nodes hold which models."""
+"""Systems whose objects list the nodes that hold each model."""
 
 KSERVE_MODEL = "internal.serving.kserve.io/localmodel"
 KSERVE_NAMESPACE = "internal.serving.kserve.io/localmodel-namespace"
@@ -44,9 +44,9 @@ _NONE: NodesByModel = {}
 
 
 class CachedModel(msgspec.Struct, frozen=True, gc=False):
-    """A model or dataset, with the label that nodes have which hold it.
+    """A model or dataset, with the label of the nodes that hold it.
 
-    `nodes` are the nodes that hold it where an object says so, and `label` is then its name there.
+    If an object of its system lists them, `nodes` are these nodes, and `label` is its name there.
     `needed_to_start`: the pod cannot start on another node, because nothing downloads it there.
     """
 
@@ -62,7 +62,7 @@ class CachedModel(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def system(self) -> str:
-        """The system that says which nodes hold it, empty if none is known to label them."""
+        """The system that marks the nodes that hold it, empty if none is known to label them."""
         if self.nodes is not None:
             return KSERVE if self.needed_to_start else GPUSTACK
         found = (name for key, name in CACHE_LABELS.items() if self.label.startswith(key))

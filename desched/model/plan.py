@@ -92,6 +92,7 @@ class RefusalReason(StrEnum):
     NOT_READY = "not_ready"
     BARE_POD = "bare_pod"
     OWNER_NOT_UNDERSTOOD = "owner_not_understood"
+    OBJECTS_TOO_LARGE = "objects_too_large"
     OPTED_OUT = "opted_out"
     # By policy.
     SYSTEM_CRITICAL = "system_critical"

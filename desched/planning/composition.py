@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from desched.model.chain import Chain
+from desched.model.chain import Chain, ChainUnderWay
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -13,9 +13,9 @@ from desched.model.plan import (
     Refusal,
     RefusalReason,
     ResourceRelief,
+    Unsteered,
 )
 from desched.model.resources import Resource
-from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.chains_under_way import UnderWay
@@ -29,9 +29,13 @@ from desched.planning.taints import SoftTaints
 
 
 def plan_without_moves(
-    hold: Finding[HoldReason] | None, sifted: Sifted, pressure: Pressure, taints: SoftTaints
+    hold: Finding[HoldReason] | None,
+    sifted: Sifted,
+    pressure: Pressure,
+    taints: SoftTaints,
+    chains: tuple[ChainUnderWay, ...],
 ) -> Plan:
-    """The plan of a cycle that is held, or needs no eviction."""
+    """The plan of a cycle that is held, or needs no eviction; `chains` are those of the state."""
     if hold is None:
         taints_planned = taints.planned(())
         return Plan(pressure.verdicts, taints=taints_planned, removed_taints=taints.removed(()))
@@ -43,7 +47,7 @@ def plan_without_moves(
         hold=hold.reason,
         hold_detail=hold.detail,
         removed_taints=taints.removed((), held=True),
-        chains=taints.context.state.chains,
+        chains=chains,
     )
 
 
@@ -56,10 +60,10 @@ def plan_of(
     taints: SoftTaints,
 ) -> Plan:
     """The plan with the moves that pauses allow; `under_way` are chains of earlier cycles."""
-    context, moves = taints.context, probing.moves
+    moves = probing.moves
     chains = selection.chains | {chain.second.uid: chain for chain in under_way.ready}
     evictions = [
-        _eviction(move, source, context, chains.get(uid), probe=uid in probing.probes)
+        _eviction(move, source, chains.get(uid), probe=uid in probing.probes)
         for source, move in moves
         for uid in [move.candidate.pod.uid]
     ]
@@ -76,8 +80,16 @@ def plan_of(
         () if hold else taints.planned(evictions),
         taints.removed(evictions, held=hold is not None),
         selection.destinations.free.unreserved,
-        chains=under_way.after(used, context.now),
+        chains=under_way.after(used),
     )
+
+
+def with_cost_of_no_steering(plan: Plan, steered: Plan) -> Plan:
+    """The plan with the number of evictions that only the plan with soft taints has."""
+    here = {eviction.pod for eviction in plan.evictions}
+    nodes = [eviction.node for eviction in steered.evictions if eviction.pod not in here]
+    unsteered = Unsteered(len(nodes), len(set(nodes))) if nodes else None
+    return msgspec.structs.replace(plan, unsteered=unsteered)
 
 
 def _by_node(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
@@ -112,7 +124,7 @@ def _left_in_place(sifted: Sifted, selection: Selection, pressure: Pressure) -> 
 
 
 def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[PlannedEviction]:
-    """The evictions, of which those of the gang say that it moves whole."""
+    """The evictions; those of the gang name it as the one that moves whole."""
     members = {candidate.pod.ref for candidate in gang.members}
     for each in evictions:
         if each.pod not in members:
@@ -123,16 +135,10 @@ def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[Plann
 
 
 def _eviction(
-    move: Move,
-    loaded: LoadedNode,
-    context: EligibilityContext,
-    chain: Chain | None,
-    *,
-    probe: bool,
+    move: Move, loaded: LoadedNode, chain: Chain | None, *, probe: bool
 ) -> PlannedEviction:
     """The move with its reasons and numbers, for the plan; `chain` if it begins or ends one."""
-    pod = move.candidate.pod
-    workload = context.cluster.workload_of(pod)
+    pod, workload, measured = move.candidate.pod, move.candidate.workload, move.candidate.measured
     reason = "; ".join(
         f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > "
         f"{loaded.source(p.resource).thresholds.target_ratio:.1%}"
@@ -148,8 +154,8 @@ def _eviction(
         workload=str(workload) if workload else "",
         workload_uid=workload.uid if workload else "",
         priority=pod.priority,
-        cpu_millicores=max(context.book.measured(pod, Resource.CPU), default=0.0),
-        memory_bytes=max(context.book.measured(pod, Resource.MEMORY), default=0.0),
+        cpu_millicores=measured[Resource.CPU],
+        memory_bytes=measured[Resource.MEMORY],
         relief=Excess(loaded).relief(move.candidate),
         landing=move.destination.likely,
         destinations=move.destination.count,
@@ -167,5 +173,5 @@ def _eviction(
         levelled_to=tuple(
             ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
         ),
-        gpus=max(context.book.measured(pod, Resource.GPU), default=0.0),
+        gpus=measured[Resource.GPU],
     )

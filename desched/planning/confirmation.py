@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from desched.model.cluster import Node, PodDisruptionBudget, PodRef
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.snapshot import FreshPod, Room
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
+from desched.planning.eligibility.terms import Refused
 from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
@@ -91,6 +92,8 @@ def _changed(
     eviction: PlannedEviction, look: FreshPod, context: EligibilityContext, now: datetime
 ) -> Refused:
     """Why the pod is not the planned one any more, or the plan is too old."""
+    if look.too_large:
+        return Finding(RefusalReason.OBJECTS_TOO_LARGE, look.too_large)
     if look.pod.uid != eviction.pod.uid:
         return Finding(RefusalReason.CONFIRMATION_FAILED, "another pod has its name now")
     if look.pod.node != eviction.node:
@@ -138,7 +141,7 @@ def _gang_changed(
 
 
 def _budget_exceeded(charged: Mapping[PodDisruptionBudget, int]) -> Refused:
-    """Which budget does not allow that so many pods leave; each dry run sees only one of them."""
+    """The budget that the pods together exceed; the dry run of an eviction sees only one pod."""
     for budget, count in charged.items():
         if count > budget.disruptions_allowed:
             detail = f"{budget} allows {budget.disruptions_allowed} disruptions"

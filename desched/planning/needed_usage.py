@@ -1,64 +1,94 @@
-"""Of which pods the usage decides something; of other pods the sum on their node is enough."""
+"""The pods whose own usage matters, and the nodes where the sum of all pods does."""
 
 from collections.abc import Iterable, Iterator
 
 from desched.model.cluster import Pod
-from desched.model.load import PodChoice, UnknownReason
-from desched.model.plan import NodeClass
+from desched.model.load import Measured, PodChoice, UnknownReason
+from desched.model.plan import NodeClass, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.clocks import SEEMS_EARLIER
-from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.overload.classification import ClassifiedNodes
+from desched.planning.overload.measurement import may_exceed_by_pods
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import saturation
 from desched.planning.selection.chains import rooms
+from desched.planning.situation import Situation
 from desched.policy.compatibility import GangMode, SteeringMode
 
 
-def needed_pods(classified: ClassifiedNodes) -> PodChoice:
+def needed_pods(situation: Situation) -> PodChoice:
     """All pods whose usage the follow-up and the plan look up, and perhaps others.
 
     What is read of them may show that further ones are needed: that a pod is throttled, or that a
     sum was too low. If all that is needed by its own load is read, a decision lacks nothing. While
     no node is overloaded only the class of some nodes decides, and an arrived pod counts with its
     request.
-
-    Raises:
-        ConfigurationError: the policy names a PriorityClass that does not exist.
     """
-    book, pressure, policy = classified.book, classified.pressure, classified.book.policy
-    nodes = {*_contradicted(classified), *_awaiting(classified), *_steered(classified)}
+    context, pressure, policy = situation.context, situation.pressure, situation.context.policy
+    sums = frozenset(_summed(situation))
+    nodes = {*_contradicted(situation), *_awaiting(situation), *_steered(situation)}
     if policy.deviation or saturation(pressure.known.values(), policy.destination_selector):
         # The mean of all nodes decides, so each pod that leaves one counts.
-        nodes |= {pod.node for pod in book.snapshot.cluster.leaving_pods}
+        nodes |= {pod.node for pod in context.cluster.leaving_pods}
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
     if not overloaded:
-        return PodChoice(frozenset(nodes))
+        return PodChoice(frozenset(nodes), sums=sums)
     sources = {loaded.node.name for loaded in overloaded}
-    gangs = tuple(_in_whole_gangs(sources, classified))
+    gangs = tuple(_in_whole_gangs(sources, situation))
     if policy.chains and any(
         each.node.name not in pressure.waiting and not each.is_levelled for each in overloaded
     ):
         sources |= rooms(pressure, policy.destination_selector)
-    by_controller = [*gangs, *_arriving(classified), *_short_of_cpu(sources, gangs, classified)]
+    by_controller = [*gangs, *_arriving(situation), *_short_of_cpu(sources, gangs, situation)]
     return PodChoice(
         frozenset(nodes | sources | {p.node for p in by_controller if p.node and not p.owner}),
         frozenset(p.controller for p in by_controller if p.controller),
+        sums,
     )
 
 
-def _contradicted(classified: ClassifiedNodes) -> Iterator[str]:
+def _summed(situation: Situation) -> Iterator[str]:
+    """The nodes of which all pods together decide something.
+
+    Where a node may lose a pod, that is any: the sum shows whether the node's own load is true, and
+    how full its memory is for others. Else it decides only whether a node is overloaded by it.
+    """
+    book, pressure = situation.context.book, situation.pressure
+    pods = book.snapshot.cluster.pods_by_node
+    waits = pressure.waiting
+    relieves = any(
+        name not in waits or waits[name].reason is RefusalReason.POOL_SATURATED
+        for name in (each.node.name for each in pressure.of_class(NodeClass.OVERLOADED))
+    )
+    for node in book.snapshot.cluster.nodes:
+        if pods.get(node.name) and (
+            relieves or book.policy.deviation or _may_exceed(pressure.known.get(node.name), book)
+        ):
+            yield node.name
+
+
+def _may_exceed(loaded: LoadedNode | None, book: UsageBook) -> bool:
+    """Whether the sum of its pods may show that a node is overloaded."""
+    if loaded is None or Resource.MEMORY not in loaded.highest:
+        return False
+    load = book.snapshot.load.nodes[loaded.node.name][Resource.MEMORY]
+    target = loaded.source(Resource.MEMORY).thresholds.target_ratio
+    return isinstance(load, Measured) and may_exceed_by_pods(loaded.node, load, target)
+
+
+def _contradicted(situation: Situation) -> Iterator[str]:
     """The nodes that their pods' sum contradicts: it proves nothing, as they may not exist."""
-    for verdict in classified.pressure.verdicts:
+    for verdict in situation.pressure.verdicts:
         if verdict.reason is UnknownReason.PODS_ABOVE_NODE:
             yield verdict.node
 
 
-def _awaiting(classified: ClassifiedNodes) -> Iterator[str]:
+def _awaiting(situation: Situation) -> Iterator[str]:
     """The nodes on which replacements of evictions in flight are, or are expected."""
-    in_flight = classified.state.in_flight
+    in_flight = situation.context.state.in_flight
     if not in_flight:
         return
-    cluster = EligibilityContext.of(classified.book, classified.state).cluster
+    cluster = situation.context.cluster
     workloads = {record.workload_uid for record in in_flight}
     since = min(record.evicted_at for record in in_flight) - SEEMS_EARLIER
     for pod in cluster.pods:
@@ -69,41 +99,41 @@ def _awaiting(classified: ClassifiedNodes) -> Iterator[str]:
     yield from (record.expected_node for record in in_flight)
 
 
-def _steered(classified: ClassifiedNodes) -> Iterator[str]:
+def _steered(situation: Situation) -> Iterator[str]:
     """The nodes whose load decides whether desched's taint stays."""
-    if classified.book.policy.steering.mode is SteeringMode.ALWAYS:
-        nodes = classified.book.snapshot.cluster.nodes
+    if situation.context.policy.steering.mode is SteeringMode.ALWAYS:
+        nodes = situation.context.cluster.nodes
         yield from (node.name for node in nodes if node.steered_until)
 
 
-def _in_whole_gangs(sources: Iterable[str], classified: ClassifiedNodes) -> Iterator[Pod]:
+def _in_whole_gangs(sources: Iterable[str], situation: Situation) -> Iterator[Pod]:
     """The pods, wherever they are, of gangs that may leave one of these nodes whole."""
-    if classified.book.policy.gang_mode is not GangMode.WHOLE:
+    if situation.context.policy.gang_mode is not GangMode.WHOLE:
         return
-    context = EligibilityContext.of(classified.book, classified.state)
+    context = situation.context
     pods = (pod for node in sources for pod in context.cluster.pods_by_node[node])
     for key in {group.key for pod in pods for group in context.gangs_of(pod)}:
         yield from context.members[key]
 
 
-def _arriving(classified: ClassifiedNodes) -> Iterator[Pod]:
+def _arriving(situation: Situation) -> Iterator[Pod]:
     """The pods that the windows do not fully show on a node with known load, and pending ones."""
-    book, known = classified.book, classified.pressure.known
+    book, known = situation.context.book, situation.pressure.known
     for node, young in book.young_by_node.items():
         if node in known:
             yield from (pod for pod in young if not pod.deleting)
-    for pod in book.snapshot.cluster.pods:
+    for pod in situation.context.cluster.pods:
         if not (pod.node or pod.finished or pod.deleting or pod.gated):
             yield pod
 
 
 def _short_of_cpu(
-    sources: Iterable[str], gangs: Iterable[Pod], classified: ClassifiedNodes
+    sources: Iterable[str], gangs: Iterable[Pod], situation: Situation
 ) -> Iterator[Pod]:
-    """The pods that may move and of which siblings show what they need."""
-    book = classified.book
+    """The pods that may move and lack CPU; the usage of their siblings shows what they need."""
+    book = situation.context.book
     if Resource.CPU in book.windows:
-        by_node = book.snapshot.cluster.pods_by_node
+        by_node = situation.context.cluster.pods_by_node
         yield from filter(book.is_short_of_cpu, gangs)
         for node in sources:
             yield from filter(book.is_short_of_cpu, by_node.get(node, ()))

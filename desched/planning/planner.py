@@ -5,29 +5,24 @@ those that may move, the places are found where they could land, after what is u
 Then moves are chosen, node by node, and what they do becomes the plan.
 """
 
-from msgspec.structs import replace
-
-from desched.model.plan import Finding, HoldReason, Plan, RefusalReason, Unsteered
-from desched.planning.composition import plan_of, plan_without_moves
+from desched.model.plan import Finding, HoldReason, Plan, RefusalReason
+from desched.planning.composition import plan_of, plan_without_moves, with_cost_of_no_steering
 from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.holds import hold_of
-from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import Pressure, restrain
-from desched.planning.placement.chains_under_way import UnderWay, under_way
+from desched.planning.placement.chains_under_way import UnderWay
 from desched.planning.placement.destinations import Destinations
-from desched.planning.placement.landing_limits import LandingFeedback
-from desched.planning.placement.reservations import room_left
+from desched.planning.placement.starting_room import StartingRoom
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.candidates import Sifted, sift
-from desched.planning.selection.chains import NoOpenings, Openings
+from desched.planning.selection.chains import openings_of
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.probes import cut_to_probes
 from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
-from desched.policy.policy import Policy
 
 
 def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bool = True) -> Plan:
@@ -45,8 +40,7 @@ def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bo
     plan = _planned(sifted, SteeringMode.OFF, eligibility, pressure)
     if all(refusal.reason is not RefusalReason.LANDING_RISK for refusal in plan.refusals):
         return plan
-    steered = _planned(sifted, mode, eligibility, pressure)
-    return replace(plan, unsteered=_only_in(steered, plan))
+    return with_cost_of_no_steering(plan, _planned(sifted, mode, eligibility, pressure))
 
 
 def _planned(
@@ -57,32 +51,16 @@ def _planned(
     taints = SoftTaints.of(context, pressure, mode)
     hold = hold_of(pressure, context)
     if hold is not None or not sifted.nodes:
-        return plan_without_moves(hold, sifted, pressure, taints)
+        return plan_without_moves(hold, sifted, pressure, taints, context.state.chains)
     try:
-        destinations, chains = _places(taints, pressure, context)
-        selection = _choose(sifted, destinations, chains, eligibility, pressure)
+        room = StartingRoom.of(context, pressure)
+        destinations = room.destinations(taints.steerable(room.free.arrays))
+        selection = _choose(sifted, destinations, room.chains, eligibility, pressure)
     except PlanningTooSlowError as error:
         hold = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
-        return plan_without_moves(hold, sifted, pressure, taints)
+        return plan_without_moves(hold, sifted, pressure, taints, context.state.chains)
     probing = cut_to_probes(selection.moves, eligibility)
-    return plan_of(sifted, selection, probing, chains, pressure, taints)
-
-
-def _places(
-    taints: SoftTaints, pressure: Pressure, context: EligibilityContext
-) -> tuple[Destinations, UnderWay]:
-    """Where pods could land before the first move, and the chains under way, which hold room."""
-    policy = context.policy
-    free = room_left(context, pressure)
-    chains = under_way(context, pressure, free) if policy.chains else UnderWay((), ())
-    destinations = Destinations(
-        free,
-        SchedulerView(context.cluster, policy.scheduler, free.index),
-        policy.max_landing_risk,
-        taints.steerable(free.arrays),
-        LandingFeedback.of(context, pressure),
-    )
-    return destinations, chains
+    return plan_of(sifted, selection, probing, room.chains, pressure, taints)
 
 
 def _choose(
@@ -99,26 +77,10 @@ def _choose(
     rooms = {chain.source: chain.room_on for chain in chains.ready}
     nodes = [node for node in sifted.nodes if node.name not in pressure.waiting]
     nodes.sort(key=lambda node: node.name not in rooms)
-    policy = eligibility.context.policy
-    openings: Openings | NoOpenings = NoOpenings(_why_no_chain(policy))
-    if policy.chains:
-        openings = Openings(eligibility, pressure, chains.chains)
+    openings = openings_of(eligibility, pressure, chains.chains)
     quota = EvictionQuota(eligibility)
     gangs = WholeMoves(eligibility.context, pressure)
     return select_moves(nodes, destinations, quota, openings, rooms, gangs)
-
-
-def _why_no_chain(policy: Policy) -> str:
-    if policy.steering.mode is SteeringMode.OFF:
-        return "none is sought where steering is Off, unless chainedMoves is true"
-    return "chainedMoves is false"
-
-
-def _only_in(steered: Plan, plan: Plan) -> Unsteered | None:
-    """The evictions that only the plan with soft taints has."""
-    here = {eviction.pod for eviction in plan.evictions}
-    nodes = [eviction.node for eviction in steered.evictions if eviction.pod not in here]
-    return Unsteered(len(nodes), len(set(nodes))) if nodes else None
 
 
 def destinations_before(
@@ -127,4 +89,5 @@ def destinations_before(
     """The destinations of a plan before its first move; at least one node must be known."""
     pressure = restrain(pressure, context.state, context.now)
     mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
-    return _places(SoftTaints.of(context, pressure, mode), pressure, context)[0]
+    taints, room = SoftTaints.of(context, pressure, mode), StartingRoom.of(context, pressure)
+    return room.destinations(taints.steerable(room.free.arrays))

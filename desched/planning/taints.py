@@ -20,6 +20,7 @@ from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
 from desched.policy.compatibility import SteeringMode
+from desched.policy.policy import Policy
 from desched.policy.share import count_of
 
 REMOVED_SHARE = 0.1
@@ -31,14 +32,16 @@ class SoftTaints(msgspec.Struct, frozen=True):
 
     `standing` taints do not depend on the moves of this cycle. Nodes in `due` lose their taint
     before the first eviction, unless the plan needs it. `kept` names the other nodes with desched's
-    taint. At most `most` nodes may have it at a time; 0 if steering is off.
+    taint. At most `most` nodes may have it at a time; 0 if steering is off. Nodes in `awaiting` get
+    no taint, because they await replacements.
     """
 
-    context: EligibilityContext
+    policy: Policy
     standing: tuple[PlannedTaint, ...]
     due: tuple[TaintRemoval, ...]
     kept: frozenset[str]
     most: int
+    awaiting: frozenset[str]
 
     @classmethod
     def of(
@@ -52,22 +55,21 @@ class SoftTaints(msgspec.Struct, frozen=True):
         kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
         most = _most_nodes(context, mode, kept)
         wanted = _wanted(context, pressure, mode)
-        return cls(context, _standing(context, wanted, kept, most), due, kept, most)
+        standing = _standing(context, wanted, kept, most)
+        return cls(context.policy, standing, due, kept, most, _awaiting(context.state))
 
     def steerable(self, arrays: NodeArrays) -> Steerable:
         """The nodes that a plan may keep replacements away from, as masks."""
         if not self.most:
             return Steerable(arrays.none(), arrays.none())
         first = {taint.node for taint in self.standing} | self.kept
-        awaiting = _awaiting(self.context.state)
-        policy = self.context.policy
         return Steerable(
             arrays.where(lambda node: node.name in first),
             arrays.where(
                 lambda node: (
-                    policy.looks_at(node.labels)
+                    self.policy.looks_at(node.labels)
                     and not _is_foreign(node)
-                    and node.name not in awaiting
+                    and node.name not in self.awaiting
                 )
             ),
             self.most,
@@ -104,7 +106,7 @@ def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
 
 
 def _most_nodes(context: EligibilityContext, mode: SteeringMode, kept: frozenset[str]) -> int:
-    """The policy's limit, and the taints of other installations on nodes it does not look at."""
+    """The policy's limit, plus the taints of other installations on nodes outside its selector."""
     policy, nodes = context.policy, context.cluster.nodes
     if mode is SteeringMode.OFF:
         return 0

@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from desched.cycle import CycleInfo, planned_report
+from desched.cycle import planned_report
+from desched.cycle_report import CycleInfo
 from desched.model.report import CycleReport, Mode
 from desched.planning.other_deschedulers import split_others
 from desched.policy.policy import Policy

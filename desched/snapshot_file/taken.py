@@ -4,8 +4,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from desched import __version__
-from desched.cycle import observe
 from desched.model.state import State
+from desched.observation import observe
 from desched.planning.other_deschedulers import other_deschedulers
 from desched.policy.loading import PolicyText, parse_policy
 from desched.ports import World

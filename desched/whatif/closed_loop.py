@@ -7,14 +7,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.early_cycle import early_cycle_at
+from desched.history.overload import Overload, overload_of
 from desched.model.cluster import Node, PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
@@ -119,7 +123,8 @@ class LoopResult:
 
     It is NaN where it is not known, and more than 1 where pods ask for more than the node has.
     `targets` has the same form, or one that numpy extends to it.
-    `replicas` has the number of replicas by the workload's uid as in `moves`.
+    `replicas` has the number of replicas by the workload's uid as in `moves`. Without
+    `demand_is_known`, the load is what pods got, which may be less than they asked for.
     """
 
     load: Floats
@@ -128,6 +133,7 @@ class LoopResult:
     seconds: float
     replicas: Mapping[str, int]
     step_seconds: float = 60.0
+    demand_is_known: bool = True
 
     @property
     def overloaded(self) -> NDArray[np.bool_]:
@@ -135,36 +141,22 @@ class LoopResult:
         found: NDArray[np.bool_] = np.any(self.load > self.targets, axis=2)
         return found
 
-    @property
-    def overload_minutes(self) -> int:
-        """Node-minutes with CPU or memory above its target."""
-        return int(self.overloaded.sum() * self.step_seconds / 60)
-
-    def node_minutes_above(self, ratio: float) -> float:
-        """Node-minutes with CPU or memory above this share of the capacity."""
-        return self._node_minutes(np.any(self.load > ratio, axis=2))
-
-    @property
-    def full_cpu_node_minutes(self) -> float:
-        """Node-minutes in which pods ask for all CPU of their node, or for more."""
-        return self._node_minutes(self.load[:, :, 0] >= 1)
-
-    @property
-    def excess_point_minutes(self) -> float:
-        """The area above the targets: percentage points of the worse resource x node-minutes.
-
-        A node is never more than full here.
-        """
-        excess = np.minimum(1.0, self.load) - self.targets
-        return 100 * self._node_minutes(np.nan_to_num(excess).max(axis=2).clip(min=0))
+    @cached_property
+    def overload(self) -> Overload:
+        """How long, and how far, nodes were above their targets."""
+        targets = np.broadcast_to(self.targets, self.load.shape)
+        loads = {r: (self.load[:, :, i], targets[:, :, i]) for i, r in enumerate(MEASURED)}
+        minutes = self.step_seconds / 60
+        if not self.demand_is_known:
+            return overload_of(loads, minutes)
+        found = overload_of(loads, minutes, full_ratio=1.0)
+        return msgspec.structs.replace(found, unmet_cpu_node_minutes=self.unmet_cpu_node_minutes)
 
     @property
     def unmet_cpu_node_minutes(self) -> float:
         """The CPU that pods asked for and did not get; the CPU of a node for a minute is 1."""
-        return self._node_minutes(np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0))
-
-    def _node_minutes(self, by_step: NDArray[np.bool_] | Floats) -> float:
-        return float(by_step.sum() * self.step_seconds / 60)
+        missing = np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0)
+        return float(missing.sum() * self.step_seconds / 60)
 
     @property
     def share_within_hour(self) -> float:

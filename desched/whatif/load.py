@@ -56,7 +56,8 @@ class SimulatedLoad:
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows."""
         pods = _PodLoads(self._cluster, policy)
-        load = replace(self._of_nodes(cluster, policy), pods_of=PodChoice(), pod_sums=pods.sums())
+        sums = PodChoice(sums=frozenset(node.name for node in cluster.nodes))
+        load = replace(self._of_nodes(cluster, policy), pods_of=sums, pod_sums=pods.sums())
         while load.pods_of is not None:
             chosen = choose(load)
             if chosen is not None and not chosen - load.pods_of:
@@ -84,10 +85,10 @@ class SimulatedLoad:
         )
 
     def _history(self, cluster: ClusterState, policy: Policy, read: PodChoice | None) -> Histories:
-        """The time for which load must last, of the nodes whose pods are read."""
+        """By what it is judged whether load lasts: of all nodes, if single pods are read."""
         if not policy.history.seconds:
             return {}
-        nodes = cluster.nodes if read is None or read else ()
+        nodes = cluster.nodes if read is None or read.has_pods else ()
         return self._back(nodes, _rules(policy), *policy.history)
 
     def _back(

@@ -1,14 +1,12 @@
 """The pictures of docs/pictures: `python -m tests.browser.screenshots` takes them."""
 
 import tempfile
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 from desched.model.report import CycleReport, Mode
 from desched.service.inputs.policy_file import PolicyReading
-from desched.service.process.health import Health
 from desched.service.process.http_endpoints import ListenAddress, serve
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.views.pages.timeline_page import timeline_page
@@ -42,8 +40,7 @@ def take(browser: Browser, folder: Path) -> None:
     status.leadership_changed(leading=True)
     status.policy_read(PolicyReading(demo_policy()))
     status.cycle_completed(report)
-    health = Health(time.monotonic, 600)
-    with serve(ListenAddress("127.0.0.1", 0), health, bytes, status_answers(status)) as bound:
+    with serve(ListenAddress("127.0.0.1", 0), status_answers(status)) as bound:
         opened = browser.open(f"http://127.0.0.1:{bound.port}/", size=(WIDTH, STATUS_HEIGHT))
         opened.picture(folder / STATUS)
         opened.close()

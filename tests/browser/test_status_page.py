@@ -1,4 +1,3 @@
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
@@ -6,7 +5,6 @@ import msgspec
 import pytest
 
 from desched.model.report import Mode
-from desched.service.process.health import Health
 from desched.service.process.http_endpoints import ListenAddress, serve
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from tests.browser.driver import Browser, Tab
@@ -27,8 +25,7 @@ def status() -> StatusEndpoint:
 
 @pytest.fixture
 def address(status: StatusEndpoint) -> Iterator[str]:
-    health = Health(time.monotonic, 600)
-    with serve(ListenAddress("127.0.0.1", 0), health, bytes, status_answers(status)) as bound:
+    with serve(ListenAddress("127.0.0.1", 0), status_answers(status)) as bound:
         yield f"http://127.0.0.1:{bound.port}/"
 
 
@@ -71,9 +68,8 @@ def test_order_filter_and_focus_survive_a_refresh(
 
 
 def test_it_says_when_desched_does_not_answer(status: StatusEndpoint, browser: Browser) -> None:
-    health = Health(time.monotonic, 600)
     status.cycle_completed(REPORT)
-    with serve(ListenAddress("127.0.0.1", 0), health, bytes, status_answers(status)) as bound:
+    with serve(ListenAddress("127.0.0.1", 0), status_answers(status)) as bound:
         opened = browser.open(f"http://127.0.0.1:{bound.port}/")
     opened.evaluate(REFRESH)
     wait_for("the warning", lambda: "does not answer" in opened.texts("#connection")[0])

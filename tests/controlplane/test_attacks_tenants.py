@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from desched import cycle
+from desched import decision
 from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, COMMAND, lacks_samples
@@ -187,7 +187,7 @@ def test_thousands_of_affinity_terms_do_not_slow_planning_down(sites: Sites) -> 
 
 
 def out_of_time() -> None:
-    cycle.PLANNING_SECONDS = 0.0
+    decision.PLANNING_SECONDS = 0.0
 
 
 def measured_in(text: str) -> Object | None:

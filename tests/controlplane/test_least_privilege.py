@@ -89,7 +89,7 @@ def test_the_shipped_rights_are_enough(lives: Lives) -> None:
         for request in lives.requests
         if request["responseStatus"]["code"] in {401, 403}
         # A person may have the right to it, and a single look does without.
-        and not request["requestURI"].endswith("/proxy/load-samples")
+        and not request["requestURI"].endswith("/services/desched")
     ]
     assert refused == []
 

@@ -10,9 +10,10 @@ import pytest
 
 from desched.bootstrap import look
 from desched.bootstrap.look import LiveCluster
-from desched.cycle import decide, observe
+from desched.decision import decide
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
+from desched.observation import observe
 from desched.policy.loading import parse_policy, read_policy
 from desched.policy.policy import Policy
 from desched.ports import ChoosePods, ClusterReader, LoadReader, PodToRead, all_pods

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from desched.cycle import CycleInfo
+from desched.cycle_report import CycleInfo
 from desched.eviction.pacing import BURST
 from desched.model.cluster import PodRef, SchedulingClass
 from desched.model.report import CycleReport, EvictionVerdict, Mode

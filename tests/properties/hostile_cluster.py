@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, PodUsage
 from desched.model.report import CycleReport, Mode

@@ -7,16 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
-from desched.model.load import ClusterLoad, PodChoice, Unknown, UnknownReason
+from desched.model.load import ClusterLoad, LoadHistory, PodChoice, Unknown, UnknownReason
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.resources import Resource
 from desched.model.snapshot import FreshPod, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
-from desched.planning.overload.classification import ClassifiedNodes
+from desched.planning.situation import Situation
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
@@ -535,28 +536,55 @@ def test_the_load_is_read_once() -> None:
 
     report = report_of(seen, load_reader)
 
-    assert load_reader.choices == [PodChoice(frozenset({"hot", "cool"}))]
+    assert load_reader.choices == [PodChoice(frozenset({"hot", "cool"}), sums=frozenset({"hot"}))]
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
+
+
+def count_classifications(monkeypatch: pytest.MonkeyPatch) -> list[ClusterLoad]:
+    """The loads by which nodes will have been classified."""
+    classified = []
+    once = Situation.of
+
+    def counted(seen: Snapshot, by: Policy, state: State) -> Situation:
+        classified.append(seen.load)
+        return once(seen, by, state)
+
+    monkeypatch.setattr(Situation, "of", counted)
+    return classified
 
 
 def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = two_moves().seen
-    classified = []
-    once = ClassifiedNodes.of
-
-    def counted(seen: Snapshot, by: Policy, state: State) -> ClassifiedNodes:
-        classified.append(seen.load)
-        return once(seen, by, state)
-
-    monkeypatch.setattr(ClassifiedNodes, "of", counted)
+    classified = count_classifications(monkeypatch)
     load = known_on(seen.load, seen.cluster, "hot", "cool")
 
     report = report_of(seen, ReadingsOf(load))
 
     assert classified == [load]
     assert report.plan.evictions
+
+
+def test_nodes_are_not_classified_again_for_the_last_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read last, for people only."""
+    seen = two_moves().seen
+    known = known_on(seen.load, seen.cluster, "hot", "cool")
+    last_hour = {"hot": {Resource.CPU: LoadHistory(300, (0.9, 0.9))}}
+    classified = count_classifications(monkeypatch)
+
+    class WithLastHour(ReadingsOf):
+        def read_load(
+            self, cluster: ClusterState, by: Policy, choose: ChoosePods = all_pods
+        ) -> ClusterLoad:
+            return msgspec.structs.replace(
+                super().read_load(cluster, by, choose), last_hour=last_hour
+            )
+
+    report = report_of(seen, WithLastHour(known))
+
+    assert classified == [known]
+    assert [each.ratios for each in report.recent_loads] == [(0.9, 0.9)]
 
 
 def test_without_an_overloaded_node_a_pod_that_has_arrived_is_not_read() -> None:

@@ -36,13 +36,19 @@ from desched.adapters.kubernetes.client.access import (
     Where,
 )
 from desched.adapters.kubernetes.lease import KubernetesLease
+from desched.bootstrap.listeners import listeners_of
 from desched.bootstrap.side_tasks import REQUEST_SECONDS, contends
 from desched.eviction.requests import MOST_UNANNOUNCED
 from desched.model.report import Mode
 from desched.policy.difference import policy_differences
 from desched.policy.loading import load_policy
 from desched.service.process.health import Health
-from desched.service.process.http_endpoints import ListenAddress, listen_address, serve
+from desched.service.process.http_endpoints import (
+    ListenAddress,
+    listen_address,
+    probe_answers,
+    serve,
+)
 from desched.service.steering.janitor import STOPPING_SECONDS
 from desched.settings import Settings, load_settings, variable_of
 from desched.views.reasons import GRANT_STEERING
@@ -505,6 +511,19 @@ def test_the_pod_listens_on_the_port_that_probes_and_service_name() -> None:
         assert container()[probe]["httpGet"]["port"] == port["name"]
 
 
+def test_the_pages_are_on_loopback_alone_and_documents_forward_their_port() -> None:
+    set_there = set(environment(patched=False))
+    assert variable_of("pages_address") not in set_there
+    given = Settings(listen_address=environment(patched=False)["DESCHED_LISTEN_ADDRESS"])
+    pages = listeners_of(given, in_cluster=True).pages
+
+    assert pages.is_loopback
+    assert pages.port not in {port["containerPort"] for port in container()["ports"]}
+    for name in ("README.md", "docs/operations.md", "docs/commands.md"):
+        forwarded = re.findall(r"port-forward deploy/desched (\d+)", (ROOT / name).read_text())
+        assert set(forwarded) == {str(pages.port)}
+
+
 def test_the_service_selects_the_pod() -> None:
     deployment = manifest("Deployment")["spec"]
     labels = deployment["template"]["metadata"]["labels"]
@@ -519,7 +538,10 @@ def test_the_probes_and_the_scraper_ask_for_paths_that_are_answered() -> None:
     asked = [container()[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")]
     asked.append(manifest("Service")["metadata"]["annotations"]["prometheus.io/path"])
 
-    with serve(ListenAddress("127.0.0.1", 0), health, lambda: b"") as (host, port):
+    with serve(ListenAddress("127.0.0.1", 0), probe_answers(health, bytes, lambda: 0.0)) as (
+        host,
+        port,
+    ):
         for path in asked:
             with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=120) as answer:
                 assert answer.status == 200

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-import desched.planning.eligibility.context as eligibility
+import desched.planning.eligibility.terms as eligibility
 from benchmarks import faster_service
 from benchmarks.closed_loop import POLICY
 from benchmarks.day import CAPACITY, NODE, Kind, pace_of

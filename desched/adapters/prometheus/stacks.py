@@ -12,7 +12,7 @@ import msgspec
 
 from desched.adapters.prometheus.port_forward import in_cluster_service, port_forward_steps
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.model.services import ServiceAddress, ServicePort
+from desched.model.measures import ServiceAddress, ServicePort
 from desched.policy.policy import MetricsSource, PrometheusStack
 
 NAME, COMPONENT, PART_OF = (

@@ -4,8 +4,13 @@ from datetime import timedelta
 
 from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, RefusalReason
-from desched.planning.eligibility.context import EligibilityContext, Refused, Why
-from desched.planning.eligibility.virtual_machines import is_taken_over
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.terms import Refused, Terms, Why
+from desched.planning.eligibility.virtual_machines import (
+    TAKES_OVER,
+    is_taken_over,
+    is_virtual_machine,
+)
 
 SETTLING = timedelta(minutes=5)
 """How long load takes to settle after an autoscaler changed the number of replicas."""
@@ -31,13 +36,13 @@ def replicas_to_spare(pod: Pod, context: EligibilityContext) -> int | None:
     return max(0, _ready(workload, context) - kept)
 
 
-def min_replicas(workload: Workload, context: EligibilityContext) -> Why:
+def min_replicas(workload: Workload, terms: Terms) -> Why:
     """Workloads with fewer replicas than the policy requires."""
-    wanted, least = workload.desired_replicas, context.protections.min_replicas
+    wanted, least = workload.desired_replicas, terms.protections.min_replicas
     return wanted < least and f"{workload} wants {wanted}, the policy requires {least}"
 
 
-def scaling(workload: Workload, context: EligibilityContext) -> Why:
+def scaling(workload: Workload, terms: Terms) -> Why:
     """Workloads whose autoscaler changes the number of replicas, or did so recently."""
     if workload.scaling:
         return str(workload)
@@ -48,13 +53,13 @@ def scaling(workload: Workload, context: EligibilityContext) -> Why:
     if scaler.desired_replicas not in {0, scaler.current_replicas}:
         change = f"from {scaler.current_replicas} to {scaler.desired_replicas} replicas"
         return f"{workload}, {change}"
-    if scaler.last_scaled_at is not None and context.now - scaler.last_scaled_at < SETTLING:
-        ago_seconds = (context.now - scaler.last_scaled_at).total_seconds()
+    if scaler.last_scaled_at is not None and terms.now - scaler.last_scaled_at < SETTLING:
+        ago_seconds = (terms.now - scaler.last_scaled_at).total_seconds()
         return f"{workload}, scaled {ago_seconds:.0f} s ago"
     return None
 
 
-def autoscaler_at_maximum(workload: Workload, _: EligibilityContext) -> Why:
+def autoscaler_at_maximum(workload: Workload, _: Terms) -> Why:
     """Workloads that need more replicas than their autoscaler allows."""
     scaler = workload.autoscaler
     if scaler and scaler.above_target and scaler.current_replicas >= scaler.max_replicas:
@@ -85,6 +90,19 @@ def budgets(pod: Pod, context: EligibilityContext) -> Why | Refused:
     if budget.disruptions_allowed <= 0:
         return f"{budget} allows 0 disruptions"
     return None
+
+
+def not_migratable(pod: Pod, context: EligibilityContext) -> Why:
+    """Virtual machines that an eviction could stop instead of moving them."""
+    if not is_virtual_machine(pod):
+        return None
+    if TAKES_OVER not in pod.annotations:
+        return f"no annotation {TAKES_OVER}"
+    found = context.cluster.budgets_of(pod)
+    if not found:
+        return "no PodDisruptionBudget of KubeVirt protects it"
+    open_ones = [str(budget) for budget in found if budget.disruptions_allowed > 0]
+    return bool(open_ones) and f"{', '.join(open_ones)} would allow to stop it"
 
 
 def single_replica(pod: Pod, context: EligibilityContext) -> Why:

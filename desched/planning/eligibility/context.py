@@ -1,10 +1,10 @@
-"""The context in which eligibility rules judge a pod, and the types of their answers."""
+"""The context in which eligibility rules judge a pod."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -12,13 +12,14 @@ from desched.model.cache import cached
 from desched.model.cluster import ClusterState, ControllerKey, GangKey, Pod, Workload
 from desched.model.groups import grouped
 from desched.model.model_caches import CachedModel, models_of
-from desched.model.plan import Finding, RefusalReason
 from desched.model.pod_groups import PodGroup, groups_of
 from desched.model.snapshot import FreshPod
-from desched.model.state import HOUR, CoolDown, State
+from desched.model.state import State
 from desched.planning.deadline import OutOfTime, PlanningTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
+from desched.planning.eligibility.terms import Terms
+from desched.planning.eligibility.virtual_machines import migration_sources
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import CacheAffinity
 from desched.policy.policy import Policy, Protections
@@ -27,21 +28,23 @@ from desched.policy.resolution.priority import resolve_threshold
 T = TypeVar("T")
 
 
+class GangCount(NamedTuple):
+    """How many pods a gang needs, and how many are available, without those in flight."""
+
+    minimum: int = 0
+    available: int = 0
+
+
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
-    """The data that the rules need; `priority_threshold` is resolved by the PriorityClasses."""
+    """The cluster in which pods are judged, with the usage of its pods, and the terms."""
 
     cluster: ClusterState
-    policy: Policy
-    state: State
     book: UsageBook
-    priority_threshold: int | None
-    now: datetime
-    deadline: PlanningTime
+    terms: Terms
+    deadline: PlanningTime = PlanningTime()
 
     @classmethod
-    def of(
-        cls, book: UsageBook, state: State, out_of_time: OutOfTime = lambda: False
-    ) -> "EligibilityContext":
+    def of(cls, book: UsageBook, state: State) -> "EligibilityContext":
         """The context of one cycle.
 
         Raises:
@@ -50,16 +53,32 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy, cluster = book.policy, book.snapshot.cluster
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
-        return cls(cluster, policy, state, book, threshold, book.now, PlanningTime(out_of_time))
+        return cls(cluster, book, Terms(policy, state, book.now, threshold))
 
-    def with_state(self, state: State) -> "EligibilityContext":
-        """The same context after the follow-up."""
-        return msgspec.structs.replace(self, state=state)
+    def for_planning(self, state: State, out_of_time: OutOfTime) -> "EligibilityContext":
+        """The same context after the follow-up, with a deadline for planning."""
+        terms = msgspec.structs.replace(self.terms, state=state)
+        return msgspec.structs.replace(self, terms=terms, deadline=PlanningTime(out_of_time))
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self.terms.policy
+
+    @property
+    def state(self) -> State:
+        """The state of earlier cycles."""
+        return self.terms.state
+
+    @property
+    def now(self) -> datetime:
+        """The time at which pods are judged."""
+        return self.terms.now
 
     @property
     def protections(self) -> Protections:
         """The policy's protections."""
-        return self.policy.protections
+        return self.terms.protections
 
     def eviction_annotations(self, pod: Pod) -> EvictionAnnotations:
         """The eviction annotations of the pod and its workload."""
@@ -90,7 +109,8 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             budgets=last.budgets,
             declared_groups=last.declared_groups,
         )
-        return msgspec.structs.replace(self, cluster=cluster, now=now)
+        terms = msgspec.structs.replace(self.terms, now=now)
+        return msgspec.structs.replace(self, cluster=cluster, terms=terms)
 
     def _declared(self, look: FreshPod) -> Workload | None:
         """The declared workload of the pod, if its controller is still the same.
@@ -110,28 +130,6 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def resting(self) -> Mapping[str, datetime]:
-        """The time until which each replacement of a moved pod stays, by its uid."""
-        rest = timedelta(seconds=self.policy.follow_up.cool_down_first_seconds)
-        return {move.replacement_uid: move.at + rest for move in self.state.moves}
-
-    @cached_property
-    def moved_within_hour(self) -> Counter[str]:
-        """The evictions in flight and those of the last hour, by the workload's uid."""
-        recent = (m.workload_uid for m in self.state.moves if self.now - m.at < HOUR)
-        return self.in_flight + Counter(recent)
-
-    @cached_property
-    def in_flight(self) -> Counter[str]:
-        """The number of evictions in flight, by the workload's uid."""
-        return Counter(record.workload_uid for record in self.state.in_flight)
-
-    @cached_property
-    def cool_downs(self) -> Mapping[str, CoolDown]:
-        """Cool-downs by the workload's uid, including those that are over."""
-        return {cool_down.workload_uid: cool_down for cool_down in self.state.cool_downs}
-
-    @cached_property
     def ready_pods(self) -> Mapping[str, int]:
         """The number of Ready pods by the workload's uid, if its controller does not report it."""
         return Counter(
@@ -146,26 +144,14 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return groups_of(pod, self.cluster.workload_of(pod), self.cluster.declared_by_key)
 
     @cached_property
-    def available_members(self) -> Counter[GangKey]:
-        """The number of available pods of each gang, without those in flight."""
+    def gang_counts(self) -> Mapping[GangKey, GangCount]:
+        """The largest minimum of each gang that any of its pods has, and its available pods."""
         leaving = {record.pod for record in self.state.in_flight}
-        return Counter(
-            group.key
-            for pod, group in self._members
-            if pod.ready and pod.phase == "Running" and not pod.deleting and pod.ref not in leaving
-        )
-
-    @cached_property
-    def moving_gangs(self) -> frozenset[str]:
-        """The gangs that moved whole and are not judged yet; empty text for other moves."""
-        return frozenset(record.gang for record in self.state.in_flight)
-
-    @cached_property
-    def minima(self) -> Mapping[GangKey, int]:
-        """The largest minimum of each gang that any of its pods has."""
-        found = Counter[GangKey]()
-        for _, group in self._members:
-            found[group.key] = max(found[group.key], group.minimum)
+        found = defaultdict[GangKey, GangCount](GangCount)
+        for pod, group in self._members:
+            runs = pod.ready and pod.phase == "Running" and not pod.deleting
+            available = found[group.key].available + (runs and pod.ref not in leaving)
+            found[group.key] = GangCount(max(found[group.key].minimum, group.minimum), available)
         return found
 
     @cached_property
@@ -194,6 +180,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """The schedulable nodes with all these models."""
         nodes = (node for node in self.cluster.nodes if node.ready and not node.unschedulable)
         return [node.name for node in nodes if all(model.is_on(node) for model in models)]
+
+    @cached_property
+    def migration_sources(self) -> Mapping[str, str]:
+        """The node that each migrating virtual machine leaves, by the machine's uid."""
+        return migration_sources(self.cluster.pods)
 
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:
@@ -230,13 +221,3 @@ def _put(values: dict[ControllerKey, T], key: ControllerKey, value: T | None) ->
         values.pop(key, None)
     else:
         values[key] = value
-
-
-Refused = Finding[RefusalReason] | None
-"""Why a pod must not move; None if the rule allows it."""
-
-Why = str | bool | None
-"""Why a rule with a single reason refuses: the details, or True without any; None or False if not.
-
-Details may be empty.
-"""

@@ -8,13 +8,6 @@ LONGEST_NAME = 253
 """Kubernetes allows no longer names, so no object with a longer name or uid exists."""
 
 
-def top_owner(pod: Pod, cluster: ClusterState) -> Owner | None:
-    """The controller of the pod, or the owner of that controller if its kind is not understood."""
-    if pod.owner is None:
-        return None
-    return cluster.controller_owners.get((pod.namespace, pod.owner.uid), pod.owner)
-
-
 def declared_uid(pod: Pod, owner: Owner) -> str:
     """The uid of a declared workload, with the namespace: nobody has checked the owner's uid."""
     return f"{pod.namespace}/{owner.uid}"
@@ -31,7 +24,7 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
         return cluster
     found: dict[ControllerKey, Workload] = {}
     for pod in cluster.pods:
-        owner = top_owner(pod, cluster)
+        owner = cluster.top_owner(pod)
         if pod.owner is None or owner is None or pod.owner.kind == "Job":
             continue
         if owner.declared_kind not in kinds or max(len(owner.name), len(owner.uid)) > LONGEST_NAME:

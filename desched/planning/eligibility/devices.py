@@ -2,20 +2,20 @@
 
 from desched.model.cluster import Pod
 from desched.model.devices import INTERFACES, gpus_of, networks_of
-from desched.planning.eligibility.context import EligibilityContext, Why
+from desched.planning.eligibility.terms import Terms, Why
 
 
-def gpus(pod: Pod, context: EligibilityContext) -> Why:
+def gpus(pod: Pod, terms: Terms) -> Why:
     """GPUs: a move for the load of the node's CPU or memory costs more than it brings."""
-    return context.protections.gpu_pods and (gpus_of(pod.scheduling.requests) or None)
+    return terms.protections.gpu_pods and (gpus_of(pod.scheduling.requests) or None)
 
 
-def resource_claims(pod: Pod, context: EligibilityContext) -> Why:
+def resource_claims(pod: Pod, terms: Terms) -> Why:
     """ResourceClaims whose devices are not counted, or that the policy protects."""
-    by_policy = context.protections.resource_claims and "PodsWithResourceClaims"
+    by_policy = terms.protections.resource_claims and "PodsWithResourceClaims"
     return pod.has_resource_claims and (pod.uncounted_claims or by_policy)
 
 
-def unknown_networks(pod: Pod, _: EligibilityContext) -> Why:
+def unknown_networks(pod: Pod, _: Terms) -> Why:
     """Networks that cannot be compared with those of nodes."""
     return networks_of(pod.annotations) is None and INTERFACES

@@ -1,4 +1,4 @@
-"""What selection may ask about a pod: whether it may leave its node, and how many of its kind."""
+"""Whether a pod may leave its node, and how many replicas of its workload and gang may."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.availability import replicas_to_spare
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import Surplus, surpluses
 from desched.planning.eligibility.rules import refuse, waits_for_moves
+from desched.planning.eligibility.terms import Refused
 from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 
 
@@ -56,9 +57,9 @@ class Eligibility:
 
     def surpluses(self, pod: Pod) -> Iterator[Surplus]:
         """What each gang of a pod that may move can spare."""
-        return surpluses(pod, self.context)
+        return surpluses(self.context.gangs_of(pod), self.context.gang_counts)
 
     @property
     def moved_within_hour(self) -> Counter[str]:
         """The evictions in flight and those of the last hour, by the workload's uid."""
-        return self.context.moved_within_hour
+        return self.context.terms.moved_within_hour

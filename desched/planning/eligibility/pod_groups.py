@@ -1,18 +1,19 @@
-"""Pods of a gang stay as long as it needs them; what runs above its minimum may move."""
+"""Pods of a gang stay as long as it needs them; only its pods above the minimum may move."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from desched.model.cluster import GangKey, Pod
 from desched.model.pod_groups import PodGroup
-from desched.planning.eligibility.context import EligibilityContext, Why
+from desched.planning.eligibility.context import EligibilityContext, GangCount
+from desched.planning.eligibility.terms import Why
 
 
 def needed(pod: Pod, context: EligibilityContext) -> Why:
     """Pods that a gang needs: its minimum is not known, or no more of its pods are available."""
     for group in context.gangs_of(pod):
         found = group.stays or incomplete(group, context)
-        minimum, available = context.minima[group.key], context.available_members[group.key]
+        minimum, available = context.gang_counts[group.key]
         if not found and available == minimum:
             found = f"{minimum} of {available} needed"
         if found:
@@ -21,13 +22,13 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def incomplete(group: PodGroup, context: EligibilityContext) -> str:
-    """What the gang lacks, so that not even all its pods together may leave; empty if nothing."""
-    if str(group) in context.moving_gangs:
+    """Why not even all pods of the gang together may leave; empty if they may."""
+    if str(group) in context.terms.moving_gangs:
         return "its move as a whole is not judged yet"
     topology = group.topology
     if topology is not None and (unclear := context.cluster.why_unclear(topology)):
         return unclear
-    minimum, available = context.minima[group.key], context.available_members[group.key]
+    minimum, available = context.gang_counts[group.key]
     return f"{minimum} needed, {available} available" if available < minimum else ""
 
 
@@ -39,10 +40,10 @@ class Surplus(NamedTuple):
     detail: str
 
 
-def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[Surplus]:
-    """What each gang of a pod that may move can spare."""
-    for group in context.gangs_of(pod):
-        minimum, available = context.minima[group.key], context.available_members[group.key]
+def surpluses(groups: Iterable[PodGroup], counts: Mapping[GangKey, GangCount]) -> Iterator[Surplus]:
+    """What each of these gangs can spare."""
+    for group in groups:
+        minimum, available = counts[group.key]
         most = max(0, available - minimum)
         yield Surplus(group.key, most, f"{group}: {minimum} needed, and this plan takes {most}")
 

@@ -14,12 +14,12 @@ from desched.planning.eligibility import (
     devices,
     pod_groups,
     recent_moves,
-    virtual_machines,
     volumes,
 )
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
-from desched.planning.eligibility.context import EligibilityContext, Refused, Why
-from desched.planning.eligibility.controllers import top_owner
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.terms import Refused, Terms, Why
+from desched.planning.eligibility.virtual_machines import is_virtual_machine, machine_uid
 from desched.policy.durations import duration_seconds
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -57,7 +57,7 @@ def refuse_with_gang(pod: Pod, context: EligibilityContext) -> Refused:
 def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
     """Whether only moves of its workload that are under way may keep the pod from moving."""
     workload = context.cluster.workload_of(pod)
-    if workload is None or not context.in_flight[workload.uid]:
+    if workload is None or not context.terms.in_flight[workload.uid]:
         return False
     return all(finding.reason in _OF_MOVES_UNDER_WAY for finding in _refusals(pod, context))
 
@@ -85,9 +85,11 @@ def _finding(
     """Why the rule refuses the pod, whether or not that is lifted."""
     found: Why | Refused = None
     if rule.pod is not None:
-        found = rule.pod(pod, context)
+        found = rule.pod(pod, context.terms)
+    elif rule.in_cluster is not None:
+        found = rule.in_cluster(pod, context)
     elif rule.workload is not None and workload is not None:
-        found = rule.workload(workload, context)
+        found = rule.workload(workload, context.terms)
     if found is None or found is False:
         return None
     if isinstance(found, Finding):
@@ -100,21 +102,23 @@ def _requests_move(pod: Pod, context: EligibilityContext) -> bool:
 
 
 class Rule(NamedTuple):
-    """Refuses a pod, by itself or by its workload, for this reason unless a finding has another.
+    """Refuses a pod for this reason, unless a finding has another.
 
-    `lifted` if annotations that request a move lift it.
+    It judges the pod by itself, by its workload, or in its cluster. `lifted` if annotations that
+    request a move lift it.
     """
 
     reason: RefusalReason
-    pod: Callable[[Pod, EligibilityContext], Why | Refused] | None = None
-    workload: Callable[[Workload, EligibilityContext], Why] | None = None
+    pod: Callable[[Pod, Terms], Why | Refused] | None = None
+    workload: Callable[[Workload, Terms], Why] | None = None
+    in_cluster: Callable[[Pod, EligibilityContext], Why | Refused] | None = None
     lifted: bool = False
 
 
-# Never, whatever the policy says.
+# Never, under any policy.
 
 
-def _kubelet_owned(pod: Pod, _: EligibilityContext) -> Why | Refused:
+def _kubelet_owned(pod: Pod, _: Terms) -> Why | Refused:
     if MIRROR_ANNOTATION in pod.annotations or (pod.owner and pod.owner.kind == "Node"):
         return True
     if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
@@ -122,12 +126,17 @@ def _kubelet_owned(pod: Pod, _: EligibilityContext) -> Why | Refused:
     return None
 
 
-def _phase(pod: Pod, _: EligibilityContext) -> Why | Refused:
+def _phase(pod: Pod, _: Terms) -> Why | Refused:
     if pod.deleting:
         return Finding(RefusalReason.TERMINATING)
     if pod.phase != "Running":
         return Finding(RefusalReason.NOT_RUNNING, pod.phase)
     return not pod.ready
+
+
+def _namespace_unclear(pod: Pod, context: EligibilityContext) -> Why:
+    found = context.cluster.too_large.get(pod.namespace)
+    return str(found) if found is not None and found.objects else None
 
 
 def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
@@ -136,7 +145,7 @@ def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
-    owner = top_owner(pod, context.cluster)
+    owner = context.cluster.top_owner(pod)
     if owner is None:
         return True
     workload = context.cluster.workload_of(pod)
@@ -151,13 +160,13 @@ def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
 # By policy.
 
 
-def _critical(pod: Pod, context: EligibilityContext) -> Why:
-    critical = context.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY
+def _critical(pod: Pod, terms: Terms) -> Why:
+    critical = terms.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY
     return critical and f"priority {pod.priority}"
 
 
-def _priority(pod: Pod, context: EligibilityContext) -> Why:
-    threshold = context.priority_threshold
+def _priority(pod: Pod, terms: Terms) -> Why:
+    threshold = terms.priority_threshold
     above = threshold is not None and pod.priority >= threshold
     return above and f"priority {pod.priority}, threshold {threshold}"
 
@@ -175,8 +184,8 @@ def _namespace(pod: Pod, context: EligibilityContext) -> Why | Refused:
     return None
 
 
-def _labels(pod: Pod, context: EligibilityContext) -> Why:
-    return not context.protections.labels.matches(pod.labels)
+def _labels(pod: Pod, terms: Terms) -> Why:
+    return not terms.protections.labels.matches(pod.labels)
 
 
 def _preference(pod: Pod, context: EligibilityContext) -> Why:
@@ -190,8 +199,8 @@ def _preference(pod: Pod, context: EligibilityContext) -> Why:
     )
 
 
-def _min_age(pod: Pod, context: EligibilityContext) -> Why:
-    least_seconds, key = context.protections.min_pod_age_seconds, "minPodAge"
+def _min_age(pod: Pod, terms: Terms) -> Why:
+    least_seconds, key = terms.protections.min_pod_age_seconds, "minPodAge"
     text = pod.annotations.get(COOLDOWN_TIME, pod.labels.get(COOLDOWN_TIME))
     if text is not None:
         try:
@@ -202,17 +211,25 @@ def _min_age(pod: Pod, context: EligibilityContext) -> Why:
         return None
     if pod.started_at is None:
         return "its start time is not known"
-    age_seconds = (context.now - pod.started_at).total_seconds()
+    age_seconds = (terms.now - pod.started_at).total_seconds()
     return age_seconds < least_seconds and f"{age_seconds:.0f} s old, {key} {least_seconds} s"
 
 
-def _grace_period(pod: Pod, context: EligibilityContext) -> Why:
-    longest = context.protections.max_grace_period_seconds
+def _grace_period(pod: Pod, terms: Terms) -> Why:
+    longest = terms.protections.max_grace_period_seconds
     too_long = pod.grace_period_seconds > longest
     return too_long and f"{pod.grace_period_seconds} s, maxGracePeriod {longest} s"
 
 
 # For now.
+
+
+def _migrating(pod: Pod, context: EligibilityContext) -> Why:
+    if not is_virtual_machine(pod):
+        return None
+    if pod.migrating:
+        return "KubeVirt migrates it"
+    return machine_uid(pod) in context.migration_sources and "it has a pod on another node, too"
 
 
 def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Why:
@@ -234,19 +251,23 @@ RULES: tuple[Rule, ...] = (
         RefusalReason.DAEMONSET_POD,
         lambda pod, _: pod.owner is not None and pod.owner.kind == "DaemonSet",
     ),
-    Rule(RefusalReason.DESCHED_ITSELF, lambda pod, context: context.cluster.runs_desched(pod)),
+    Rule(
+        RefusalReason.DESCHED_ITSELF,
+        in_cluster=lambda pod, context: context.cluster.runs_desched(pod),
+    ),
     Rule(RefusalReason.NOT_READY, _phase),
-    Rule(RefusalReason.OPTED_OUT, _opted_out),
-    Rule(RefusalReason.POD_GROUP, pod_groups.needed),
-    Rule(RefusalReason.BARE_POD, _owner),
+    Rule(RefusalReason.OBJECTS_TOO_LARGE, in_cluster=_namespace_unclear),
+    Rule(RefusalReason.OPTED_OUT, in_cluster=_opted_out),
+    Rule(RefusalReason.POD_GROUP, in_cluster=pod_groups.needed),
+    Rule(RefusalReason.BARE_POD, in_cluster=_owner),
     Rule(RefusalReason.SYSTEM_CRITICAL, _critical),
     Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),
-    Rule(RefusalReason.NAMESPACE_EXCLUDED, _namespace),
+    Rule(RefusalReason.NAMESPACE_EXCLUDED, in_cluster=_namespace),
     Rule(RefusalReason.LABELS_NOT_SELECTED, _labels),
     Rule(RefusalReason.GPU_POD, devices.gpus, lifted=True),
-    Rule(RefusalReason.PVC_POD, volumes.claims, lifted=True),
-    Rule(RefusalReason.NODE_BOUND_VOLUME, volumes.node_bound_volumes),
-    Rule(RefusalReason.SHARED_CLAIM, volumes.shared_claims),
+    Rule(RefusalReason.PVC_POD, in_cluster=volumes.claims, lifted=True),
+    Rule(RefusalReason.NODE_BOUND_VOLUME, in_cluster=volumes.node_bound_volumes),
+    Rule(RefusalReason.SHARED_CLAIM, in_cluster=volumes.shared_claims),
     Rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
     Rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
     Rule(RefusalReason.RESOURCE_CLAIMS, devices.resource_claims),
@@ -254,7 +275,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.TOO_FEW_REPLICAS, workload=availability.min_replicas, lifted=True),
     Rule(RefusalReason.TOO_YOUNG, _min_age),
     Rule(RefusalReason.LONG_GRACE_PERIOD, _grace_period),
-    Rule(RefusalReason.PREFERS_NO_EVICTION, _preference),
+    Rule(RefusalReason.PREFERS_NO_EVICTION, in_cluster=_preference),
     Rule(
         RefusalReason.JOB_COUNTS_EVICTION,
         workload=lambda workload, _: not workload.survives_disruption and str(workload),
@@ -266,7 +287,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
     Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
     Rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
-    Rule(RefusalReason.MIGRATION_UNDER_WAY, virtual_machines.migrating),
+    Rule(RefusalReason.MIGRATION_UNDER_WAY, in_cluster=_migrating),
     Rule(
         RefusalReason.REQUESTS_UNKNOWN,
         workload=lambda workload, _: workload.requests_unknown or None,
@@ -276,13 +297,13 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),
     Rule(RefusalReason.MOVED_RECENTLY, recent_moves.resting),
     Rule(RefusalReason.LIMIT_HOURLY, workload=recent_moves.hourly_share),
-    Rule(RefusalReason.NOT_MIGRATABLE, virtual_machines.not_migratable),
-    Rule(RefusalReason.WITHOUT_BUDGET, availability.missing_budget),
-    Rule(RefusalReason.BUDGET_EXHAUSTED, availability.budgets),
-    Rule(RefusalReason.SINGLE_REPLICA, availability.single_replica),
-    Rule(RefusalReason.REPLICAS_NOT_READY, availability.availability),
-    Rule(RefusalReason.TOO_YOUNG, _seen_by_windows),
-    Rule(RefusalReason.USAGE_UNKNOWN, _usage),
+    Rule(RefusalReason.NOT_MIGRATABLE, in_cluster=availability.not_migratable),
+    Rule(RefusalReason.WITHOUT_BUDGET, in_cluster=availability.missing_budget),
+    Rule(RefusalReason.BUDGET_EXHAUSTED, in_cluster=availability.budgets),
+    Rule(RefusalReason.SINGLE_REPLICA, in_cluster=availability.single_replica),
+    Rule(RefusalReason.REPLICAS_NOT_READY, in_cluster=availability.availability),
+    Rule(RefusalReason.TOO_YOUNG, in_cluster=_seen_by_windows),
+    Rule(RefusalReason.USAGE_UNKNOWN, in_cluster=_usage),
 )
 
 _OF_MOVES_UNDER_WAY = frozenset(

@@ -6,11 +6,11 @@ no disruption. Without that budget, an eviction could stop the machine.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
-from desched.model.cluster import ClusterState, Pod
+from desched.model.cluster import Pod
 from desched.model.groups import grouped
 from desched.model.state import State
-from desched.planning.eligibility.context import EligibilityContext, Why
 from desched.planning.eligibility.controllers import declared_uid
 
 KIND = "kubevirt.io/VirtualMachineInstance"
@@ -36,54 +36,32 @@ def is_taken_over(pod: Pod) -> bool:
     return is_virtual_machine(pod) and TAKES_OVER in pod.annotations
 
 
-def not_migratable(pod: Pod, context: EligibilityContext) -> Why:
-    """Virtual machines that an eviction could stop instead of moving them."""
-    if not is_virtual_machine(pod):
-        return None
-    if TAKES_OVER not in pod.annotations:
-        return f"no annotation {TAKES_OVER}"
-    budgets = context.cluster.budgets_of(pod)
-    if not budgets:
-        return "no PodDisruptionBudget of KubeVirt protects it"
-    open_ones = [str(budget) for budget in budgets if budget.disruptions_allowed > 0]
-    return bool(open_ones) and f"{', '.join(open_ones)} would allow to stop it"
-
-
-def migrating(pod: Pod, context: EligibilityContext) -> Why:
-    """Virtual machines that are on their way from one pod to another."""
-    if not is_virtual_machine(pod):
-        return None
-    if pod.migrating:
-        return "KubeVirt migrates it"
-    return _machine(pod) in _sources(context.cluster) and "it has a pod on another node, too"
-
-
-def migrations_under_way(cluster: ClusterState, state: State) -> Counter[Key]:
-    """The number of migrations by what they count for, also those that desched has just caused."""
-    sources = _sources(cluster)
-    sources |= {r.workload_uid: r.node for r in state.in_flight if r.taken_over}
-    return Counter(key for node in sources.values() for key, _ in _limits(node))
-
-
-def migration_limits(pod: Pod) -> tuple[tuple[Key, int], ...]:
-    """What the migration of the pod counts for, with how many there may be at a time."""
-    return _limits(pod.node) if is_virtual_machine(pod) else ()
-
-
-def _limits(node: str) -> tuple[tuple[Key, int], ...]:
-    return ((("migrations", ""), AT_A_TIME), (("migrations from", node), FROM_A_NODE))
-
-
-def _machine(pod: Pod) -> str:
+def machine_uid(pod: Pod) -> str:
+    """The uid of the machine that runs in the pod, with the namespace; empty without an owner."""
     return declared_uid(pod, pod.owner) if pod.owner else ""
 
 
-def _sources(cluster: ClusterState) -> dict[str, str]:
-    """The node that each migrating machine leaves."""
-    living = (pod for pod in cluster.pods if is_virtual_machine(pod) and not pod.finished)
-    machines = grouped((_machine(pod), pod) for pod in living)
+def migration_sources(pods: Iterable[Pod]) -> Mapping[str, str]:
+    """The node that each migrating machine leaves, by the machine's uid."""
+    living = (pod for pod in pods if is_virtual_machine(pod) and not pod.finished)
+    machines = grouped((machine_uid(pod), pod) for pod in living)
     return {
         machine: min(pods, key=lambda pod: (not pod.migrating, pod.created_at, pod.ref)).node
         for machine, pods in machines.items()
         if len(pods) > 1 or pods[0].migrating
     }
+
+
+def migrations_under_way(sources: Mapping[str, str], state: State) -> Counter[Key]:
+    """The number of migrations for each limit, including those that desched has just caused."""
+    caused = {r.workload_uid: r.node for r in state.in_flight if r.taken_over}
+    return Counter(key for node in {**sources, **caused}.values() for key, _ in _limits(node))
+
+
+def migration_limits(pod: Pod) -> tuple[tuple[Key, int], ...]:
+    """The limits that apply to a migration of the pod, each with its maximum at a time."""
+    return _limits(pod.node) if is_virtual_machine(pod) else ()
+
+
+def _limits(node: str) -> tuple[tuple[Key, int], ...]:
+    return ((("migrations", ""), AT_A_TIME), (("migrations from", node), FROM_A_NODE))

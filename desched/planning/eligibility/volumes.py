@@ -9,11 +9,13 @@ is lost with the pod; the policy may accept that.
 
 import posixpath
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.model.model_caches import kserve_claim
 from desched.model.selectors import NodeSelectorTerm, Operator
-from desched.planning.eligibility.context import EligibilityContext, Why
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.terms import Terms, Why
 from desched.planning.eligibility.virtual_machines import is_taken_over
 from desched.policy.compatibility import CacheAffinity
 
@@ -81,15 +83,23 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
     return None
 
 
-def disk_storage(pod: Pod, context: EligibilityContext) -> Why:
-    """An emptyDir on disk, which is lost with the pod, but for virtual machines."""
+def disk_storage(pod: Pod, terms: Terms) -> Why:
+    """An emptyDir on disk, which is lost with the pod unless it has a virtual machine."""
     if is_taken_over(pod):
         return None  # KubeVirt moves what it keeps there
     on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)
-    return context.protections.local_storage and on_disk and VolumeKind.EMPTY_DIR.value
+    return terms.protections.local_storage and on_disk and VolumeKind.EMPTY_DIR.value
 
 
-def host_paths(pod: Pod, _: EligibilityContext) -> Why:
+def plain_path(path: str) -> str:
+    """A path that says nothing about its owner, and of which `host_paths` finds the same."""
+    normal = posixpath.normpath(path)
+    same = (each for each in SAME_ON_EVERY_NODE if normal == each or normal.startswith(f"{each}/"))
+    driver = (each.replace("*", "x") for each in DRIVER_PATHS if fnmatchcase(normal, each))
+    return next(chain(same, driver), "/path")
+
+
+def host_paths(pod: Pod, _: Terms) -> Why:
     """A hostPath that other nodes may not have, or with other content."""
     for volume in pod.volumes:
         if volume.kind is not VolumeKind.HOST_PATH:

@@ -6,9 +6,10 @@ from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.model.pod_groups import BUDGET_LEAST, WHOLE_SYSTEMS, PodGroup
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import incomplete
 from desched.planning.eligibility.rules import refuse, refuse_with_gang
+from desched.planning.eligibility.terms import Refused
 from desched.policy.compatibility import GangMode
 
 LAST_RESORT = "moves whole only if nothing else relieves a node"
@@ -67,7 +68,7 @@ class WholeGangs:
         return WholeGang(gang, tuple(members))
 
     def _why_not(self, member: Pod, gang: PodGroup) -> str:
-        """Why the pod stays although all others of its gang leave; empty if it leaves as well."""
+        """Why the pod stays although all others of its gang leave; empty if it leaves, too."""
         groups = tuple(self._context.gangs_of(member))
         if any(group.key != gang.key or not group.whole for group in groups):
             return RefusalReason.POD_GROUP.value

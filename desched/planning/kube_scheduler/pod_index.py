@@ -47,7 +47,7 @@ class PodMatch(msgspec.Struct, frozen=True, gc=False):
         return self.selector.matches(labels)
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class PodChange(msgspec.Struct, frozen=True, gc=False):
     """A pod that a plan adds to a node (sign 1) or removes from it (sign -1)."""
 
     pod: Pod
@@ -171,11 +171,11 @@ class PodChanges:
 
     def __init__(self, index: PodIndex) -> None:
         self._index = index
-        self._changes: LabelIndex[Change] = LabelIndex()
-        self._avoiding: dict[tuple[PodAffinityTerm, str], tuple[Change, ...]] = {}
+        self._changes: LabelIndex[PodChange] = LabelIndex()
+        self._avoiding: dict[tuple[PodAffinityTerm, str], tuple[PodChange, ...]] = {}
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[PodChange, ...]:
         """All changes in order."""
         return self._changes.entries
 
@@ -188,7 +188,7 @@ class PodChanges:
 
     def change(self, pod: Pod, position: int, sign: int) -> None:
         """Add the pod to the node (sign 1), or remove it (-1)."""
-        change = Change(pod, position, sign)
+        change = PodChange(pod, position, sign)
         self._changes = self._changes.having(pod.labels, change)
         if pod.scheduling.pod_anti_affinity:
             self._avoiding = dict(self._avoiding)  # copies share the old one
@@ -196,7 +196,7 @@ class PodChanges:
             key = (term, pod.namespace)
             self._avoiding[key] = (*self._avoiding.get(key, ()), change)
 
-    def avoiding(self, term: PodAffinityTerm, namespace: str) -> tuple[Change, ...]:
+    def avoiding(self, term: PodAffinityTerm, namespace: str) -> tuple[PodChange, ...]:
         """The changes of pods of this namespace with this anti-affinity term."""
         return self._avoiding.get((term, namespace), ())
 

@@ -5,8 +5,7 @@ highest window, plus what has arrived. Both lead to fewer evictions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from datetime import datetime
 
 import msgspec
 
@@ -22,9 +21,7 @@ from desched.model.plan import (
     ResourcePressure,
 )
 from desched.model.resources import Resource
-from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, PauseScope, SeenMoves, State
-from desched.planning.clocks import clocks_differ
+from desched.model.state import PauseScope, State
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.overload.measurement import DepartedLoad, measure
 from desched.planning.overload.node_load import (
@@ -79,28 +76,6 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(
             self, known=known, verdicts=tuple(verdicts), waiting={**self.waiting, **refused}
         )
-
-
-class ClassifiedNodes(NamedTuple):
-    """The classes of all nodes of a snapshot, with the book and the state that they are from.
-
-    `stayed` are the evictions that the state does not have any more because their pods stayed.
-    """
-
-    book: UsageBook
-    state: State
-    pressure: Pressure
-    stayed: tuple[EvictionRecord, ...]
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, policy: Policy, state: State) -> "ClassifiedNodes":
-        """Update the state with the pods of the snapshot if its times can be trusted, classify."""
-        observed = SeenMoves(state)
-        if not clocks_differ(snapshot):
-            horizon = timedelta(seconds=policy.longest_window_seconds)
-            observed = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
-        book = UsageBook(snapshot, policy, snapshot.taken_at)
-        return cls(book, observed.state, classify(book, observed.state), observed.stayed)
 
 
 def classify(book: UsageBook, state: State) -> Pressure:

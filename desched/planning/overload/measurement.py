@@ -154,10 +154,22 @@ def _bases(
     if exceeds := _exceeds(load, _seen_memory(sums, node, load, book), own.denominator):
         return exceeds
     if load.pods_ratios:  # no pod's series can raise the load above what the node bears out
-        most = map(max, load.pods_ratios, ratios)
-        sums = [min(used, ratio * own.denominator) for used, ratio in zip(sums, most, strict=True)]
+        sums = [min(used, most) for used, most in zip(sums, _most_memory(node, load), strict=True)]
     allocatable = float(node.allocatable.memory_bytes)
     return own, Basis(allocatable, tuple(used / allocatable for used in sums))
+
+
+def may_exceed_by_pods(node: Node, load: Measured, ratio: float) -> bool:
+    """Whether the pods may use more than this share of the node's allocatable memory."""
+    limit = ratio * node.allocatable.memory_bytes
+    return not load.pods_ratios or min(_most_memory(node, load)) > limit
+
+
+def _most_memory(node: Node, load: Measured) -> list[float]:
+    """The most memory that the pods can use in each window by the node's own figures, in bytes."""
+    capacity = float(node.capacity.memory_bytes)
+    levels = zip(load.pods_ratios, load.levels, strict=True)
+    return [max(ratio, level.ratio) * capacity for ratio, level in levels]
 
 
 def _sums(

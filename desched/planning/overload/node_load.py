@@ -93,7 +93,7 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
         return tuple(p for p in self.verdict.pressures if p.overloaded)
 
     def source(self, resource: Resource) -> SourceLoad:
-        """The load of one resource, which `highest` has as well, and its thresholds."""
+        """The load of one resource that the node has, and its thresholds."""
         return next(source for source in self.sources if source.resource is resource)
 
     @property
@@ -103,7 +103,7 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_levelled(self) -> bool:
-        """Whether its pool is saturated, so that it is relieved less far."""
+        """Whether it is relieved less far than usual, because its pool is saturated."""
         return any(p.target_ratio < self._lines(p).target_ratio for p in self.overloaded)
 
     @property

@@ -26,6 +26,14 @@ TRUSTED_SHARE = 0.2
 """A young pod's rate is scaled up to the whole window if it has run for this share of it."""
 
 
+def seen_share(pod: Pod, window_seconds: int, now: datetime) -> float:
+    """The share of a window that ends now, 0 to 1, in which the pod has been running."""
+    if window_seconds <= 0:
+        return 1.0
+    age_seconds = (now - (pod.started_at or pod.created_at)).total_seconds()
+    return min(1.0, max(0.0, age_seconds / window_seconds))
+
+
 class UsageBook(msgspec.Struct, frozen=True, dict=True):
     """Usage of every pod by resource and window, in millicores, bytes, GPUs, and 1 for a pod.
 
@@ -102,6 +110,10 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         siblings = self._sibling_mean(pod, resource)
         return used * HIDDEN_DEMAND_FACTOR if siblings is None else max(used, siblings)
 
+    def charge(self, pod: Pod) -> dict[Resource, float]:
+        """The usage that a destination is charged for a pod, for each watched resource."""
+        return {rule.resource: self.demand(pod, rule.resource) for rule in self.policy.rules}
+
     def is_short_of_cpu(self, pod: Pod) -> bool:
         """Whether its node or its limit keeps it from the CPU that it needs."""
         if pod.node in self._saturated_nodes:
@@ -120,10 +132,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
 
     def seen_share(self, pod: Pod, window_seconds: int) -> float:
         """The share of the window, 0 to 1, in which the pod has been running."""
-        if window_seconds <= 0:
-            return 1.0
-        age_seconds = (self.now - (pod.started_at or pod.created_at)).total_seconds()
-        return min(1.0, max(0.0, age_seconds / window_seconds))
+        return seen_share(pod, window_seconds, self.now)
 
     def expected(self, pod: Pod, resource: Resource) -> float:
         """The usage of a pod that the windows do not fully show.

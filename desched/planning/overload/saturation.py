@@ -20,7 +20,8 @@ NEEDED_HEADROOM_SHARE = 0.5
 
 FAR_ABOVE_MEAN_RATIO = 0.10
 SEVERE_RATIO = 0.90
-"""A node of a saturated pool is levelled if it is so far above the mean, or above this load."""
+"""A node of a saturated pool is levelled if its load is above the mean by the first, or above the
+second."""
 
 
 class Saturation(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class Saturation(msgspec.Struct, frozen=True):
     mean_ratio: float
 
     def levelling(self, usual: Thresholds) -> Thresholds:
-        """The thresholds by which only the worst nodes are relieved, and only so far."""
+        """The thresholds that relieve only the worst nodes, and less far than usual."""
         worst = min(SEVERE_RATIO, self.mean_ratio + FAR_ABOVE_MEAN_RATIO)
         target = max(usual.target_ratio, worst)
         stop = target - (usual.target_ratio - usual.stop_ratio)

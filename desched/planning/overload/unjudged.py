@@ -1,4 +1,4 @@
-"""The verdicts on nodes that cannot be judged, with the load that was seen none the less."""
+"""The verdicts on nodes that cannot be judged, with the load that was measured."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

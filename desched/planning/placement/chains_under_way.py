@@ -26,18 +26,19 @@ TOO_LATE = "the second move did not come in time"
 class UnderWay(msgspec.Struct, frozen=True):
     """The chains of earlier cycles that are not over; `ready` ones may make their second move."""
 
-    chains: tuple[ChainUnderWay, ...]
-    ready: tuple[Chain, ...]
+    now: datetime
+    chains: tuple[ChainUnderWay, ...] = ()
+    ready: tuple[Chain, ...] = ()
 
-    def after(self, used: Collection[tuple[str, str]], now: datetime) -> tuple[ChainUnderWay, ...]:
+    def after(self, used: Collection[tuple[str, str]]) -> tuple[ChainUnderWay, ...]:
         """The chains after a plan with moves between these nodes.
 
         One whose time is over was ready: either the plan uses its room, or it is broken.
         """
         return tuple(
-            each if now < each.until else _broken(each, TOO_LATE, now)
+            each if self.now < each.until else _broken(each, TOO_LATE, self.now)
             for each in self.chains
-            if now < each.until or (each.chain.source, each.chain.room_on) not in used
+            if self.now < each.until or (each.chain.source, each.chain.room_on) not in used
         )
 
 
@@ -46,8 +47,8 @@ def under_way(context: EligibilityContext, pressure: Pressure, free: FreeCapacit
 
     A chain whose time is over may make its second move now or never: cycles may be far apart.
     """
-    if not context.state.chains:
-        return UnderWay((), ())
+    if not (context.policy.chains and context.state.chains):
+        return UnderWay(context.now)
     pods = {pod.uid: pod for pod in context.cluster.pods}
     now = context.now
     chains = [c for c in context.state.chains if c.broken_at is not None and now < c.until]
@@ -57,7 +58,7 @@ def under_way(context: EligibilityContext, pressure: Pressure, free: FreeCapacit
         if each.broken_at is not None or _is_over(each.chain, pods, context, pressure):
             continue
         is_ready = _is_ready(each.chain, context, pressure)
-        second = replacement_of(pods[each.chain.second.uid], context.cluster)
+        second = _replacement(pods[each.chain.second.uid], context)
         why = _why_broken(each.chain, second, free, context)
         if now >= each.until and not is_ready:
             why = why or TOO_LATE
@@ -68,7 +69,11 @@ def under_way(context: EligibilityContext, pressure: Pressure, free: FreeCapacit
         (ready if is_ready else held).append(each.chain)
     for chain in held:
         free.load.hold(chain.room_on)
-    return UnderWay(tuple(chains), tuple(ready))
+    return UnderWay(now, tuple(chains), tuple(ready))
+
+
+def _replacement(pod: Pod, context: EligibilityContext) -> Pod:
+    return replacement_of(pod, context.cluster.workload_of(pod))
 
 
 def _broken(each: ChainUnderWay, why: str, now: datetime) -> ChainUnderWay:

@@ -24,8 +24,8 @@ from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
 from desched.planning.placement.late_landings import (
+    ForecastMove,
     LateLandings,
-    PlannedMove,
     late_landings,
     with_late_landings,
 )
@@ -46,12 +46,12 @@ from desched.planning.placement.steering import (
 )
 
 MOST_NAMED = 5
-"""A plan names at most so many of the likeliest nodes."""
+"""The maximum number of likely nodes that a plan names."""
 
 FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE = 5, 5_000
-"""After so many pods in a row that only late landings of earlier moves forbid, all others are
-refused without a forecast until the next move: it would hardly differ. A forecast costs as much as
-there are nodes, so that small clusters allow more: 50 with 100 nodes."""
+"""How many pods in a row may be refused only because earlier moves may land late. Then all others
+are refused without a forecast until the next move, because it would hardly differ. The time of a
+forecast grows with the number of nodes, so smaller clusters allow more: 50 with 100 nodes."""
 
 
 class Destination(msgspec.Struct, frozen=True):
@@ -121,7 +121,7 @@ class Destinations:
         self._margin_ratio = CLEAR_MARGIN_RATIO if self._within.is_on else 0.0
         self._most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
-        self._moves: tuple[PlannedMove, ...] = ()
+        self._moves: tuple[ForecastMove, ...] = ()
         self._leaving: tuple[LeavingPod, ...] = ()  # before the next move
         self._known_late: tuple[LateLandings, ...] | None = None
         self._refused_if_late: list[str] = []  # shared by copies after the same moves
@@ -253,7 +253,7 @@ class Destinations:
             view, landing = found, landing.seen_by(found)
             risk, expected = landing.risk(bad), limits.expected(landing)
         probabilities = landing.probabilities
-        move = PlannedMove(landing, view, bad, limits.charge, probabilities, leaving=self._leaving)
+        move = ForecastMove(landing, view, bad, limits.charge, probabilities, leaving=self._leaving)
         late = (case.followed_by(move) for case in self._late_landings(view))
         if not all(case.lands_well(self.free.load, self.most_risk_of) for case in late):
             if crowded:
@@ -282,7 +282,7 @@ class Destinations:
         self._reserve(expected, pod, charge)
         self.expect(UncertainLanding(landing, charge, expected, following.placed))
         bad, shares, placed = destination.bad, landing.probabilities, following.placed
-        move = PlannedMove(landing, view, bad, charge, shares, expected, placed, self._leaving)
+        move = ForecastMove(landing, view, bad, charge, shares, expected, placed, self._leaving)
         moves = (*self._moves, move)
         if view is not self.view:
             moves = with_late_landings(moves, view, self.free.load)

@@ -1,6 +1,6 @@
 """Placement domains: sets of nodes that a network, their GPUs, or a purchase connects.
 
-kube-scheduler knows none of this, so that nodes outside count as bad landings.
+kube-scheduler does not consider them, so nodes outside count as bad landings.
 """
 
 from functools import cached_property
@@ -33,7 +33,7 @@ class NetworkBounds(NamedTuple):
 NO_BOUNDS = NetworkBounds()
 
 
-class PlacementDomains:
+class DomainLimits:
     """Which nodes are outside the domains of a pod, and what these are."""
 
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
@@ -129,7 +129,7 @@ class PlacementDomains:
         return tuple(key for key in keys if key in labels)
 
     def _network_bounds(self, pod: Pod, source: int) -> NetworkBounds:
-        """Where its gangs keep the pod: where they say so, else as near to its nearest peer."""
+        """Where its gangs keep the pod: where they require it, else as near to its nearest peer."""
         groups = tuple(self._context.gangs_of(pod))
         if not groups:
             return NO_BOUNDS  # nearly all pods

@@ -1,4 +1,4 @@
-"""All that decides on the destination of one pod, for who wants to know why."""
+"""All that decides on the destination of one pod, for an explanation."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Where a pod fits, and in which words a plan says why it fits nowhere."""
+"""Where a pod fits, and the words for a pod that fits nowhere."""
 
 from collections import Counter
 from collections.abc import Mapping

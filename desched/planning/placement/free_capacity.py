@@ -19,7 +19,7 @@ from desched.planning.deadline import PlanningTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.chain import FilterChain
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.kube_scheduler.pod_index import Change, PodIndex
+from desched.planning.kube_scheduler.pod_index import PodChange, PodIndex
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.fit import IS_SOURCE, Fit
 from desched.planning.placement.pending_pods import WaitingPods
@@ -81,7 +81,7 @@ class FreeCapacity:
         return self._filters.index
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[PodChange, ...]:
         """The pods that reservations put on nodes and took off them, in this order."""
         return self._filters.pod_changes.changes
 

@@ -18,13 +18,13 @@ from desched.planning.placement.landing_forecast import Landing, after
 from desched.planning.placement.projected_load import ProjectedLoad
 
 MOST_LATE = 10
-"""At most so many of the latest replacements are late at a time: half a minute's at 20 evictions a
+"""The maximum number of late replacements at a time: those of half a minute at 20 evictions a
 minute. Each one costs a forecast, in each case and for each move that sets taints."""
 
 _EPSILON = 1e-9
 
 
-class PlannedMove(msgspec.Struct, frozen=True):
+class ForecastMove(msgspec.Struct, frozen=True):
     """A planned move and everything that depends on its forecast.
 
     `landing` is the forecast in `view`, which has the taints of this move and of those before it.
@@ -48,7 +48,7 @@ class PlannedMove(msgspec.Struct, frozen=True):
 class _Late(msgspec.Struct, frozen=True):
     """A move whose replacement lands after all taints are set, with its new forecast."""
 
-    move: PlannedMove
+    move: ForecastMove
     landing: Landing
     placed: Positions | None
 
@@ -60,11 +60,11 @@ class LateLandings(msgspec.Struct, frozen=True):
     `view` is the scheduler's view after all of them.
     """
 
-    landed: tuple[PlannedMove, ...]
+    landed: tuple[ForecastMove, ...]
     late: tuple[_Late, ...]
     view: SchedulerView
 
-    def followed_by(self, move: PlannedMove) -> "LateLandings":
+    def followed_by(self, move: ForecastMove) -> "LateLandings":
         """The same case with one more late move."""
         # Late replacements may have taken the last room of other nodes than forecast.
         before = self.view.without(move.leaving)
@@ -85,7 +85,7 @@ class LateLandings(msgspec.Struct, frozen=True):
         )
 
 
-def late_landings(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[LateLandings, ...]:
+def late_landings(moves: Sequence[ForecastMove], view: SchedulerView) -> tuple[LateLandings, ...]:
     """The two extreme cases of late landings; empty if the taints affect no earlier move.
 
     In one case all replacements that the taints affect are late, in the other only the last of
@@ -108,13 +108,13 @@ def _has_fewer_taints(earlier: SchedulerView, view: SchedulerView) -> bool:
     return not same
 
 
-def _is_affected(move: PlannedMove, view: SchedulerView) -> bool:
+def _is_affected(move: ForecastMove, view: SchedulerView) -> bool:
     """Whether the view's taints make the landing on any node more likely."""
     seen = move.landing.seen_by(move.view.with_steered(view.steered))
     return bool((seen.probabilities - move.landing.probabilities).max() > _EPSILON)
 
 
-def _late_from(moves: Sequence[PlannedMove], first: int, view: SchedulerView) -> LateLandings:
+def _late_from(moves: Sequence[ForecastMove], first: int, view: SchedulerView) -> LateLandings:
     case = LateLandings(tuple(moves[:first]), (), moves[first].view.with_steered(view.steered))
     left = msgspec.structs.replace(moves[first], leaving=())  # its view is without its gang
     for move in (left, *moves[first + 1 :]):
@@ -123,8 +123,8 @@ def _late_from(moves: Sequence[PlannedMove], first: int, view: SchedulerView) ->
 
 
 def with_late_landings(
-    moves: Sequence[PlannedMove], view: SchedulerView, load: ProjectedLoad
-) -> tuple[PlannedMove, ...]:
+    moves: Sequence[ForecastMove], view: SchedulerView, load: ProjectedLoad
+) -> tuple[ForecastMove, ...]:
     """Reserve room also where the view's taints may redirect replacements; return the moves.
 
     Of each move, only the probability that exceeds its `counted` share is added.

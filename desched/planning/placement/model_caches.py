@@ -13,7 +13,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.policy.compatibility import CacheAffinity
 
 MOST_NAMED = 5
-"""A refusal names so many of the nodes that hold a model."""
+"""The maximum number of nodes with a model that a refusal names."""
 
 
 class ModelLimits:

@@ -110,7 +110,7 @@ def _to_last(modes: Sequence[DomainMode], counting: Collection[DomainMode]) -> i
 
 
 class Bound(NamedTuple):
-    """Where a pod stays: on nodes with at least so many levels in common with a node.
+    """Where a pod stays: on nodes with at least a number of levels in common with a node.
 
     The levels are those of the domains of this number, or of these labels. `text` is what the nodes
     have in common. A pod leaves what is only `preferred` if it cannot move inside.

@@ -18,7 +18,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import placed_together
 
 LONG_PENDING = timedelta(minutes=10)
-"""A pod for which its scheduler has found no node for so long reserves nothing."""
+"""A pod that is pending for longer reserves nothing."""
 
 NAMESPACE_SHARE = 0.5
 """The share of the free room that the pending pods of a namespace may reserve; one pod always."""

@@ -6,7 +6,7 @@ from desched.model.cluster import Pod
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.placement.domains import PlacementDomains
+from desched.planning.placement.domains import DomainLimits
 from desched.planning.placement.gpu_load import GpuLimits
 from desched.planning.placement.model_caches import ModelLimits
 
@@ -17,14 +17,14 @@ class PlacementLimits:
     All pods are on a node. No mask may be modified.
     """
 
-    def __init__(self, domains: PlacementDomains, models: ModelLimits, gpus: GpuLimits) -> None:
+    def __init__(self, domains: DomainLimits, models: ModelLimits, gpus: GpuLimits) -> None:
         self.domains, self.models, self.gpus = domains, models, gpus
         self._may_download = self._beyond_preferred = False
 
     @classmethod
     def of(cls, context: EligibilityContext, arrays: NodeArrays) -> "PlacementLimits":
         """The limits of one plan."""
-        domains = PlacementDomains(context, arrays)
+        domains = DomainLimits(context, arrays)
         return cls(domains, ModelLimits(context, arrays), GpuLimits(context, arrays))
 
     def beyond_preferred(self) -> "PlacementLimits":

@@ -20,7 +20,7 @@ NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 _EPSILON = 1e-9
 
 
-class Lines(NamedTuple):
+class LoadLines(NamedTuple):
     """The ceilings and the targets of destinations, by resource."""
 
     ceilings: Mapping[Resource, Floats]
@@ -47,14 +47,14 @@ class ProjectedLoad:
         def of_destinations(
             value: Callable[[LoadedNode, Resource], float], *, without: float = np.inf
         ) -> dict[Resource, Floats]:
-            """A value of each destination, and what stands for a node without the resource."""
+            """A value of each destination; `without` is that of a node without the resource."""
             return {
                 r: np.array([value(d, r) if d and r in d.highest else without for d in known])
                 for r in resources
             }
 
         self.ratios = of_destinations(lambda node, resource: node.highest[resource], without=0.0)
-        self.lines = Lines(
+        self.lines = LoadLines(
             of_destinations(lambda node, r: node.source(r).thresholds.ceiling_ratio),
             of_destinations(lambda node, r: node.source(r).thresholds.target_ratio),
         )

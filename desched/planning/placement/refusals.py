@@ -1,4 +1,4 @@
-"""In which words a plan says why a pod has no destination."""
+"""The words for a pod that has no destination."""
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]
 def choice_of_others(
     pod: Pod, landing: Landing, fit: Fit, limits: PlacementLimits
 ) -> Finding[RefusalReason] | None:
-    """Why a pod stays whose scheduler is not the default one, so that its choice is not known."""
+    """Why a pod of another scheduler, whose choice is not known, stays."""
     if not landing.any_fit:
         return None
     if not (landing.destinations & fit.under_ceiling).any():

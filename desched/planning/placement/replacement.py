@@ -2,18 +2,18 @@
 
 from msgspec.structs import replace
 
-from desched.model.cluster import ClusterState, Pod
+from desched.model.cluster import Pod, Workload
 from desched.model.devices import amounts_of_networks, networks_of
 
 
-def replacement_of(pod: Pod, cluster: ClusterState) -> Pod:
+def replacement_of(pod: Pod, workload: Workload | None) -> Pod:
     """The pod with requests that its replacement does not exceed.
 
-    The replacement requests what the template and a VerticalPodAutoscaler say, and the networks
+    The replacement requests what the template and a VerticalPodAutoscaler set, and the networks
     that its annotation names. A pod may request more than that, by a LimitRange or an older
     recommendation; then its own requests count.
     """
-    workload, scheduling = cluster.workload_of(pod), pod.scheduling
+    scheduling = pod.scheduling
     networks = networks_of(pod.annotations)
     requests = scheduling.requests
     if networks:

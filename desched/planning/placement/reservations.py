@@ -1,5 +1,7 @@
 """The free capacity for a plan, after reservations for pending pods and awaited replacements."""
 
+from collections.abc import Iterator, Mapping
+
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
@@ -23,6 +25,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
         if loaded.receives and policy.destination_selector.matches(loaded.node.labels)
     }
     watched = book.windows.keys()
+    awaited = tuple(_awaited(cluster, context.state))
     free = FreeCapacity.of(context, destinations, watched)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
     claims = Claims(context, free.free_requests)
@@ -37,12 +40,16 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
             charge = {resource: book.expected(pod, resource) for resource in watched}
             free.reserve(node, pod, charge)
     free.unreserved = claims.refused
-    _reserve_replacements(free, cluster, context.state)
+    for node, pod, usage in awaited:
+        if node in free.arrays.index:
+            free.reserve(node, pod, usage)
     return free
 
 
-def _reserve_replacements(free: FreeCapacity, cluster: ClusterState, state: State) -> None:
-    """Reserve the expected node of each evicted pod whose replacement does not exist yet."""
+def _awaited(
+    cluster: ClusterState, state: State
+) -> Iterator[tuple[str, Pod, Mapping[Resource, float]]]:
+    """The replacements that do not exist yet, each with its expected node and its usage."""
     awaited = [record for record in state.in_flight if record.replacement is None]
     if not awaited:
         return
@@ -60,9 +67,9 @@ def _reserve_replacements(free: FreeCapacity, cluster: ClusterState, state: Stat
         replacement = next(created, None)
         if replacement is not None:
             claimed.add(replacement.uid)
-        elif others and record.expected_node in free.arrays.index:
+        elif others:
             usage = {resource: record.usage(resource) for resource in Resource}
-            free.reserve(record.expected_node, _alike(others[-1], record.pod), usage)
+            yield record.expected_node, _alike(others[-1], record.pod), usage
 
 
 def _alike(sibling: Pod, evicted: PodRef) -> Pod:

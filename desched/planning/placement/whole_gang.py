@@ -1,7 +1,7 @@
 """Places a gang that leaves whole: all its pods leave first, then each of them is placed again.
 
-docs/decisions/0019-gangs-that-move-whole.md has the reasons. Only this module knows what differs
-while the gang is away; a `LeavingPod` that is `away` tells the forecast.
+docs/decisions/0019-gangs-that-move-whole.md has the reasons. Everything that differs while the gang
+is away is in this module; the forecast sees it by a `LeavingPod` that is `away`.
 """
 
 import copy
@@ -19,10 +19,10 @@ from desched.planning.placement.destinations import Destinations, UncertainLandi
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 from desched.planning.placement.placement_limits import PlacementLimits
-from desched.planning.placement.projected_load import Lines, ProjectedLoad
+from desched.planning.placement.projected_load import LoadLines, ProjectedLoad
 
 
-class Member(NamedTuple):
+class GangMember(NamedTuple):
     """A pod of a gang that leaves whole.
 
     `least` is the lowest usage that its node is known to lose, `charge` the usage that a
@@ -43,7 +43,7 @@ class GangDestinations(Destinations):
 
     only_expected: ClassVar[bool] = True
 
-    def __init__(self, gang: Sequence[Member], before: Destinations) -> None:
+    def __init__(self, gang: Sequence[GangMember], before: Destinations) -> None:
         """All pods of the gang leave after the moves `before`, which is not modified."""
         vars(self).update(vars(before))
         self._before = before
@@ -82,7 +82,7 @@ class _VacatedCapacity(FreeCapacity):
 
     may_return: ClassVar[bool] = True
 
-    def __init__(self, gang: Sequence[Member], before: FreeCapacity) -> None:
+    def __init__(self, gang: Sequence[GangMember], before: FreeCapacity) -> None:
         vars(self).update(vars(before.copy()))
         limits = before.limits
         self.limits = _GangLimits(limits.domains, limits.models, limits.gpus)
@@ -119,8 +119,8 @@ class _GangLimits(PlacementLimits):
         return self.domains.describe(pod, whole=True)
 
 
-def _vacate(load: ProjectedLoad, gang: Sequence[Member]) -> None:
-    """Take the gang off its nodes; each may get as much of it back as it had, above its lines."""
+def _vacate(load: ProjectedLoad, gang: Sequence[GangMember]) -> None:
+    """Take the gang off its nodes; each may receive as much of it again, even above its lines."""
     back = {resource: np.zeros_like(ratios) for resource, ratios in load.ratios.items()}
     for pod, least, charge in gang:
         for resource, ratios in load.ratios.items():
@@ -129,7 +129,7 @@ def _vacate(load: ProjectedLoad, gang: Sequence[Member]) -> None:
             ratios[position] -= least[resource] / denominator
             back[resource][position] += charge[resource] / denominator
     most = {r: np.where(share > 0, load.ratios[r] + share, 0.0) for r, share in back.items()}
-    load.lines = Lines(
+    load.lines = LoadLines(
         {r: np.maximum(ceilings, most[r]) for r, ceilings in load.lines.ceilings.items()},
         {r: np.maximum(targets, most[r]) for r, targets in load.lines.targets.items()},
     )

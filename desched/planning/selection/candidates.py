@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from desched.model.cluster import Pod
+from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, NodeClass, Refusal, RefusalReason
 from desched.model.resources import Resource
 from desched.model.text import shortened
@@ -13,7 +13,6 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.replacement import replacement_of
 from desched.planning.selection.eviction_cost import cost
 
@@ -25,13 +24,16 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A pod that may be moved.
 
     `usage` has one value for each window of a resource. `charge` is the usage that a destination is
-    charged. `cost` is the cost of the eviction.
+    charged. `cost` is the cost of the eviction. `measured` is the highest measured usage of each
+    resource, watched or not.
     """
 
     pod: Pod
     usage: Mapping[Resource, tuple[float, ...]]
     charge: Mapping[Resource, float]
     cost: float = 1.0
+    workload: Workload | None = None
+    measured: Mapping[Resource, float] = {}
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -143,13 +145,12 @@ def refusal_of(pod: Pod, finding: Finding[RefusalReason]) -> Refusal:
 
 def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
     """The pod with what its move would bring, charge and cost."""
-    book = context.book
-    usage = {resource: book.relief(pod, resource) for resource in book.windows}
-    workload = context.cluster.workload_of(pod)
-    price = cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod))
-    return Candidate(replacement_of(pod, context.cluster), usage, charge_of(pod, book), price)
-
-
-def charge_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:
-    """The usage that a destination is charged for a pod, for each watched resource."""
-    return {rule.resource: book.demand(pod, rule.resource) for rule in book.policy.rules}
+    book, workload = context.book, context.cluster.workload_of(pod)
+    return Candidate(
+        replacement_of(pod, workload),
+        {resource: book.relief(pod, resource) for resource in book.windows},
+        book.charge(pod),
+        cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod)),
+        workload,
+        {resource: max(book.measured(pod, resource), default=0.0) for resource in Resource},
+    )

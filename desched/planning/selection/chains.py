@@ -27,10 +27,10 @@ from desched.planning.selection.excess import MOST_LEFT, Excess
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.outcomes import NodeSelection, Opening, Stuck, room_being_made
 from desched.planning.selection.trial import Move, Trial
+from desched.policy.compatibility import SteeringMode
 
 MOST_USE_SHARE = 0.5
-"""Of what its node has too much of, the second pod uses so much that the first one uses at most
-this share of it."""
+"""The first pod uses at most this share of what the second one uses of an overloaded resource."""
 
 MOST_SECONDS, MOST_LOOKED_AT, MOST_TRIED, MOST_TRIED_OF_WORKLOAD = 3, 60, 8, 2
 """The bounds of the search for one node: second pods, and for each of them first pods that are
@@ -50,8 +50,8 @@ WITHOUT_ROOM = frozenset(
 """The refusals that more room on a cool node may change."""
 
 MOST_ROOMS = 100
-"""The number of nodes of which pods may make room. The usage of their pods is read beforehand, for
-each plan that may seek a chain."""
+"""The maximum number of nodes whose pods may make room. The usage of these pods is read beforehand,
+for each plan that may seek a chain."""
 
 
 def rooms(pressure: Pressure, destinations: LabelSelector) -> frozenset[str]:
@@ -159,6 +159,18 @@ class NoOpenings(NamedTuple):
         return _without(stuck, self.why)
 
 
+def openings_of(
+    eligibility: Eligibility, pressure: Pressure, chains: Iterable[ChainUnderWay]
+) -> Openings | NoOpenings:
+    """What may make room for stuck nodes by the policy."""
+    policy = eligibility.context.policy
+    if policy.chains:
+        return Openings(eligibility, pressure, chains)
+    if policy.steering.mode is SteeringMode.OFF:
+        return NoOpenings("none is sought where steering is Off, unless chainedMoves is true")
+    return NoOpenings("chainedMoves is false")
+
+
 def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:
     """The pods that would clear enough if they had room, cheapest first.
 
@@ -236,7 +248,7 @@ def _under_way(stuck: NodeSelection, taken: ChainUnderWay) -> NodeSelection:
 
 
 def _refusals(stuck: NodeSelection, chain: Chain) -> dict[str, Finding[RefusalReason]]:
-    """The refusals, of which the one of the second pod is that it waits for its room."""
+    """The refusals; that of the second pod is that it waits for its room."""
     why = f"{chain.first} makes room on {chain.room_on}"
     return {**stuck.refusals, chain.second.uid: Finding(RefusalReason.ROOM_BEING_MADE, why)}
 

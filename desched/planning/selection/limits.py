@@ -83,7 +83,7 @@ class EvictionQuota:
         )
         moved = eligibility.moved_within_hour
         self._taken.update({("hour", uid): count for uid, count in moved.items()})
-        self._taken.update(migrations_under_way(cluster, state))
+        self._taken.update(migrations_under_way(context.migration_sources, state))
         self._taken.update(_since_tick(state))
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
         self._over_next_cycles = False
@@ -118,14 +118,14 @@ class EvictionQuota:
         return copied
 
     def refuse(self, pod: Pod) -> Finding[RefusalReason] | None:
-        """The reason why this cycle may not evict the pod as well, None if it may."""
+        """The reason why this cycle may not evict the pod, too; None if it may."""
         for use in self._uses_of(pod):
             if self._taken[use.key] >= use.limit:
                 return Finding(use.reason, use.detail)
         return None
 
     def refuse_all(self, pods: Sequence[Pod]) -> Finding[RefusalReason] | None:
-        """The reason why not all these pods of a gang may be evicted as well, None if they may.
+        """The reason why these pods of a gang may not all be evicted, too; None if they may.
 
         The limits of a workload at a time do not count, which would split most gangs; those by the
         hour do.

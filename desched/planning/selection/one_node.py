@@ -74,7 +74,7 @@ class _Task:
         self._excess = Excess(node.loaded)
         self._shares, self._choices = self._excess.shares(node.candidates)
         self._costs = np.array([c.cost for c in node.candidates], dtype=float)
-        # If the node has no needs, the share says nothing about a pod.
+        # If the node has no needs, the share has no meaning.
         useful = self._shares.max(axis=1, initial=0.0) >= LEAST_RELIEF_SHARE
         useful |= not self._choices
         self.denied: dict[str, Finding[RefusalReason]] = {}

@@ -26,10 +26,10 @@ class Probing(msgspec.Struct, frozen=True):
 def cut_to_probes(moves: Iterable[Chosen], eligibility: Eligibility) -> Probing:
     """Keep one move of those that a pause affects: the workload with most replicas to spare.
 
-    Workloads without failures go first, of namespaces without failures if there are any: else those
-    who cause failures could prolong a pause. If all have failed, the one goes that failed longest
-    ago: else no probe would end the pause. While an earlier probe is under way, none is kept. Each
-    move is safe without the others.
+    Workloads without failures go first, and among them those of namespaces without failures;
+    otherwise users who cause failures could prolong a pause. If all have failed, the one that
+    failed longest ago goes; otherwise no probe would end the pause. While an earlier probe is under
+    way, none is kept. Each move is safe without the others.
     """
     state, now = eligibility.context.state, eligibility.context.now
     failed = state.failed_workloads

@@ -29,7 +29,7 @@ def most_evictions(limits: EvictionLimits, state: State, nodes: int) -> int:
 def after_results(
     state: State, settled: Iterable[EvictionRecord], limits: EvictionLimits, nodes: int
 ) -> int:
-    """The number to store after these results; 0 stands for the first cycles."""
+    """The number to store after these results; 0 means the first cycles."""
     if any(pause.scope is PauseScope.EVERYTHING for pause in state.pauses):
         return 0
     results = [record.result for record in settled]

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.model.stored_state import is_done
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.terms import Refused
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
-from desched.planning.placement.whole_gang import GangDestinations, Member
+from desched.planning.placement.whole_gang import GangDestinations, GangMember
 from desched.planning.selection.candidates import Candidate, Gang, OverloadedNode
 from desched.planning.selection.excess import MOST_LEFT, Excess
 from desched.planning.selection.one_node import NOT_NEEDED
@@ -84,13 +85,13 @@ class WholeMoves:
             for pause in pauses:
                 if pause.covers(str(workload), loaded.verdict.pool):
                     yield Finding(RefusalReason.PAUSED, f"{pause.describe()}; a gang is no probe")
-            if workload is not None and context.in_flight[workload.uid]:
+            if workload is not None and context.terms.in_flight[workload.uid]:
                 yield Finding(RefusalReason.IN_FLIGHT, str(workload))
 
     def _placed(self, gang: Gang, stuck: NodeSelection) -> "_Placed | Finding[RefusalReason]":
         """The moves of all its pods, or why one of them has no destination."""
         self._left -= 1
-        members = [Member(c.pod, _least(c), c.charge) for c in gang.members]
+        members = [GangMember(c.pod, _least(c), c.charge) for c in gang.members]
         destinations = GangDestinations(members, stuck.destinations)
         moves = []
         for candidate in sorted(gang.members, key=_size, reverse=True):

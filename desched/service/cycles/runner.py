@@ -6,7 +6,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from desched.cycle import CycleInfo, Decision, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
+from desched.decision import Decision
 from desched.errors import ConfigurationError
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport

@@ -1,13 +1,18 @@
-"""The HTTP server for probes, Prometheus and people: /healthz, /readyz, /metrics, and others."""
+"""HTTP listeners for probes and Prometheus, and for people, that strangers cannot block.
 
+Each has one thread, which answers one request after another: many clients at once take no more of
+the processor from planning than one does.
+"""
+
+import asyncio
 import socket
-import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from email.utils import formatdate
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from threading import Lock, Thread
+from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -15,11 +20,22 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from desched.errors import ConfigurationError
 from desched.service.process.health import Health
 
-MOST_REQUESTS_AT_ONCE = 16
+MOST_CONNECTIONS = 64
 MOST_PARAMETERS = 10
 SLOWEST_REQUEST_SECONDS = 10.0
-_STOP_POLL_SECONDS = 0.05
+"""For a whole request, from the connection to the last byte of the answer."""
+
+LONGEST_HEAD_BYTES = 2**13
+METRICS_KEPT_SECONDS = 1.0
+_RECEIVED_BYTES = 2**12
+_SENT_BYTES = 2**16
+"""What the kernel holds of an answer that nobody reads; beyond, all connections share one copy."""
+
+_BACKLOG = 128
+_PAUSE_SECONDS = 0.1
+_LONGEST_END_SECONDS = 5.0
 _HIGHEST_PORT = 65_535
+_END_OF_HEAD = b"\r\n\r\n"
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
@@ -30,6 +46,11 @@ class ListenAddress(NamedTuple):
 
     host: str
     port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine, or this pod, reaches it."""
+        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
 
 
 class Answer(NamedTuple):
@@ -48,8 +69,8 @@ Answers = Mapping[str, Callable[[Query], Answer]]
 """What answers each path."""
 
 
-def listen_address(text: str) -> ListenAddress:
-    """The address from `host:port`, `:port` or `[ipv6]:port`.
+def listen_address(text: str, flag: str = "--listen-address") -> ListenAddress:
+    """The address from `host:port`, `:port` or `[ipv6]:port`; `flag` is where it was given.
 
     Raises:
         ConfigurationError: the text has none of these forms.
@@ -63,51 +84,24 @@ def listen_address(text: str) -> ListenAddress:
         or (":" in host and not bracketed)
     ):
         raise ConfigurationError(
-            f'--listen-address (DESCHED_LISTEN_ADDRESS): "{text}" is not of the form host:port, '
+            f'{flag}: "{text}" is not of the form host:port, '
             "such as :10258 for all addresses or 127.0.0.1:10258 for this machine only."
         )
     return ListenAddress(host.strip("[]"), int(port))
 
 
-@contextmanager
-def serve(
-    address: ListenAddress,
-    health: Health,
-    exposition: Callable[[], bytes],
-    others: Answers = MappingProxyType({}),
-) -> Iterator[ListenAddress]:
-    """Serve the address during the context; yields it with the bound port.
+def probe_answers(
+    health: Health, exposition: Callable[[], bytes], monotonic: Callable[[], float]
+) -> Answers:
+    """What is answered to the kubelet and to Prometheus; `exposition` is the text of /metrics."""
 
-    `exposition` returns the text of /metrics, `others` has the answers of other paths.
+    def metrics(_: Query) -> Answer:
+        return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, exposition())
 
-    Raises:
-        ConfigurationError: the address cannot be bound.
-    """
-    try:
-        server = _Server(address, {**_answers(health, exposition), **others})
-    except OSError as error:
-        where = f"{address.host}:{address.port}"
-        raise ConfigurationError(
-            f"Cannot listen on {where} ({error.strerror or error}); choose another address or port "
-            "with --listen-address, or stop the process that listens there."
-        ) from error
-    thread = threading.Thread(
-        target=server.serve_forever, args=(_STOP_POLL_SECONDS,), name="endpoints", daemon=True
-    )
-    thread.start()
-    try:
-        yield ListenAddress(address.host, server.server_address[1])
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def _answers(health: Health, exposition: Callable[[], bytes]) -> Answers:
     return {
         "/healthz": lambda _: _probe(health.why_not_alive()),
         "/readyz": lambda _: _probe(health.why_not_ready()),
-        "/metrics": lambda _: Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, exposition()),
+        **kept({"/metrics": metrics}, METRICS_KEPT_SECONDS, monotonic),
     }
 
 
@@ -116,69 +110,172 @@ def _probe(problem: str | None) -> Answer:
     return Answer(status, TEXT, f"{problem or 'ok'}\n".encode())
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = MOST_REQUESTS_AT_ONCE
-    block_on_close = False  # a slow client must not delay the end
+def kept(answers: Answers, seconds: float, monotonic: Callable[[], float]) -> Answers:
+    """The same answers, each made once and kept for some seconds, whatever the query."""
+    return {path: _Kept(answer, seconds, monotonic).get for path, answer in answers.items()}
 
-    def __init__(self, address: ListenAddress, answers: Answers) -> None:
+
+class _Kept:
+    def __init__(
+        self, make: Callable[[Query], Answer], seconds: float, monotonic: Callable[[], float]
+    ) -> None:
+        self._make = make
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._answer: Answer | None = None
+        self._until = 0.0
+        self._one_at_a_time = Lock()  # two listeners may have it
+
+    def get(self, query: Query) -> Answer:
+        with self._one_at_a_time:
+            if self._answer is None or self._monotonic() >= self._until:
+                self._answer = self._make(query)
+                self._until = self._monotonic() + self._seconds
+            return self._answer
+
+
+@contextmanager
+def serve(
+    address: ListenAddress, answers: Answers, flag: str = "--listen-address", hint: str = ""
+) -> Iterator[ListenAddress]:
+    """Serve the address during the context; yields it with the bound port.
+
+    `flag` is where the address was given, `hint` a sentence for who asks for another path.
+
+    Raises:
+        ConfigurationError: the address cannot be bound.
+    """
+    try:
+        listening = _listening(address)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Cannot listen on {address.host}:{address.port} ({error.strerror or error}); choose "
+            f"another address or port with {flag}, or stop the process that listens there."
+        ) from error
+    with listening:
+        listener = _Listener(listening, answers, hint)
+        thread = Thread(target=listener.run, name="endpoints", daemon=True)
+        thread.start()
+        try:
+            yield ListenAddress(address.host, listening.getsockname()[1])
+        finally:
+            listener.end()
+            thread.join(_LONGEST_END_SECONDS)  # an answer in the making may take longer
+
+
+def _listening(address: ListenAddress) -> socket.socket:
+    every_address = not address.host and socket.has_dualstack_ipv6()
+    listening = socket.create_server(
+        ("::" if every_address else address.host, address.port),
+        family=socket.AF_INET6 if every_address or ":" in address.host else socket.AF_INET,
+        backlog=_BACKLOG,
+        dualstack_ipv6=every_address,
+    )
+    # Connections inherit both.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_BYTES)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening.settimeout(0)
+    return listening
+
+
+class _Listener:
+    """Takes every connection; if there are too many, one of the host with the most of them goes.
+
+    A probe or a scrape, which is complete within milliseconds, so gets its answer however many
+    connections others hold open.
+    """
+
+    def __init__(self, listening: socket.socket, answers: Answers, hint: str) -> None:
+        self._listening = listening
         self._answers = answers
-        self._slots = threading.BoundedSemaphore(MOST_REQUESTS_AT_ONCE)
-        every_address = not address.host and socket.has_dualstack_ipv6()
-        self.address_family = (
-            socket.AF_INET6 if every_address or ":" in address.host else socket.AF_INET
-        )
-        super().__init__(("::" if every_address else address.host, address.port), _Handler)
+        self._hint = hint
+        self._open: dict[asyncio.Task[None], str] = {}  # with its host, the oldest first
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
 
-    def answer(self, target: str) -> Answer:
-        """The response for a path with its query."""
+    def run(self) -> None:
+        """Serve until the end."""
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    def end(self) -> None:
+        """Close all connections soon; another thread may call it."""
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+    async def _serve(self) -> None:
+        self._listen()
+        await self._ended.wait()
+        self._loop.remove_reader(self._listening)
+
+    def _listen(self) -> None:
+        self._loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            connection, peer = self._listening.accept()
+        except OSError:  # it is gone already, or the process has too many open files
+            self._loop.remove_reader(self._listening)
+            self._loop.call_later(_PAUSE_SECONDS, self._listen)
+            return
+        connection.settimeout(0)
+        self._admit(connection, peer[0])
+
+    def _admit(self, connection: socket.socket, host: str) -> None:
+        if len(self._open) >= MOST_CONNECTIONS:
+            ((crowd, _),) = Counter(self._open.values()).most_common(1)
+            oldest = next(task for task, host in self._open.items() if host == crowd)
+            del self._open[oldest]
+            oldest.cancel()
+        task = self._loop.create_task(self._converse(connection))
+        self._open[task] = host
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._open.pop(task, None)
+            connection.close()
+
+        task.add_done_callback(ended)
+
+    async def _converse(self, connection: socket.socket) -> None:
+        with suppress(OSError):  # a client that is slow or disconnects is not worth a line
+            async with asyncio.timeout(SLOWEST_REQUEST_SECONDS):
+                head = await self._head(connection)
+                for part in self._response(head):
+                    await self._loop.sock_sendall(connection, part)
+
+    async def _head(self, connection: socket.socket) -> bytes:
+        """The request line and the headers; what follows is not read."""
+        head = bytearray()
+        while _END_OF_HEAD not in head[-_RECEIVED_BYTES - len(_END_OF_HEAD) :]:
+            received = await self._loop.sock_recv(connection, _RECEIVED_BYTES)
+            head += received
+            if not received or len(head) > LONGEST_HEAD_BYTES:
+                raise ConnectionError
+        return bytes(head)
+
+    def _response(self, head: bytes) -> Iterator[bytes]:
+        line = head.partition(b"\r\n")[0].decode("latin-1")
+        method, _, rest = line.partition(" ")
+        answer = self._answer(rest.partition(" ")[0])
+        if method not in {"GET", "HEAD"}:
+            answer = Answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, b"only GET and HEAD\n")
+        headers = {
+            "Server": "desched",
+            "Date": formatdate(usegmt=True),
+            "Content-Type": answer.content_type,
+            "Content-Length": str(len(answer.body)),
+            "X-Content-Type-Options": "nosniff",
+            "Connection": "close",
+            **answer.headers,
+        }
+        fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        status = f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
+        yield f"{status}{fields}\r\n".encode("latin-1")
+        if method != "HEAD":
+            yield answer.body
+
+    def _answer(self, target: str) -> Answer:
         path, _, query = target.partition("?")
         if path in self._answers:
             return self._answers[path](dict(parse_qsl(query)[:MOST_PARAMETERS]))
-        text = f"there are {', '.join(self._answers)}\n"
+        text = f"there are {', '.join(self._answers)}\n{self._hint}"
         return Answer(HTTPStatus.NOT_FOUND, TEXT, text.encode())
-
-    def server_bind(self) -> None:
-        if self.address_family == socket.AF_INET6:
-            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        super().server_bind()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._slots.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a client that disconnects is not worth a line in the log."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    timeout = SLOWEST_REQUEST_SECONDS
-    server: _Server
-
-    def do_GET(self) -> None:
-        answer = self.server.answer(self.path)
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(answer.body)
-
-    do_HEAD = do_GET  # noqa: N815  (the library's name)
-
-    def version_string(self) -> str:
-        return "desched"
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing: probes and scrapes would flood the log."""

@@ -2,35 +2,27 @@
 
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from threading import Lock
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.errors import ConfigurationError
 from desched.service.process.http_endpoints import JSON, Answer, Answers, Query
 from desched.views.explained.explain import explain
-from desched.views.explained.subject import Subject, parse_subject
+from desched.views.explained.subject import parse_subject
 from desched.views.rendering import json_text
 
 LONGEST_NAME = 600  # characters: more than a namespace and a name may have
-PATIENCE_SECONDS = 5.0
-"""How long a question waits for the one before it."""
 
 NOTHING_YET = (
     "This replica has decided nothing yet: its first cycle has not ended, or another replica leads."
 )
-BUSY = "This replica answers another question; ask again."
 
 
 @dataclass(eq=False)
 class ExplainEndpoint:
-    """Keeps the decision of the last cycle; answers one question at a time, which bounds its cost.
-
-    `target` is the cluster.
-    """
+    """Keeps the decision of the last cycle; `target` is the cluster."""
 
     target: str
     _decision: Decision | None = field(default=None, init=False)
-    _one_at_a_time: Lock = field(default_factory=Lock, init=False)
 
     def decided(self, decision: Decision) -> None:
         """Answer by this decision from now on."""
@@ -48,14 +40,6 @@ class ExplainEndpoint:
         decision = self._decision
         if decision is None:
             return _problem(HTTPStatus.SERVICE_UNAVAILABLE, NOTHING_YET)
-        if not self._one_at_a_time.acquire(timeout=PATIENCE_SECONDS):
-            return _problem(HTTPStatus.SERVICE_UNAVAILABLE, BUSY)
-        try:
-            return self._explained(subject, decision)
-        finally:
-            self._one_at_a_time.release()
-
-    def _explained(self, subject: Subject, decision: Decision) -> Answer:
         try:
             found = explain(subject, decision, self.target)
         except ConfigurationError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.load import Unknown
 from desched.model.model_caches import CACHE_KEY, CachedModel
@@ -99,9 +99,9 @@ def _end(
         case "node" if verdict is not None:
             return verdict.until
         case "cool_down" if workload is not None:
-            return context.cool_downs[workload.uid].until
+            return context.terms.cool_downs[workload.uid].until
         case "rest":
-            return context.resting.get(pod.uid)
+            return context.terms.resting.get(pod.uid)
         case "age" if pod.started_at is not None:
             least = context.protections.min_pod_age_seconds
             oldest = timedelta(seconds=max(least, context.book.longest_window_seconds))

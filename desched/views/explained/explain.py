@@ -4,7 +4,7 @@ from difflib import get_close_matches
 
 from msgspec.structs import replace
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.errors import ConfigurationError
 from desched.model.cluster import ClusterState, Node, Pod, Workload
 from desched.views.explained.node import explain_node

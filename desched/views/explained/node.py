@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Node
 from desched.model.groups import grouped
 from desched.model.load import Measured, SeenLoad, Unknown

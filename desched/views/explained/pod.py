@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext

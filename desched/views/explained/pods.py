@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Pod, PodRef
 from desched.model.load import Measured
 from desched.model.plan import Finding, PlannedEviction, Refusal, RefusalReason

@@ -1,6 +1,6 @@
 """How fast a workload may move, and what becomes of each of its pods."""
 
-from desched.cycle import Decision
+from desched.decision import Decision
 from desched.model.cluster import Workload
 from desched.model.state import PauseScope
 from desched.policy.share import count_of
@@ -19,7 +19,7 @@ def explain_workload(workload: Workload, decision: Decision) -> WorkloadExplanat
         if not pod.finished
     ]
     budgets = {str(each): each for pod in pods for each in context.cluster.budgets_of(pod)}
-    cool_down = context.cool_downs.get(workload.uid)
+    cool_down = context.terms.cool_downs.get(workload.uid)
     cools = cool_down is not None and context.now < cool_down.until
     pauses = (
         pause
@@ -35,9 +35,9 @@ def explain_workload(workload: Workload, decision: Decision) -> WorkloadExplanat
             BudgetSummary(name, each.disruptions_allowed, each.up_to_date)
             for name, each in sorted(budgets.items())
         ),
-        context.in_flight[workload.uid],
+        context.terms.in_flight[workload.uid],
         count_of(limits.in_flight_workload, replicas),
-        context.moved_within_hour[workload.uid],
+        context.terms.moved_within_hour[workload.uid],
         count_of(limits.workload_hourly, replicas),
         cool_down.until if cool_down and cools else None,
         cool_down.result if cool_down and cools else None,

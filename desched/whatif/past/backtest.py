@@ -4,6 +4,7 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -144,18 +145,20 @@ class _Run:
             run_cycles(simulation, act, self._cycles, self._pace, evictor)
         nodes = self._run.nodes
         load = load_by_step(simulation, nodes, self._pace)
-        after = evictor.result(nodes, load, self._run.targets, self._pace)
+        after = replace(
+            evictor.result(nodes, load, self._run.targets, self._pace), demand_is_known=False
+        )
         return self._run.figures(self._happened(after), after)
 
     def _happened(self, like: LoopResult) -> LoopResult:
         """What really happened, in the same steps and with the same targets."""
-        load: Floats = np.zeros(like.load.shape)
+        load: Floats = np.full(like.load.shape, np.nan)
         first = int(self._pace.begins_at // self._past.step_seconds)
         steps = slice(first, first + load.shape[1])
         for i, resource in enumerate(MEASURED):
             if (ratios := self._past.node_ratios.get(resource)) is not None:
                 load[:, :, i] = ratios[:, steps]
-        return LoopResult(load, like.targets, (), like.seconds, {}, like.step_seconds)
+        return replace(like, load=load, moves=(), replicas={})
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from desched.bootstrap.audit import audit_log
+from desched.bootstrap.trails import audit_log
 from desched.errors import ConfigurationError
 from desched.settings import load_settings
 from tests.unit.service.example_reports import REPORT

@@ -4,13 +4,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from structlog.testing import capture_logs
 
-from desched.bootstrap import traces
-from desched.bootstrap.traces import VARIABLES, NoTraces, tracing
+from desched.bootstrap import trails
+from desched.bootstrap.trails import TRACE_VARIABLES, NoTraces, tracing
 
 
 @pytest.fixture(autouse=True)
 def _no_collector(monkeypatch):
-    for name in VARIABLES:
+    for name in TRACE_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -20,10 +20,10 @@ def test_without_a_collector_nothing_is_traced():
     assert not logs
 
 
-@pytest.mark.parametrize("variable", VARIABLES)
+@pytest.mark.parametrize("variable", TRACE_VARIABLES)
 def test_without_the_library_one_line_names_what_to_install(variable, monkeypatch, mocker):
     monkeypatch.setenv(variable, "http://127.0.0.1:4318")
-    mocker.patch.object(traces, "find_spec", autospec=True, return_value=None)
+    mocker.patch.object(trails, "find_spec", autospec=True, return_value=None)
     with capture_logs() as logs, tracing() as found:
         assert isinstance(found, NoTraces)
     (line,) = logs
@@ -53,7 +53,7 @@ def test_the_last_spans_are_exported_when_the_run_ends(monkeypatch):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            monkeypatch.setenv(VARIABLES[0], f"http://127.0.0.1:{server.server_port}")
+            monkeypatch.setenv(TRACE_VARIABLES[0], f"http://127.0.0.1:{server.server_port}")
             monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=prod")
             with tracing() as found, pytest.raises(KeyError):
                 found.cycle(_fail)()

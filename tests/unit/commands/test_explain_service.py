@@ -6,14 +6,15 @@ from http import HTTPStatus
 import pytest
 
 from desched.cli import main
-from desched.cycle import Decision, decide, observe
+from desched.decision import Decision, decide
 from desched.model.state import State
-from desched.service.process.health import Health
+from desched.observation import observe
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, serve
-from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
+from desched.service.telemetry.explain_endpoint import NOTHING_YET, ExplainEndpoint, explain_answers
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
-from desched.views.explanation import render_explanation
+from desched.views.explanation import print_explanation
+from desched.views.rendering import rendered
 from desched.whatif.demo import demo_policy
 from desched.whatif.scenarios import guarded_scenario
 from tests.unit.adapters.kubernetes.fake_api_server import Reply
@@ -39,7 +40,7 @@ def url(answers):
     def unlocked(query):
         return answers["/explain"](query)
 
-    with serve(LOOPBACK, Health(lambda: 0.0, 600), bytes, {"/explain": unlocked}) as bound:
+    with serve(LOOPBACK, {"/explain": unlocked}) as bound:
         yield f"http://127.0.0.1:{bound.port}"
 
 
@@ -70,7 +71,7 @@ def test_it_reads_exactly_as_the_live_explanation_does(url, decision, capsys, fo
         assert main(["explain", *words, "--service", url, "-o", form]) == 0
         said = capsys.readouterr()
         live = explain(parse_subject(*words), decision, "the lab")
-        assert said.out == render_explanation(live, form)
+        assert said.out == rendered(live, print_explanation, form)
         assert f"By the last cycle of the service at {url}" in said.err
 
 
@@ -107,18 +108,19 @@ def test_who_is_no_service_of_desched_is_told_from_one(url, answers, capsys, sta
 def test_a_service_is_asked_through_the_api_server(
     server, kubeconfig, answers, decision, capsys, name
 ):
-    prefix = "/api/v1/namespaces/lab/services/http:desched:10258/proxy"
-
-    def proxied(request):
-        found = answers[request.path.removeprefix(prefix)](request.query)
+    def leader(request):
+        found = answers[request.path](request.query)
         return Reply(found.status, found.body)
 
-    server.answer = proxied
+    def standby(_):
+        return Reply(503, {"problem": NOTHING_YET})
+
+    server.run("lab/desched", standby=standby, leader=leader)
     words = ["explain", "node", "te3", "--service", name, "-o", "json", "--state-namespace", "lab"]
     assert main([*words, "--kubeconfig", kubeconfig(server.url)]) == 0
     live = explain(parse_subject("node", "te3"), decision, "the lab")
     said = capsys.readouterr()
-    assert said.out == render_explanation(live, "json")
+    assert said.out == rendered(live, print_explanation, "json")
     assert "By the last cycle of Service lab/desched" in said.err
 
 
@@ -147,7 +149,7 @@ def test_nobody_at_the_address_is_unknown(capsys):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--service", "localhost:10258"], "--service: write the URL of a service like http://"),
+        (["--service", "localhost:10280"], "--service: write the URL of a service like http://"),
         (["--service", "http://u:p@h"], "--service: write the URL"),
         (
             ["--service", "http://h", "--snapshot", "f"],

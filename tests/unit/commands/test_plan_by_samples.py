@@ -1,14 +1,13 @@
 """`desched plan --wait` and its neighbours, on a cluster that has only metrics-server."""
 
 import json
-import time
 from copy import deepcopy
 from datetime import timedelta
 from email.utils import format_datetime
 
 import pytest
 
-from desched import cycle
+from desched import observation
 from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.bootstrap import doctor_questions
 from desched.cli import main
@@ -16,7 +15,7 @@ from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.model.cluster import ClusterState
 from desched.policy.loading import load_policy
 from desched.service.process.clock import SystemClock
-from desched.service.telemetry.samples_endpoint import SamplesEndpoint
+from desched.service.telemetry.samples_endpoint import samples_answers
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,
@@ -26,7 +25,6 @@ from tests.unit.adapters.kubernetes.fake_api_server import (
 from tests.unit.adapters.metrics_apis.test_reader import NODES, PODS, node_metrics, pod_metrics
 from tests.unit.commands.test_doctor import NODE, POD, REVIEWS
 
-PAGE = "/api/v1/namespaces/desched-system/services/http:desched:10258/proxy/load-samples"
 BY_METRICS_SERVER = STARTING_POLICY.replace("{type: prometheus}", "{type: metrics-server}")
 
 
@@ -74,7 +72,7 @@ def cluster(mocker):
 
         mocker.patch.object(SystemClock, "wait", autospec=True, side_effect=wait)
         # How long the test itself takes is no difference of clocks.
-        for module in (cycle, doctor_questions):
+        for module in (observation, doctor_questions):
             mocker.patch.object(module, "lead_seconds", autospec=True, return_value=0.0)
         built.begin(0)
         yield built
@@ -131,7 +129,7 @@ def test_a_single_look_shows_the_load_and_which_commands_help(run, policy):
 
 
 def test_a_single_look_plans_by_the_samples_of_the_running_service(run, cluster, policy):
-    """As `desched plan` does from a laptop, through the API server's proxy."""
+    """As `desched plan` does from a laptop, through the API server."""
     taken = SampledLoadReader(connection_to(cluster.server), lambda _: False, deadline_seconds=30.0)
     by = load_policy(policy).policy
     state = ClusterState((), ())
@@ -139,14 +137,13 @@ def test_a_single_look_plans_by_the_samples_of_the_running_service(run, cluster,
     while cluster.at < SystemClock().now():
         taken.read_load(state, by)
         cluster.move(15)
-    service = SamplesEndpoint(taken.kept, time.monotonic)
+    samples = samples_answers(taken.kept)
 
     def answer(request):
-        if request.path == PAGE:
-            return Reply(200, service.answer({}).body)
-        return cluster.answer(request)
+        found = samples[request.path](request.query)
+        return Reply(found.status, found.body)
 
-    cluster.server.answer = answer
+    cluster.server.run("desched-system/desched", leader=answer)
     code, out, err = run("plan", "--policy", str(policy), "-o", "json")
     report = json.loads(out)
     assert report["plan"]["hold"] is None, err

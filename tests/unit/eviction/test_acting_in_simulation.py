@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from desched.cycle import observe
 from desched.eviction.executor import carry_out
 from desched.eviction.journal import Journal
 from desched.eviction.requests import Acting
@@ -14,6 +13,7 @@ from desched.model.report import Outcome
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
 from desched.model.state import State
+from desched.observation import observe
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.whatif.budgets import SimulatedBudget

@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.eviction.steering import Steering
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval

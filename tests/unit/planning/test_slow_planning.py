@@ -40,8 +40,8 @@ def plan_with(*evil: Pod, steps: int | None = None) -> Plan:
     seen = snapshot([node(name) for name in ratios], [*mine, *evil], of_load, owners)
     taken = iter(range(10**9))
     book = UsageBook(seen, policy(max_landing_risk=0.5), seen.taken_at)
-    context = EligibilityContext.of(
-        book, State(), lambda: steps is not None and next(taken) >= steps
+    context = EligibilityContext.of(book, State()).for_planning(
+        State(), lambda: steps is not None and next(taken) >= steps
     )
     return plan_moves(context, classify(book, context.state))
 

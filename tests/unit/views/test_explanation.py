@@ -8,14 +8,16 @@ import pytest
 import yaml
 from rich.console import Console
 
-from desched.cycle import decide, observe
+from desched.decision import decide
 from desched.model.cluster import PodRef
 from desched.model.plan import NodeVerdict, PlannedEviction
 from desched.model.state import State
+from desched.observation import observe
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation
-from desched.views.explanation import print_explanation, render_explanation
+from desched.views.explanation import print_explanation
+from desched.views.rendering import rendered
 from desched.whatif.demo import demo_policy
 from desched.whatif.history import Usage
 from desched.whatif.scenarios import guarded_scenario, steering_scenario
@@ -87,11 +89,13 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(question: str, 
 def test_json_and_yaml_have_the_same_content(question: str) -> None:
     found = answer(question)
 
-    document = json.loads(render_explanation(found, "json"))
-    assert document == yaml.safe_load(render_explanation(found, "yaml"))
+    document = json.loads(rendered(found, print_explanation, "json"))
+    assert document == yaml.safe_load(rendered(found, print_explanation, "yaml"))
     assert document["version"] == "desched.io/explanation/v1"
     assert [document[kind] is not None for kind in ("node", "pod", "workload")].count(True) == 1
-    assert all(line == line.rstrip() for line in render_explanation(found, "table").splitlines())
+    assert all(
+        line == line.rstrip() for line in rendered(found, print_explanation, "table").splitlines()
+    )
 
 
 def test_names_cannot_move_the_cursor() -> None:

@@ -1,5 +1,6 @@
 """A made-up morning: pods with a steady load, too many of them on one node."""
 
+import dataclasses
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -106,7 +107,7 @@ def test_load_is_what_pods_use_where_they_are() -> None:
     result = nobody(a_morning())
     assert result.load.shape == (len(NODES), MINUTES, 2)
     assert np.allclose(result.load[:, :, 0].T, np.array([23, 9, *[16] * 6]) * SHARE)
-    assert (result.overload_minutes, result.moves) == (MINUTES, [])
+    assert (result.overload.node_minutes, result.moves) == (MINUTES, [])
 
 
 def test_a_morning_on_which_nothing_is_above_its_target_sees_no_eviction() -> None:
@@ -117,7 +118,7 @@ def test_a_morning_on_which_nothing_is_above_its_target_sees_no_eviction() -> No
 
 def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice() -> None:
     result, reports = desched(a_morning(), policy())
-    assert result.overload_minutes < 60
+    assert result.overload.node_minutes < 60
     assert 0 < len(result.moves) <= 4
     assert (result.came_back, result.replica_repeats, result.pending_minutes) == (0, 0, 0)
     accepted = [o for r in reports for o in r.outcomes if o.verdict is EvictionVerdict.EVICTED]
@@ -187,7 +188,7 @@ def test_soft_taints_let_pods_leave_a_node_that_the_scheduler_likes_best() -> No
     without, _ = desched(a_trap(), NOT_STEERING)
     result, reports = desched(a_trap(), policy())
     assert without.moves == []
-    assert result.overload_minutes < 60
+    assert result.overload.node_minutes < 60
     assert 0 < len(result.moves) <= 4
     assert (result.came_back, result.replica_repeats) == (0, 0)
     assert any(report.taints for report in reports)
@@ -217,16 +218,27 @@ def test_the_severity_of_overload_is_in_node_minutes_and_points() -> None:
     memory = [[0.1, 0.1, 0.1, 0.9, 0.1, 0.1], [np.nan, 0.8, 0.86, 0.95, 0.8, 0.8]]
     load, targets = np.stack([cpu, memory], axis=2), np.array([0.8, 0.85])
     result = LoopResult(load, targets, (), 720.0, {}, step_seconds=120.0)
-    assert result.overload_minutes == 14
-    assert result.node_minutes_above(0.9) == 8
-    assert result.full_cpu_node_minutes == 4
-    assert result.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
-    assert result.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
+    found = result.overload
+    assert found.node_minutes == 14
+    assert found.above_90_node_minutes == 8
+    assert found.full_cpu_node_minutes == 4
+    assert found.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
+    assert found.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
+    assert (found.longest_episode_minutes, found.nodes) == (10, 2)
+
+
+def test_measured_load_is_full_at_what_rounds_to_100_percent() -> None:
+    load = np.array([[[0.994, 0.1], [0.996, 0.1], [1.2, 0.1]]])
+    asked = LoopResult(load, np.ones(2), (), 180.0, {})
+    measured = dataclasses.replace(asked, demand_is_known=False)
+    assert asked.overload.full_cpu_node_minutes == 1
+    assert measured.overload.full_cpu_node_minutes == 2
+    assert measured.overload.unmet_cpu_node_minutes is None
 
 
 def test_without_a_target_nothing_is_in_excess() -> None:
     result = LoopResult(np.full((1, 3, 2), 1.5), np.array([np.inf, np.inf]), (), 180.0, {})
-    assert result.excess_point_minutes == 0
+    assert result.overload.excess_point_minutes == 0
     assert result.unmet_cpu_node_minutes == 1.5
 
 

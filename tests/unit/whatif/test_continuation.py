@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from desched.cycle import decide, observe
+from desched.decision import decide
 from desched.model.cluster import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -18,6 +18,7 @@ from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
+from desched.observation import observe
 from desched.ports import PodToRead
 from desched.whatif.continuation import Continuation
 from desched.whatif.demo import demo_policy

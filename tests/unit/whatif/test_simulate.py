@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from desched.cycle import observe
 from desched.model.plan import HoldReason
 from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
+from desched.observation import observe
 from desched.policy.policy import Policy
 from desched.whatif.demo import demo_policy
 from desched.whatif.figures import Assumed, Assumption, Simulated

@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.cluster import SchedulingClass
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts

@@ -154,11 +154,16 @@ class KubernetesConnection:
         Raises:
             ObservationError: it cannot be renewed.
         """
-        header = self._authorization()
+        header = self.authorization()
         scheme, _, token = (header or "").partition(" ")
         return token.strip() if scheme.lower() == "bearer" else None
 
-    def _authorization(self) -> str | None:
+    def authorization(self) -> str | None:
+        """The present Authorization header, None without one.
+
+        Raises:
+            ObservationError: it cannot be renewed.
+        """
         try:
             setting = self.account.configuration.auth_settings().get("BearerToken")
         except (ConfigException, OSError, ValueError) as error:
@@ -206,7 +211,7 @@ class KubernetesConnection:
 
     def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept, "User-Agent": "desched"}
-        authorization = self._authorization()
+        authorization = self.authorization()
         return headers | ({"Authorization": authorization} if authorization else {})
 
     def _send(
@@ -233,7 +238,7 @@ class KubernetesConnection:
             text = content.decode(errors="replace")
             content = redacted(text, credentials_in(authorization)).encode()
         retry_after_seconds = _seconds(response.headers.get("Retry-After"))
-        date = _date(response.headers.get("Date"))
+        date = http_date(response.headers.get("Date"))
         return Answer(response.status, content, retry_after_seconds, date)
 
 
@@ -257,7 +262,8 @@ def _seconds(retry_after: str | None) -> float | None:
     return float(retry_after)
 
 
-def _date(text: str | None) -> datetime | None:
+def http_date(text: str | None) -> datetime | None:
+    """The time in a header `Date`, None if it has none."""
     try:
         return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # the only zone in HTTP
     except (ValueError, OverflowError):

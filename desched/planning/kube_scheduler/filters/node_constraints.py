@@ -23,7 +23,7 @@ Tolerations = tuple[Toleration, ...]
 Selection = tuple[tuple[tuple[str, str], ...], tuple[NodeSelectorTerm, ...] | None]
 
 
-class NodeVerdict(msgspec.Struct, frozen=True):
+class Admission(msgspec.Struct, frozen=True):
     """The nodes that admit a pod, and the count of other nodes by the first reason."""
 
     passing: Mask
@@ -40,9 +40,9 @@ class NodeFilter:
             (tuple(t for t in node.taints if t.effect != Effect.PREFER_NO_SCHEDULE), i)
             for i, node in enumerate(arrays.nodes)
         )
-        self._by_class: dict[int, tuple[SchedulingClass, NodeVerdict]] = {}
+        self._by_class: dict[int, tuple[SchedulingClass, Admission]] = {}
 
-    def verdict(self, scheduling: SchedulingClass) -> NodeVerdict:
+    def verdict(self, scheduling: SchedulingClass) -> Admission:
         """The result of all three filters. Cached: do not modify."""
         known = self._by_class.get(id(scheduling))
         if known is None:
@@ -52,7 +52,7 @@ class NodeFilter:
         return known[1]
 
     @cached
-    def _judge(self, tolerations: Tolerations, selection: Selection) -> NodeVerdict:
+    def _judge(self, tolerations: Tolerations, selection: Selection) -> Admission:
         uncordoned = self._arrays.all()
         if not _tolerates(tolerations, UNSCHEDULABLE):
             uncordoned = ~self._cordoned
@@ -61,7 +61,7 @@ class NodeFilter:
         excluded = Counter(self._untolerated(tolerations, uncordoned & ~tolerated))
         excluded[CORDONED] += int(np.count_nonzero(~uncordoned))
         excluded[NOT_SELECTED] += int(np.count_nonzero(uncordoned & tolerated & ~passing))
-        return NodeVerdict(passing, excluded)
+        return Admission(passing, excluded)
 
     def eligible(
         self, scheduling: SchedulingClass, constraint: SpreadConstraint, labelled: Mask

@@ -46,7 +46,7 @@ CELLS = 4096
 class LeavingPod(msgspec.Struct, frozen=True):
     """A pod that leaves its node: it is terminating, or `gone` and holds no requests any more.
 
-    One that is `away` has left with its gang before, so that the view does not have it any more.
+    One that is `away` has left with its gang before, and is no longer in the view.
     """
 
     pod: Pod
@@ -256,8 +256,8 @@ class SchedulerView:
 
     def services_about(self, pod: Pod) -> list[Service]:
         """The Services that select the pod."""
-        asked = [(pod.namespace, label) for label in pod.labels.items()]
-        return [s for key in asked for s in self._services.get(key, ()) if _selects(s, pod)]
+        labels = [(pod.namespace, label) for label in pod.labels.items()]
+        return [s for key in labels for s in self._services.get(key, ()) if _selects(s, pod)]
 
     @cached_property
     def _services(self) -> Mapping[tuple[str, tuple[str, str]], list[Service]]:

@@ -1,10 +1,13 @@
 """An API server on loopback that answers as a test tells it to."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha1
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import TracebackType
@@ -68,6 +71,8 @@ class FakeApiServer:
         self.date: str | None = None
         self.requests: list[Request] = []
         self.lists: dict[str, list[dict[str, Any]]] = {}
+        self.services: dict[str, dict[str, Any]] = {}
+        self.pods: dict[str, Callable[[Request], Reply | str]] = {}
         self.answer: Callable[[Request], Reply | None] = lambda _: None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, self))
         self._server.daemon_threads = True
@@ -95,7 +100,27 @@ class FakeApiServer:
     def _listed(self, request: Request) -> Reply:
         if request.path == "/version":
             return Reply(body={"gitVersion": "v1.36.3"})
+        if request.path in self.services:
+            return Reply(body=self.services[request.path])
         return Reply(body={"metadata": {}, "items": self.lists.get(request.path)})
+
+    def run(self, service: str, **pods: Callable[[Request], Reply | str]) -> None:
+        """Let pods of a Service `NAMESPACE/NAME` run, which answer when their port is forwarded.
+
+        A text in place of a reply is why nothing listens there.
+        """
+        namespace, _, name = service.partition("/")
+        self.pods = {
+            f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward": answer
+            for pod, answer in pods.items()
+        }
+        self.services[f"/api/v1/namespaces/{namespace}/services/{name}"] = {
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"selector": {"app": name}},
+        }
+        self.lists[f"/api/v1/namespaces/{namespace}/pods"] = [
+            {"metadata": {"name": pod, "namespace": namespace}} for pod in pods
+        ]
 
     def paths(self) -> list[str]:
         return [request.path for request in self.requests]
@@ -137,7 +162,52 @@ class Handler(BaseHTTPRequestHandler):
             self.client_address,
         )
         with suppress(ConnectionError):  # the client gave up: that is what is tested
-            self._send(self._fake.reply_to(request))
+            reply = self._fake.reply_to(request)
+            if request.path in self._fake.pods and reply.status == HTTPStatus.OK:
+                self._forward(request, self._fake.pods[request.path])
+            else:
+                self._send(reply)
+
+    def _forward(self, asked: Request, answer: Callable[[Request], Reply | str]) -> None:
+        """One request over a WebSocket, as a kubelet passes it on (v4.channel.k8s.io)."""
+        key = asked.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(HTTPStatus.SWITCHING_PROTOCOLS)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        accepted = sha1(key.encode(), usedforsecurity=False).digest()
+        self.send_header("Sec-WebSocket-Accept", b64encode(accepted).decode())
+        self.send_header("Sec-WebSocket-Protocol", asked.headers["Sec-WebSocket-Protocol"])
+        self.end_headers()
+        port = int(asked.query["ports"]).to_bytes(2, "little")
+        self._send_frame(b"\x00" + port)
+        self._send_frame(b"\x01" + port)
+        line = self._received_frame().removeprefix(b"\x00").partition(b"\r\n")[0].decode()
+        method, target, _ = line.split(" ")
+        parts = urlsplit(target)
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        reply = answer(Request(method, parts.path, query, {}, None))
+        if isinstance(reply, str):
+            self._send_frame(b"\x01" + reply.encode())
+        else:
+            body = reply.encoded()
+            length = len(body) + 10 * reply.cut_off
+            head = f"HTTP/1.1 {reply.status} S\r\nDate: {self.date_time_string(0)}\r\n"
+            self._send_frame(f"\x00{head}Content-Length: {length}\r\n\r\n".encode())
+            self._send_frame(b"\x00" + body)
+        if not (isinstance(reply, Reply) and reply.cut_off):
+            self.rfile.read(1)  # a kubelet does not end it by itself at once
+        self.close_connection = True
+
+    def _send_frame(self, content: bytes) -> None:
+        self.wfile.write(b"\x82\x7f" + len(content).to_bytes(8, "big") + content)
+
+    def _received_frame(self) -> bytes:
+        _, size = self.rfile.read(2)
+        size &= 0x7F
+        if size == 0x7E:
+            size = int.from_bytes(self.rfile.read(2), "big")
+        mask = self.rfile.read(4)
+        return bytes(each ^ mask[at % 4] for at, each in enumerate(self.rfile.read(size)))
 
     def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)

@@ -6,7 +6,7 @@ import pytest
 
 from desched.adapters.kubernetes.services import read_services
 from desched.errors import ObservationError
-from desched.model.services import ServiceAddress, ServicePort
+from desched.model.measures import ServiceAddress, ServicePort
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, connection_to, status
 
 PATH = "/api/v1/services"

@@ -13,7 +13,7 @@ from desched.adapters.prometheus.stacks import (
     service_of_stack,
 )
 from desched.errors import ConfigurationError, ObservationError
-from desched.model.services import ServiceAddress, ServicePort
+from desched.model.measures import ServiceAddress, ServicePort
 from desched.policy.policy import MetricsSource, PrometheusStack
 
 NAME, COMPONENT, PART_OF = (

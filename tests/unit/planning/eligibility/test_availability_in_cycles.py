@@ -1,6 +1,7 @@
 """Replicas of one workload move one at a time: the real cycle on a simulated cluster."""
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource

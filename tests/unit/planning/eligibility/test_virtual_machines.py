@@ -1,8 +1,10 @@
 """Pods of KubeVirt's virtual machines, which an eviction migrates to another node."""
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from desched.model.cluster import (
@@ -16,6 +18,7 @@ from desched.model.cluster import (
 )
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.eligibility.rules import refuse
 from desched.planning.eligibility.virtual_machines import AT_A_TIME, FROM_A_NODE, KIND, TAKES_OVER
 from desched.planning.selection.limits import EvictionQuota
 from desched.policy.policy import Protections
@@ -97,6 +100,28 @@ def test_a_machine_with_a_second_pod_is_migrating(
     one = virtual_machine(*GUARDED)
     one.others = (pod("target", on="n2", **({"owner": machine()} | fields)),)
     assert one.reason == reason
+
+
+class CountedPods(tuple[Pod, ...]):
+    """Pods that count how often somebody goes through them."""
+
+    __slots__ = ()
+    passes: ClassVar[int] = 0
+
+    def __iter__(self) -> Iterator[Pod]:
+        CountedPods.passes += 1
+        return super().__iter__()
+
+
+def test_the_pods_are_not_gone_through_for_each_machine() -> None:
+    context = virtual_machine(*GUARDED).context()
+    (one,) = context.cluster.pods
+    cluster = msgspec.structs.replace(context.cluster, pods=CountedPods((one,)))
+    context = msgspec.structs.replace(context, cluster=cluster)
+    assert refuse(one, context) is None
+    before = CountedPods.passes
+    assert refuse(one, context) is None
+    assert (before > 0, CountedPods.passes - before) == (True, 0)
 
 
 # --- KubeVirt's limits ------------------------------------------------------------------------

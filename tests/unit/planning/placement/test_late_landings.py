@@ -17,10 +17,9 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement import destinations, late_landings
 from desched.planning.placement.destinations import Destination, Destinations
 from desched.planning.placement.landing_forecast import after, forecast
-from desched.planning.placement.late_landings import PlannedMove
+from desched.planning.placement.late_landings import ForecastMove
 from desched.planning.placement.refusals import IF_LATE
 from desched.planning.placement.reservations import room_left
-from desched.planning.selection.candidates import charge_of
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SchedulerRules, SteeringRules
@@ -62,7 +61,7 @@ class Cluster:
         self._pods = {p.name: p for p in pods}
 
     def charge(self, one: Pod) -> Mapping[Resource, float]:
-        return charge_of(one, self.book)
+        return self.book.charge(one)
 
     def find(self, name: str) -> Destination | Finding[RefusalReason]:
         one = self._pods[name]
@@ -121,14 +120,14 @@ def late(moves: int) -> list[tuple[int, int]]:
     seen = cluster.book.snapshot.cluster
     free = free_capacity(seen)
     view = SchedulerView(seen, SchedulerRules(), free.index)
-    made: list[PlannedMove] = []
+    made: list[ForecastMove] = []
     for one in seen.pods[:moves]:
         landing = forecast(one, free, view)
         assert landing.chances(1.0, 1) == certain("a")
         following = after(view, landing)
         none = free.arrays.none()
         shares = landing.probabilities
-        made.append(PlannedMove(landing, view, none, {}, shares, "a", following.placed))
+        made.append(ForecastMove(landing, view, none, {}, shares, "a", following.placed))
         view = following
     tainted = view.with_steered(free.arrays.where(lambda each: each.name == "a"))
     return [(len(c.landed), len(c.late)) for c in late_landings.late_landings(made, tainted)]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.cycle import decide
+from desched.decision import decide
 from desched.model.cluster import DeclaredGroup, GroupPart, Pod, Workload
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Finding, NodeReason, Plan
@@ -17,13 +17,14 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.needed_usage import needed_pods
-from desched.planning.overload.classification import ClassifiedNodes, classify
+from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import destinations_before
 from desched.planning.selection.candidates import Gang, OverloadedNode, candidate_of
 from desched.planning.selection.outcomes import NodeSelection, Stuck, WholeMove
 from desched.planning.selection.trial import Trial
 from desched.planning.selection.whole_gangs import WholeMoves
+from desched.planning.situation import Situation
 from desched.policy.compatibility import GangMode, SteeringMode
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
@@ -292,7 +293,7 @@ def test_the_usage_of_all_its_pods_is_read() -> None:
 
     def needed(by: Policy) -> set[str]:
         by = msgspec.structs.replace(by, chains=False)
-        chosen = needed_pods(ClassifiedNodes.of(first, by, State()))
+        chosen = needed_pods(Situation.of(first, by, State()))
         return {pod.name for pod in seen.cluster.pods if chosen.has(pod)}
 
     assert needed(WHOLE) > needed(SURPLUS)

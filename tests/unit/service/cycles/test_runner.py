@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.cycle import CycleInfo
+from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.plan import HoldReason
 from desched.model.report import CycleResult, Mode

@@ -1,16 +1,13 @@
 import json
-from http import HTTPStatus
-from threading import Thread
 
 import pytest
 from msgspec.structs import replace
 
-from desched.cycle import decide
+from desched.decision import decide
 from desched.model.load import PodChoice
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.service.telemetry.explain_endpoint import (
-    BUSY,
     LONGEST_NAME,
     NOTHING_YET,
     ExplainEndpoint,
@@ -74,22 +71,6 @@ def test_hostile_names_cannot_move_the_cursor_of_who_reads_the_answer():
     body = explain_answers(deciding())["/explain"]({"kind": "node", "name": HOSTILE}).body
     assert body.decode().replace("\n", "").isprintable()
     assert HOSTILE in json.loads(body)["problem"]
-
-
-def test_one_question_at_a_time_is_answered(monkeypatch):
-    monkeypatch.setattr("desched.service.telemetry.explain_endpoint.PATIENCE_SECONDS", 0.01)
-    endpoint, answers = deciding(), []
-
-    def meanwhile(*_):
-        thread = Thread(target=lambda: answers.append(asked(endpoint, kind="node", name="hot")))
-        thread.start()
-        thread.join()
-        raise StopIteration
-
-    monkeypatch.setattr("desched.service.telemetry.explain_endpoint.explain", meanwhile)
-    with pytest.raises(StopIteration):
-        asked(endpoint, kind="node", name="hot")
-    assert answers == [(HTTPStatus.SERVICE_UNAVAILABLE, {"problem": BUSY})]
 
 
 def test_usage_that_no_decision_needed_is_not_called_unmeasured():

@@ -6,7 +6,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode

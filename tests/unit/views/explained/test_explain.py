@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from desched.cycle import Decision, decide
+from desched.decision import Decision, decide
 from desched.errors import ConfigurationError
 from desched.model.cluster import ModelCopies, PodVolume, VolumeKind
 from desched.model.load import (

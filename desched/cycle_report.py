@@ -1,0 +1,165 @@
+"""Builds the report of a cycle."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from desched.decision import Decision
+from desched.eviction.action import Acted
+from desched.history.logged_cycle import BEGUN
+from desched.model.load import Unknown
+from desched.model.plan import NodeClass, Plan
+from desched.model.report import (
+    CycleReport,
+    CycleResult,
+    EvictionVerdict,
+    GpuLoad,
+    Mode,
+    ObservedCounts,
+    Outcome,
+    RecentLoad,
+)
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.model.state import LastCycle, PolicyEdit
+from desched.planning.other_deschedulers import other_deschedulers, split_others
+from desched.policy.policy import Policy
+from desched.ports import Clock
+
+MOST_NAMES = 20
+"""The maximum number of overloaded nodes of the last cycle in the state."""
+
+
+class CycleInfo(NamedTuple):
+    """Data of a cycle for its report; `instance` is the replica that runs it.
+
+    Soft taints expire after `taints_last_seconds` unless they are renewed. `edit` is the last one
+    of the policy that this process saw.
+    """
+
+    number: int
+    mode: Mode
+    target: str
+    instance: str = ""
+    taints_last_seconds: float = 600.0
+    edit: PolicyEdit | None = None
+
+
+class Stopwatch:
+    """When a cycle started, and how long its steps took, in seconds of the monotonic clock."""
+
+    def __init__(self, clock: Clock, started_at: datetime | None = None) -> None:
+        self.started_at = started_at or clock.now()
+        self.observe_seconds = self.plan_seconds = 0.0
+        self._clock = clock
+        self._began = clock.monotonic()
+
+    def observed(self) -> None:
+        """Observing ends now."""
+        self.observe_seconds = self.total_seconds
+
+    def planned(self) -> None:
+        """Planning ends now."""
+        self.plan_seconds = self.total_seconds - self.observe_seconds
+
+    @property
+    def total_seconds(self) -> float:
+        """The time since the start."""
+        return self._clock.monotonic() - self._began
+
+
+def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acted) -> CycleReport:
+    """The report of a cycle that ends now."""
+    plan, context = decision.plan, decision.context
+    snapshot = context.book.snapshot
+    others = split_others(other_deschedulers(snapshot.cluster), context.policy)
+    last_cycle = LastCycle(
+        at=watch.started_at,
+        instance=info.instance,
+        mode=info.mode.value,
+        result=_result(plan, acted, info.mode).value,
+        overloaded=_overloaded(plan)[:MOST_NAMES],
+        evicted=sum(outcome.verdict in BEGUN for outcome in acted.outcomes),
+        not_acting=acted.barred.detail if acted.barred else "",
+        unsteered=plan.unsteered,
+        acknowledged_deschedulers=others.acknowledged,
+        edit=info.edit or (context.state.last_cycle.edit if context.state.last_cycle else None),
+    )
+    return CycleReport(
+        cycle=info.number,
+        started_at=watch.started_at,
+        duration_seconds=watch.total_seconds,
+        observe_seconds=watch.observe_seconds,
+        plan_seconds=watch.plan_seconds,
+        mode=info.mode,
+        target=info.target,
+        policy=context.policy.source,
+        result=_result(plan, acted, info.mode),
+        observed=_counts(snapshot, context.policy),
+        plan=plan,
+        outcomes=acted.outcomes,
+        not_acting=acted.barred.reason if acted.barred else None,
+        not_acting_detail=acted.barred.detail if acted.barred else "",
+        settled=decision.settled,
+        state=replace(acted.state, last_cycle=last_cycle),
+        other_deschedulers=others.unexpected,
+        acknowledged_deschedulers=others.acknowledged,
+        taints=acted.taints,
+        recent_loads=tuple(_recent_loads(snapshot)),
+        gpu_loads=tuple(_gpu_loads(snapshot)),
+        too_large=snapshot.cluster.too_large,
+    )
+
+
+def _counts(snapshot: Snapshot, policy: Policy) -> ObservedCounts:
+    pods, read = snapshot.cluster.pods, snapshot.load.pods_of
+    unknown_gpus = sum(isinstance(load, Unknown) for load in snapshot.load.gpus.values())
+    return ObservedCounts(
+        nodes=len(snapshot.cluster.nodes),
+        pods=len(pods),
+        pods_asked=len(pods) if read is None else sum(map(read.has, pods)) if read else 0,
+        pods_measured=len(snapshot.load.pods),
+        unresolved_series=snapshot.load.unresolved_series,
+        unknown_gpu_nodes=unknown_gpus if policy.windows(Resource.GPU) else None,
+    )
+
+
+def _recent_loads(snapshot: Snapshot) -> Iterator[RecentLoad]:
+    load = snapshot.load
+    for node, loads in sorted((load.last_hour or load.history).items()):
+        for resource, history in sorted(loads.items()):
+            yield RecentLoad(node, resource, history.step_seconds, history.ratios)
+
+
+def _gpu_loads(snapshot: Snapshot) -> Iterator[GpuLoad]:
+    for node, load in sorted(snapshot.load.gpus.items()):
+        if isinstance(load, Unknown):
+            yield GpuLoad(node, None, detail=f"{load.reason.value}: {load.detail}")
+        else:
+            level = load.levels[0]
+            yield GpuLoad(node, level.ratio, level.window_seconds)
+
+
+def _overloaded(plan: Plan) -> tuple[str, ...]:
+    return tuple(v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED)
+
+
+def _result(plan: Plan, acted: Acted, mode: Mode) -> CycleResult:
+    if plan.hold is not None:
+        return CycleResult.HELD
+    if not _overloaded(plan):
+        return CycleResult.NOTHING_TO_DO
+    if not plan.evictions:
+        return CycleResult.NOTHING_MOVABLE
+    if mode is Mode.DRY_RUN:
+        return CycleResult.PLANNED
+    return CycleResult.NOT_ACTING if acted.barred is not None else _acted_on(acted.outcomes)
+
+
+def _acted_on(outcomes: Sequence[Outcome]) -> CycleResult:
+    verdicts = {outcome.verdict for outcome in outcomes}
+    if EvictionVerdict.UNKNOWN in verdicts:
+        return CycleResult.STOPPED
+    return CycleResult.EVICTED if verdicts & BEGUN else CycleResult.NOT_EVICTED

@@ -1,0 +1,73 @@
+"""Observes a cluster and its load, and compares desched's clock with those of the servers."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from desched import garbage_collection
+from desched.model.load import ClusterLoad, PodChoice
+from desched.model.snapshot import Snapshot
+from desched.model.state import State
+from desched.planning.clocks import lead_seconds
+from desched.planning.needed_usage import needed_pods
+from desched.planning.situation import Situation
+from desched.policy.policy import Policy
+from desched.ports import World
+
+
+def observe(world: World, policy: Policy) -> Snapshot:
+    """Read the cluster and its load with the usage of all pods.
+
+    Raises:
+        ObservationError: the cluster or its load could not be read.
+    """
+    unread = _without_load(world, policy)
+    began = world.clock.now()
+    with garbage_collection.paused():
+        load = world.load.read_load(unread.cluster, policy)
+    return _loaded(unread, load, began, world.clock.now())
+
+
+def observe_needed(world: World, policy: Policy, state: State) -> Situation:
+    """Read the cluster, its load, and the usage of only those pods that a decision needs.
+
+    Each load that is read leads to one situation: the first, without pods, to choose the pods, and
+    the last to plan by.
+
+    Raises:
+        ObservationError: the cluster or its load could not be read.
+        ConfigurationError: the policy names a PriorityClass that does not exist.
+    """
+    unread = _without_load(world, policy)
+    began = world.clock.now()
+    latest: Situation | None = None
+
+    def situation(load: ClusterLoad) -> Situation:
+        nonlocal latest
+        known = latest.context.book.snapshot.load if latest else None
+        if latest is None or known is None or replace(load, last_hour=known.last_hour) != known:
+            snapshot = _loaded(unread, load, began, world.clock.now())
+            latest = Situation.of(snapshot, policy, state)
+        elif load is not known:  # only people see the last hour
+            latest = latest.with_load(load)
+        return latest
+
+    def choose(load: ClusterLoad) -> PodChoice:
+        return needed_pods(situation(load))
+
+    with garbage_collection.paused():
+        return situation(world.load.read_load(unread.cluster, policy, choose))
+
+
+def _without_load(world: World, policy: Policy) -> Snapshot:
+    now = world.clock.now
+    began = now()
+    cluster = world.cluster.read_cluster(policy.protections.understood_owner_kinds)
+    between = now()
+    lead = lead_seconds(cluster.server_times, began, between)
+    return Snapshot(cluster, ClusterLoad({}, {}), between, lead)
+
+
+def _loaded(snapshot: Snapshot, load: ClusterLoad, began: datetime, ended: datetime) -> Snapshot:
+    lead = lead_seconds(load.server_times, began, ended)
+    return replace(snapshot, load=load, taken_at=ended, load_lead_seconds=lead)

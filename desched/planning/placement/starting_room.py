@@ -1,0 +1,42 @@
+"""The room on nodes before the first move of a plan."""
+
+from typing import NamedTuple
+
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.overload.classification import Pressure
+from desched.planning.placement.chains_under_way import UnderWay, under_way
+from desched.planning.placement.destinations import Destinations
+from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.placement.landing_limits import LandingFeedback
+from desched.planning.placement.reservations import room_left
+from desched.planning.placement.steering import Steerable
+
+
+class StartingRoom(NamedTuple):
+    """The free capacity that nothing has reserved, and what landings on it depend on.
+
+    `chains` are those under way, which hold some of the room.
+    """
+
+    free: FreeCapacity
+    chains: UnderWay
+    view: SchedulerView
+    max_landing_risk: float
+    feedback: LandingFeedback
+
+    @classmethod
+    def of(cls, context: EligibilityContext, pressure: Pressure) -> "StartingRoom":
+        """The room after reservations for what is under way; at least one node must be known."""
+        policy, free = context.policy, room_left(context, pressure)
+        return cls(
+            free,
+            under_way(context, pressure, free),
+            SchedulerView(context.cluster, policy.scheduler, free.index),
+            policy.max_landing_risk,
+            LandingFeedback.of(context, pressure),
+        )
+
+    def destinations(self, steerable: Steerable) -> Destinations:
+        """The destinations before the first move, with these nodes that may get soft taints."""
+        return Destinations(self.free, self.view, self.max_landing_risk, steerable, self.feedback)
