@@ -246,7 +246,7 @@ class SchedulerRules(msgspec.Struct, frozen=True):
 
 
 _HISTORY_STEPS = 10
-_MOST_STEPS = 60
+_MOST_STEPS = 24
 SWING_SECONDS = 3600
 """How far back the load of a node shows how much it swings."""
 
