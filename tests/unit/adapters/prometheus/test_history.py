@@ -90,15 +90,15 @@ def test_one_range_query_over_the_shortest_window_shows_how_long_each_node_was_o
     }
 
 
-def test_where_the_swing_decides_the_history_is_an_hour_in_steps_of_the_shortest_time(
+def test_where_the_swing_decides_the_history_is_an_hour(
     fake: FakePrometheus,
 ) -> None:
     by = policy(sustained_seconds=1800, least_sustained_seconds=120)
-    load = read(fake, by, (N_A, [0.9] * 31))
+    load = read(fake, by, (N_A, [0.9] * 25))
 
     (asked,) = ranges(fake)
-    assert asked.times == tuple(EVALUATED_AT - 3600 + 120 * i for i in range(31))
-    assert load.history["n-a"][CPU] == LoadHistory(120, (0.9,) * 31)
+    assert asked.times == tuple(EVALUATED_AT - 3600 + 150 * i for i in range(25))
+    assert load.history["n-a"][CPU] == LoadHistory(150, (0.9,) * 25)
 
 
 def test_each_measured_resource_is_asked_once(fake: FakePrometheus) -> None:

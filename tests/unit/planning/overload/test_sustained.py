@@ -191,13 +191,13 @@ def test_a_dry_run_a_restart_and_the_running_service_agree_when_a_node_has_been_
 # --- by the swing ------------------------------------------------------------------------------
 
 BY_SWING = policy(sustained_seconds=1800, least_sustained_seconds=120)
-STEPS = BY_SWING.history.steps
+STEPS, STEP_SECONDS = BY_SWING.history
 
 
 def swinging(swing: float, above: int, level: float = 0.6) -> Points:
     """The last points are above the target; those before swing from one window to the next.
 
-    A window of five minutes is nearest to two steps of two minutes.
+    A window of five minutes is two steps.
     """
     before = [level - (swing if i % 4 >= 2 else 0.0) for i in range(STEPS + 1 - above)]
     return [*reversed(before), *[0.85] * above]
@@ -205,7 +205,7 @@ def swinging(swing: float, above: int, level: float = 0.6) -> Points:
 
 def in_steps(points: Points) -> Snapshot:
     seen = hot_node(None)
-    return with_history(seen, {Resource.CPU: LoadHistory(120, tuple(points))})
+    return with_history(seen, {Resource.CPU: LoadHistory(STEP_SECONDS, tuple(points))})
 
 
 def waiting(points: Points, by: Policy = BY_SWING) -> tuple[str, float] | None:
@@ -223,10 +223,10 @@ def test_a_calm_node_is_relieved_after_the_shortest_time() -> None:
     assert waiting(swinging(0.0, above=2)) is None
     assert waiting(swinging(0.0, above=1)) == (
         (
-            "overloaded for 24 of 120 seconds; this node's load swings by 0.0 points, so the "
+            "overloaded for 30 of 120 seconds; this node's load swings by 0.0 points, so the "
             "overload must last until 12:01 UTC"
         ),
-        72.0,
+        66.0,
     )
 
 
@@ -234,10 +234,10 @@ def test_a_node_that_swings_waits_for_longer_and_the_plan_says_until_when() -> N
     """Three times the swing of a calm node must last nine times as long: 18 minutes."""
     assert waiting(swinging(0.033, above=3)) == (
         (
-            "overloaded for 4 of 18 minutes; this node's load swings by 3.3 points, so the "
-            "overload must last until 12:10 UTC"
+            "overloaded for 5 of 18 minutes; this node's load swings by 3.3 points, so the "
+            "overload must last until 12:08 UTC"
         ),
-        600.0,
+        534.0,
     )
     assert waiting(swinging(0.033, above=8)) is None
 
@@ -275,10 +275,10 @@ def test_a_node_whose_swing_is_not_known_waits_for_twice_the_shortest_time(point
         found = waiting([*points, None, 0.85, 0.85])
         assert found == (
             (
-                "overloaded for 120 of 240 seconds, without data for 120 of 240 seconds; how far "
-                "this node's load swings is not known, so the overload must last until 12:02 UTC"
+                "overloaded for 150 of 240 seconds, without data for 90 of 240 seconds; how far "
+                "this node's load swings is not known, so the overload must last until 12:01 UTC"
             ),
-            120.0,
+            90.0,
         )
 
 
