@@ -16,7 +16,7 @@ from desched.policy.policy import ResourceRule
 RESOURCE_ORDER = tuple(Resource)
 
 USUAL_PEAK_QUANTILE = 0.8
-KNOWN_SHARE = 0.0
+KNOWN_SHARE = 0.5
 """Of the points of the last hour that must be known."""
 
 PODS_ABOVE_NODE_FACTOR = 1.25
