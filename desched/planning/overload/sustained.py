@@ -19,7 +19,7 @@ from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import HistoryGrid, Policy
 
-BREAKS_SHARE = 0.2
+BREAKS_SHARE = 0.1
 """The share of the time that need not be above the target, so that one dip does not reset it."""
 
 CALM_SWING_RATIO = 0.011

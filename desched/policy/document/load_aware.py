@@ -122,7 +122,7 @@ class LoadAwareArgs(PluginArgs):
     windows: Windows | None = optional(example={"cpu": ["5m", "15m"]})
     """The times over which load is measured, by resource."""
     sustained_for: Seconds | None = optional(seconds=EXTENDED.sustained_seconds, example="15m")
-    """How long a node must have been above a target, for 80 % of this time by Prometheus' history,
+    """How long a node must have been above a target, for 90 % of this time by Prometheus' history,
     before its pods move; `0s` turns this off. A policy that has only this key waits exactly so
     long. Without it, or with `sustainedForAtLeast`, a node whose load hardly swings waits for less.
     Sources without a history have `5m` by default."""
