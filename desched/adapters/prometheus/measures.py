@@ -19,6 +19,7 @@ from desched.adapters.prometheus.queries import (
     CADVISOR,
     CLUSTER_LABELS,
     NODE_SOURCES,
+    names_exporters,
     node_series_by_labels,
     pod_scope,
     pod_series_by_labels,
@@ -66,7 +67,9 @@ class _Look:
         self._policy = policy
         self._metrics = policy.metrics
         self._queries = CycleQueries(client)
-        self._index = NodeIndex(cluster)
+        watched = filter(policy.windows, NODE_SOURCES)
+        named = names_exporters(policy.metrics, watched)
+        self._index = NodeIndex(cluster, named=named)
         self._loads = NodeLoads(self._queries, self._index, policy.metrics)
 
     def facts(self) -> MetricsFacts:

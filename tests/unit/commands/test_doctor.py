@@ -430,11 +430,14 @@ def test_clusters_in_one_prometheus_lead_to_matchers_and_a_second_look(run, prom
     def answer(asked):
         if asked.query.startswith("count by"):
             return vector(({"cluster": "eu"}, 1.0))
-        of_cpu = asked.query.startswith("1 - sum by") and "node_cpu" in asked.query
+        of_cpu = "node_cpu_seconds_total" in asked.query
         selected = 'cluster="eu"' in asked.query or asked.path.endswith("query_range")
         if not of_cpu or selected:
             return Prometheus()(asked)
-        return vector(*(({"node": "n-a", "cluster": c}, 0.5) for c in ("eu", "us")))
+        value = VALUES.get(kind_of(asked.query))
+        if value is None:
+            return vector()
+        return vector(*(({"node": "n-a", "cluster": c}, value) for c in ("eu", "us")))
 
     prometheus.answer = answer
     path = tmp_path / "new.yaml"
