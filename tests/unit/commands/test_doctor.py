@@ -93,9 +93,9 @@ class Cluster:
             return status(403, "no")
         if request.path == "/apis":
             return Reply(200, self.served)
-        if "/configmaps/" in request.path:
+        if "/configmaps/" in request.path or request.path.endswith("/status/config"):
             return status(404, "not found")
-        if request.path.startswith(PROXY):
+        if request.path.startswith(PROXY) and "query" in request.query:
             asked = Asked(request.path, request.query["query"], request.headers, ("", 0))
             reply = by_parts(asked, self.prometheus)
             return Reply(reply.status, reply.body, reply.headers)
