@@ -507,7 +507,7 @@ HONORED_LABELS = [
         examination(metrics=metrics(jobs_of_strangers=("kubernetes-pods",))),
         WARNING,
         "by kubernetes-pods",
-        "honor_labels: false",
+        "honor_labels to false",
     ),
 ]
 
