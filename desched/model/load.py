@@ -142,11 +142,11 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     only where pods may share them and their load is known. `pods` has (namespace, name) as keys.
     `problems` forbid all evictions. `unresolved_series` counts series that belong to no known node.
 
-    `history` covers `sustainedFor`; nodes without any data have no entry. `destination_ratios` has
-    a value for each of the rule's destination windows, None if unknown. `throttled` pods need more
-    CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
-    evaluation, None without any. `seen` and `last_hour` decide nothing; the latter is empty unless
-    somebody looks.
+    `history` has the points of the policy's `HistoryGrid`; nodes without any data have no entry.
+    `destination_ratios` has a value for each of the rule's destination windows, None if unknown.
+    `throttled` pods need more CPU than their limit allows. `server_times` is the source's clock at
+    its earliest and its latest evaluation, None without any. `seen` and `last_hour` decide nothing;
+    the latter is empty unless somebody looks.
 
     `pods` has the usage of the pods `pods_of`, None for all. For its `sums`, `pod_sums` has the
     usage of all pods of a node together, in millicores and bytes, by window; it is infinite if it

@@ -376,3 +376,9 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     unreserved: tuple[Unreserved, ...] = ()
     unsteered: Unsteered | None = None
     chains: tuple[ChainUnderWay, ...] = ()
+
+    @property
+    def next_sustained_at(self) -> datetime | None:
+        """When the first node has been overloaded for long enough; None if none waits for that."""
+        waits = (v.until for v in self.nodes if v.reason is NodeReason.NOT_SUSTAINED_YET)
+        return min((until for until in waits if until is not None), default=None)

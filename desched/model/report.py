@@ -130,8 +130,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     known in this cycle. `state` is the start of the next cycle. `taints` are the soft taints that
     were set and removed. `not_acting` is the reason why no eviction is allowed now.
     `other_deschedulers` names them by product and namespace, without those that the policy
-    acknowledges. `recent_loads` covers the last hour,
-    in a service the policy's `sustainedFor`; nodes without any data have none. `gpu_loads` has the
+    acknowledges. `recent_loads` covers the last hour, in a service the time by which the policy
+    judges how long load lasts; nodes without any data have none. `gpu_loads` has the
     nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
     are too large to be kept, by namespace.
     """

@@ -10,7 +10,7 @@ from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.gpu_loads import GpuLoads
-from desched.adapters.prometheus.history import LoadTracks
+from desched.adapters.prometheus.history import LAST_HOUR, LoadTracks
 from desched.adapters.prometheus.kubelets import Kubelets
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
@@ -102,8 +102,8 @@ class PrometheusLoadReader:
 
         def completed(load: ClusterLoad) -> ClusterLoad:
             asked = load.pods_of is None or load.pods_of.has_pods
-            if policy.sustained_seconds and asked and not load.history:
-                found = tracks.history(policy.sustained_seconds)
+            if policy.history.seconds and asked and not load.history:
+                found = tracks.history(policy.history)
                 load = replace(load, history=_by_node({**found, **gpus.history()}))
             evaluated = queries.evaluated
             return replace(
@@ -121,7 +121,7 @@ class PrometheusLoadReader:
         if self._last_hour:
             # It is read last and nothing depends on it, neither on a warning nor on an error.
             with suppress(ObservationError):
-                load = replace(load, last_hour=_by_node(tracks.last_hour()))
+                load = replace(load, last_hour=_by_node(tracks.history(LAST_HOUR)))
         return load
 
 

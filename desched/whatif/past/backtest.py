@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from desched.history.past import Caveat, Doubt, Past
+from desched.model.report import CycleReport
 from desched.model.resources import Resource
 from desched.policy.policy import Policy
 from desched.ports import World
@@ -58,7 +59,7 @@ def lead_seconds(policies: Sequence[Policy]) -> int:
         for rule in policy.rules
         for window in rule.destination_windows
     )
-    sources = (policy.sustained_seconds + policy.longest_window_seconds for policy in policies)
+    sources = (policy.history.seconds + policy.longest_window_seconds for policy in policies)
     return max([*sources, *further], default=0)
 
 
@@ -128,16 +129,17 @@ class _Run:
 
     def figures(self, progress: Progress) -> PolicyFigures:
         simulation = self._replay.begin()
-        evictor, desched = RecordingEvictor(simulation), Descheduler(self._policy, TARGET)
+        evictor, interval = RecordingEvictor(simulation), self._pace.interval_seconds
+        desched = Descheduler(self._policy, TARGET, interval_seconds=interval)
         done = 0
 
-        def act(world: World) -> None:
+        def act(world: World) -> CycleReport:
             nonlocal done
-            self._run.counts.add(desched.cycle(world))
             done += 1
             if done % COLLECTED_CYCLES == 0:
                 gc.collect()
-            progress(done / self._cycles)
+            progress(self._pace.done_share(simulation.clock.monotonic(), self._cycles))
+            return self._run.counts.add(desched.cycle(world))
 
         with _without_garbage_collection():
             run_cycles(simulation, act, self._cycles, self._pace, evictor)

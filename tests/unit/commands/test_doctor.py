@@ -455,7 +455,7 @@ def test_the_written_policy_is_the_one_that_was_checked(run, prometheus, tmp_pat
     loaded = load_policy(path)
     assert loaded.warnings == ()
     assert loaded.policy.metrics.address == prometheus.url
-    assert "5m/15m for cpu" in found["windows"]["found"]
+    assert "5m for cpu" in found["windows"]["found"]
     assert found["stderr"].startswith(f"desched: Wrote {path}. Try it with `desched plan --policy")
     assert "The fullest of 1 nodes is at 50 % today." in path.read_text()
 

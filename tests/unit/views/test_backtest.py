@@ -23,7 +23,7 @@ from tests.unit.whatif.past.pasts import Life, a_past, at
 
 STEPS = 36
 BY = replace(policy(rule(), sustained_seconds=600), source="policy.yaml")
-LATE = replace(BY, source="late.yaml", sustained_seconds=5 * 3600)
+LATE = replace(policy(rule(), sustained_seconds=5 * 3600), source="late.yaml")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from desched.early_cycle import early_cycle_at
 from desched.model.cluster import ClusterState, SchedulingClass
 from desched.model.load import ClusterLoad
 from desched.model.plan import NodeClass
@@ -34,6 +36,7 @@ NODE = Amounts(cpu_millicores=32_000, memory_bytes=128 * 2**30)
 NODES = tuple(f"n{i:03}" for i in range(8))
 SHARE = 0.0375
 """What a pod uses of a node: 16 pods use 60 % of it, 23 pods 86 %."""
+INTERVAL = timedelta(seconds=INTERVAL_SECONDS)
 CYCLES = 14
 MINUTES = (CYCLES + 1) * 5
 EVEN, HEAVY, LIGHT = (Amounts(cpu, 2**30, pods=1) for cpu in (500, 1_500, 10))
@@ -84,7 +87,16 @@ def a_trap() -> Day:
 def desched(day: Day, by: Policy) -> tuple[LoopResult, list[CycleReport]]:
     reports: list[CycleReport] = []
     itself = Descheduler(by, "test")
-    return run(day.begin(), lambda world: reports.append(itself.cycle(world)), by, CYCLES), reports
+
+    def act(world: World) -> CycleReport:
+        reports.append(itself.cycle(world))
+        return reports[-1]
+
+    return run(day.begin(), act, by, CYCLES), reports
+
+
+def ticks_of(reports: list[CycleReport]) -> list[datetime]:
+    return [report.started_at for report in reports if report.state.counted_since is None]
 
 
 def nobody(day: Day, cycles: int = CYCLES) -> LoopResult:
@@ -117,10 +129,27 @@ def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice(
 def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
     slow = policy(limits=replace(policy().limits, per_minute=1))
     result, reports = desched(a_morning(on_n000=25), slow)
-    first, second, third, *_ = (move.at for move in result.moves)
-    assert (first % INTERVAL_SECONDS, second - first) == (0, 60)
-    assert third % INTERVAL_SECONDS == 0
+    first, second, *_ = (move.at for move in result.moves)
+    assert second - first == 60
     assert max(report.duration_seconds for report in reports) == 60
+    assert {later - earlier for earlier, later in pairwise(ticks_of(reports))} == {INTERVAL}
+
+
+def test_early_cycles_follow_the_rule_of_the_service_and_count_from_tick_to_tick() -> None:
+    _, reports = desched(a_morning(on_n000=25), policy())
+    ticks = ticks_of(reports)
+    assert {later - earlier for earlier, later in pairwise(ticks)} == {INTERVAL}
+    early = 0
+    for before, report in pairwise(reports):
+        tick = max(at for at in ticks if at <= before.started_at)
+        ended_at = before.started_at + timedelta(seconds=before.duration_seconds)
+        begins = early_cycle_at(before, ended_at, tick + INTERVAL)
+        assert report.started_at == (begins or tick + INTERVAL)
+        if begins:
+            early += 1
+            assert report.state.counted_since == tick
+    assert early > 0
+    assert len(ticks) == CYCLES
 
 
 class ReadsAll(NamedTuple):
