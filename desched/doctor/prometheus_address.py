@@ -182,7 +182,7 @@ def check_honored_labels(metrics: MetricsFacts, _: Examination) -> Check:
     return warning(
         name,
         f"Pods of any namespace can write any series, by {first_names(jobs, 5)}.",
-        "Set honor_labels to false for these jobs: see `docs/operations-reference.md`.",
+        "Set honor_labels to false for these jobs: `metrics.sources` cannot tell them apart.",
     )
 
 
