@@ -40,6 +40,7 @@ class CheckName(StrEnum):
     CLUSTER = "cluster"
     PROMETHEUS = "prometheus"
     MATCHERS = "matchers"
+    HONORED_LABELS = "honored_labels"
     NODE_CPU = "node_cpu"
     NODE_MEMORY = "node_memory"
     POD_CPU = "pod_cpu"

@@ -10,7 +10,11 @@ from desched.doctor.gpus import check_gpus
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
 from desched.doctor.policy import check_policy
-from desched.doctor.prometheus_address import check_matchers, check_prometheus
+from desched.doctor.prometheus_address import (
+    check_honored_labels,
+    check_matchers,
+    check_prometheus,
+)
 from desched.doctor.rights import check_rights
 from desched.doctor.scheduler import check_scheduler
 from desched.doctor.state import check_soft_taints, check_state
@@ -31,6 +35,7 @@ OF_CLUSTER: Mapping[CheckName, Callable[[ClusterState, Examination], Check]] = {
 }
 OF_METRICS: Mapping[CheckName, Callable[[MetricsFacts, Examination], Check]] = {
     CheckName.MATCHERS: check_matchers,
+    CheckName.HONORED_LABELS: check_honored_labels,
     CheckName.WINDOWS: check_windows,
 }
 OF_LOAD: Mapping[CheckName, Callable[[Snapshot, Examination], Check]] = {

@@ -172,6 +172,20 @@ def check_matchers(metrics: MetricsFacts, examination: Examination) -> Check:
     return ok(name, f"The data is this cluster's{by}: Prometheus has {pods}.")
 
 
+def check_honored_labels(metrics: MetricsFacts, _: Examination) -> Check:
+    """Whether Prometheus lets pods of any namespace write what its exporters report."""
+    name, jobs = CheckName.HONORED_LABELS, metrics.jobs_of_strangers
+    if jobs is None:
+        return skipped(name, "Its configuration cannot be read, which is so with most stacks.")
+    if not jobs:
+        return ok(name, "No scrape job lets targets of all namespaces set their own labels.")
+    return warning(
+        name,
+        f"Pods of any namespace can write any series, by {first_names(jobs, 5)}.",
+        "Set honor_labels to false for these jobs: `metrics.sources` cannot tell them apart.",
+    )
+
+
 def own_matchers(metrics: MetricsFacts, set_matchers: Mapping[str, str]) -> dict[str, str]:
     """The matchers that select this cluster, empty if none are needed or if they are not clear.
 

@@ -34,11 +34,14 @@ class Measured(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="m
     """A trusted load: one level for each window of the policy, shortest first.
 
     `pods_ratios` is, by window, the most that all pods of the node together can use, as a share of
-    capacity; empty if it is not known. `gpus` is how many GPUs and MIG instances the load is of.
+    capacity; empty if it is not known. `kubelet_ratio` is the load over the shortest window by the
+    kubelet's own figure, 0 without one; None if the load is not compared with it. `gpus` is how
+    many GPUs and MIG instances the load is of.
     """
 
     levels: tuple[Level, ...]
     pods_ratios: tuple[float, ...] = ()
+    kubelet_ratio: float | None = None
     gpus: Count = 0
 
 

@@ -56,12 +56,15 @@ class MetricsFacts(msgspec.Struct, frozen=True):
     `cluster_values` are the values of each label that identifies a cluster, in series of nodes; ""
     stands for series without the label. Of `sampled` pods of this cluster, `sightings` counts those
     that Prometheus has, by those labels and the policy's matchers; None if that is not known.
+    `jobs_of_strangers` are the scrape jobs that let targets of any namespace set any label, None if
+    the configuration of Prometheus could not be read.
     """
 
     measures: tuple[MeasureFacts, ...]
     cluster_values: Mapping[str, tuple[str, ...]] = {}
     sampled: int = 0
     sightings: tuple[LabelGroup, ...] | None = None
+    jobs_of_strangers: tuple[str, ...] | None = None
 
 
 class ServicePort(msgspec.Struct, frozen=True):

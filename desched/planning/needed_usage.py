@@ -15,6 +15,8 @@ from desched.planning.selection.chains import rooms
 from desched.planning.situation import Situation
 from desched.policy.compatibility import GangMode, SteeringMode
 
+_DECIDED_BY_SUMS = {RefusalReason.POOL_SATURATED, RefusalReason.LOAD_NOT_SHOWN}
+
 
 def needed_pods(situation: Situation) -> PodChoice:
     """All pods whose usage the follow-up and the plan look up, and perhaps others.
@@ -57,7 +59,7 @@ def _summed(situation: Situation) -> Iterator[str]:
     pods = book.snapshot.cluster.pods_by_node
     waits = pressure.waiting
     relieves = any(
-        name not in waits or waits[name].reason is RefusalReason.POOL_SATURATED
+        name not in waits or waits[name].reason in _DECIDED_BY_SUMS
         for name in (each.node.name for each in pressure.of_class(NodeClass.OVERLOADED))
     )
     for node in book.snapshot.cluster.nodes:

@@ -8,6 +8,7 @@ import msgspec
 from desched.model.cluster import ClusterState, Node
 from desched.model.plan import (
     NodeClass,
+    NodeReason,
     NodeVerdict,
     PlannedEviction,
     PlannedTaint,
@@ -150,6 +151,8 @@ def _for_overload(loaded_nodes: Iterable[LoadedNode]) -> Iterable[PlannedTaint]:
     """Tainted nodes until they are below their stop lines, then overloaded nodes."""
     found = []
     for loaded in loaded_nodes:
+        if loaded.verdict.reason is NodeReason.LOAD_NOT_SHOWN:
+            continue  # nobody is kept off a node by a load that may be forged
         above = [p for p in loaded.verdict.pressures if p.lowest_ratio > p.stop_ratio]
         kept = loaded.node.steered_until is not None and bool(above)
         if kept or loaded.verdict.node_class is NodeClass.OVERLOADED:

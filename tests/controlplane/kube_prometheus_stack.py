@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object
+from tests.controlplane.usage_exporter import quantity
 from tests.controlplane.written_history import History
 
 NAMESPACE = "monitoring"
@@ -131,8 +132,9 @@ def record(plane: ControlPlane, history: History, busy: dict[str, float]) -> Non
             "endpoint": "http-metrics",
             "service": f"{RELEASE}-{EXPORTER}",
         }
-        history.cpu(target, busy[node])
-        history.memory(target, 0.25)
+        capacity = nodes[node]["status"]["capacity"]
+        history.cpu(target, busy[node], cpus=int(capacity["cpu"]))
+        history.memory(target, 0.25, total=quantity(capacity["memory"]))
         _record_pods(history, nodes[node], (p for p in pods if p["spec"]["nodeName"] == node), busy)
 
 

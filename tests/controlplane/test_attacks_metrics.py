@@ -1,9 +1,10 @@
 """A pod that Prometheus scrapes exposes others' metrics: nothing is evicted, and nothing held."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from typing import Self
 
 import pytest
@@ -12,6 +13,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import WINDOW_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.sites import Site, Sites, evicted, verdict
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 SITE = "shop"
 HOT = f"{SITE}-hot"
@@ -19,11 +21,15 @@ TARGETS: Object = {"targetThresholds": {"cpu": 75, "memory": 75}}
 FAKE_BYTES = 9 * 2**30
 
 
+Samples = Sequence[tuple[str, dict[str, str], float]]
+
+
 class Stranger:
     """A tenant's pod that is scraped because of its annotation; `text` is what it exposes."""
 
     def __init__(self) -> None:
         self.text = ""
+        self.exposing: Callable[[], Samples] | None = None
         stranger = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -31,6 +37,8 @@ class Stranger:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.end_headers()
+                if stranger.exposing is not None:
+                    stranger.exposes(*stranger.exposing())
                 self.wfile.write(stranger.text.encode())
 
             def log_message(self, *_: object) -> None:
@@ -143,3 +151,93 @@ def test_fake_usage_under_the_name_of_the_kubelet_is_a_contradiction_with_a_reas
     found = verdict(report, HOT)
     assert (found["node_class"], found["reason"]) == ("unknown", "pods_above_node")
     assert "its pods would use 11" in found["detail"]
+
+
+SERVICES_JOB = "kubernetes-service-endpoints"
+
+
+def exporter_of(sites: Sites, node: str, job: str) -> dict[str, str]:
+    """All labels that the target of the node's own exporter has."""
+    (address,) = (
+        each["address"]
+        for found in sites.plane.items("/api/v1/nodes")
+        if found["metadata"]["name"] == node
+        for each in found["status"]["addresses"]
+        if each["type"] == "InternalIP"
+    )
+    return {
+        "job": job,
+        "instance": f"{address}:9100",
+        "node": node,
+        "namespace": "kube-system",
+        "pod": "",  # as the exporter's; an empty one is none
+        "service": "prometheus-prometheus-node-exporter",
+    }
+
+
+def busy_exporter(labels: dict[str, str], cores: int, busy: float) -> Callable[[], Samples]:
+    """What an exporter of a node that is so busy exposes, with counters that count."""
+    began = monotonic() - 3600
+
+    def samples() -> Samples:
+        seconds = monotonic() - began
+        return [
+            (
+                "node_cpu_seconds_total",
+                {**labels, "cpu": str(cpu), "mode": mode},
+                seconds * share,
+            )
+            for cpu in range(cores)
+            for mode, share in (("idle", 1 - busy), ("user", busy))
+        ]
+
+    return samples
+
+
+def test_a_forged_exporter_of_the_node_makes_it_no_source(sites: Sites, stranger: Stranger) -> None:
+    """It replaces the node's own, as while that restarts, with all its labels and its CPUs."""
+    forged = exporter_of(sites, HOT, "node-exporter")
+    sites.plane.metrics.hide(HOT, "node-exporter")
+    stranger.exposing = busy_exporter(forged, 4, 0.93)
+    try:
+        before = sites.where(SITE, "web")
+        sites.prometheus.wait_until_has(
+            f'count(node_cpu_seconds_total{{node="{HOT}",job="node-exporter"}}'
+            f" offset {WINDOW_SECONDS}s) <= 8",
+            timeout=3 * PATIENCE_SECONDS,
+        )
+
+        report = sites.look(SITE, "--evict", targetThresholds={"cpu": 75}, thresholds={"cpu": 50})
+
+        assert (evicted(report), sites.where(SITE, "web")) == ([], before)
+        found = verdict(report, HOT)
+        assert (found["node_class"], found["reason"]) == ("overloaded", "load_not_shown"), found
+        assert "93" in found["detail"]
+        cold = [verdict(report, f"{SITE}-{name}")["node_class"] for name in ("cold", "cold2")]
+        assert cold == ["underloaded", "underloaded"]
+    finally:
+        stranger.exposing = None
+        stranger.text = ""
+        sites.plane.metrics.show(HOT, "node-exporter")
+
+
+def test_an_annotated_service_of_a_tenant_is_no_exporter_of_a_node(
+    sites: Sites, stranger: Stranger
+) -> None:
+    """It claims another cluster as well, and a load near the true one."""
+    forged = exporter_of(sites, HOT, SERVICES_JOB) | {"cluster": "evil", "namespace": "evil"}
+    stranger.exposing = busy_exporter(forged, 4, 0.93)
+    try:
+        wait_until_seen(sites, f'node_cpu_seconds_total{{job="{SERVICES_JOB}"}}')
+        sites.prometheus.wait_until_has(
+            f'node_cpu_seconds_total{{node="{HOT}",job="node-exporter"}} and '
+            f'node_cpu_seconds_total{{node="{HOT}",job="node-exporter"}} offset {WINDOW_SECONDS}s'
+        )
+
+        report = sites.look(SITE, "--evict", targetThresholds={"cpu": 75}, thresholds={"cpu": 50})
+
+        assert (report["plan"].get("hold"), evicted(report)) == (None, [])
+        assert verdict(report, HOT)["node_class"] == "underloaded"
+    finally:
+        stranger.exposing = None
+        stranger.text = ""

@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
-from desched.model.cluster import ClusterState, Node, Pod, SchedulingClass
+from desched.model.cluster import ClusterState, HostPort, Node, Pod, SchedulingClass
 from desched.model.load import ClusterLoad, LoadProblem, Measured, PodChoice, Unknown, UnknownReason
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
@@ -336,7 +337,10 @@ def pod(namespace: str, name: str, on: str = "", gpus: int = 0) -> Pod:
 
 NODES = tuple(node(f"n-{letter}") for letter in "abcdef")
 EXPORTERS = (
-    pod("monitoring", "ne-a", "n-a"),
+    replace(
+        pod("monitoring", "ne-a", "n-a"),
+        scheduling=SchedulingClass(Amounts(), host_ports=(HostPort(9100),)),
+    ),
     *(pod("mon", f"ne-{letter}", f"n-{letter}") for letter in "abc"),
 )
 

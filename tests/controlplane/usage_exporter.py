@@ -5,7 +5,8 @@ goes where the pod goes; the same annotations on a node are load that belongs to
 Metric objects cannot serve this: their clock has whole seconds, which makes idle counters jump at
 scrape intervals as short as the tests', and a node above its capacity would count idle backwards.
 
-Labels are those of the prometheus-community/prometheus chart.
+Labels are those of the prometheus-community/prometheus chart, but the job of node_exporter is
+that of its own chart: no pod of this control plane has the port that the other job would require.
 """
 
 import json
@@ -27,7 +28,7 @@ from tests.controlplane.watched import Objects
 Exporter = Literal["node-exporter", "cadvisor"]
 EXPORTERS: tuple[Exporter, ...] = ("node-exporter", "cadvisor")
 JOBS: Mapping[Exporter, str] = {
-    "node-exporter": "kubernetes-service-endpoints",
+    "node-exporter": "node-exporter",
     "cadvisor": "kubernetes-nodes-cadvisor",
 }
 

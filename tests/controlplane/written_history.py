@@ -53,11 +53,13 @@ class History:
             for ago in times
         ]
 
-    def cpu(self, labels: Labels, busy: float, times: Times | None = None) -> None:
-        """Two CPUs; the counters begin at the first sample, as after a boot."""
+    def cpu(
+        self, labels: Labels, busy: float, times: Times | None = None, *, cpus: int = 2
+    ) -> None:
+        """The counters begin at the first sample, as after a boot."""
         times = scraped() if times is None else times
         began = HISTORY_SECONDS - times[0]
-        for cpu in ("0", "1"):
+        for cpu in map(str, range(cpus)):
             for mode, share in (("idle", 1 - busy - 0.05), ("user", busy), ("iowait", 0.05)):
                 self.series(
                     "node_cpu_seconds_total",
@@ -66,10 +68,12 @@ class History:
                     rising(share, since=began),
                 )
 
-    def memory(self, labels: Labels, used: float, times: Times | None = None) -> None:
+    def memory(
+        self, labels: Labels, used: float, times: Times | None = None, *, total: float = 1000.0
+    ) -> None:
         times = scraped() if times is None else times
         for part, share in (("MemAvailable", 1 - used), ("MemTotal", 1.0)):
-            self.gauge(f"node_memory_{part}_bytes", labels, 1000 * share, times)
+            self.gauge(f"node_memory_{part}_bytes", labels, total * share, times)
 
     def gauge(
         self, name: str, labels: Labels, value: float = 1.0, times: Times | None = None

@@ -111,6 +111,7 @@ class Answer(msgspec.Struct, Generic[S], frozen=True):
 class _Data(msgspec.Struct, rename="camel"):
     result_type: str = ""
     result: msgspec.Raw = msgspec.Raw(b"")
+    yaml: str = ""
 
 
 class _Envelope(msgspec.Struct, rename="camel"):
@@ -245,6 +246,19 @@ class PrometheusClient:
             return Answer(tuple(map(_samples, _RAW.decode(self._result))), self._warnings())
 
         return self._answered(promql, _MATRIX, read)
+
+    def configuration(self) -> str:
+        """The configuration of Prometheus itself, in YAML; other servers have none.
+
+        Raises:
+            ObservationError: there is none, or it may not be read.
+        """
+
+        def read() -> str:
+            self._session.request("GET", f"{self._connection.address}/api/v1/status/config")
+            return self._envelope.data.yaml if self._envelope.data else ""
+
+        return self._answered("", "", read)
 
     @property
     def _result(self) -> msgspec.Raw:

@@ -19,11 +19,13 @@ from desched.adapters.prometheus.queries import (
     CADVISOR,
     CLUSTER_LABELS,
     NODE_SOURCES,
+    names_exporters,
     node_series_by_labels,
     pod_scope,
     pod_series_by_labels,
     pods_by_labels,
 )
+from desched.adapters.prometheus.scrape_jobs import jobs_of_strangers
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import Measured
@@ -65,8 +67,11 @@ class _Look:
         self._cluster = cluster
         self._policy = policy
         self._metrics = policy.metrics
+        self._client = client
         self._queries = CycleQueries(client)
-        self._index = NodeIndex(cluster)
+        watched = filter(policy.windows, NODE_SOURCES)
+        named = names_exporters(policy.metrics, watched)
+        self._index = NodeIndex(cluster, named=named)
         self._loads = NodeLoads(self._queries, self._index, policy.metrics)
 
     def facts(self) -> MetricsFacts:
@@ -78,7 +83,13 @@ class _Look:
             sightings = self._sightings(sampled) if sampled else ()
         except ObservationError:
             sightings = None
-        return MetricsFacts(measures, values, len(sampled), sightings)
+        return MetricsFacts(measures, values, len(sampled), sightings, self._jobs_of_strangers())
+
+    def _jobs_of_strangers(self) -> tuple[str, ...] | None:
+        try:
+            return jobs_of_strangers(self._client.configuration())
+        except ObservationError:
+            return None
 
     def _measures(self) -> Iterator[MeasureFacts]:
         for of_nodes in (True, False):

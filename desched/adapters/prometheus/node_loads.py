@@ -13,6 +13,7 @@ from desched.adapters.prometheus.client import Labels, Series
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
 from desched.adapters.prometheus.data_quality import (
     COVERED_CHECKPOINTS,
+    HIGHEST_RATIO,
     Key,
     NodeEvidence,
     Sighting,
@@ -29,17 +30,26 @@ from desched.adapters.prometheus.queries import (
     NodeSource,
     Scope,
     exporter_names,
+    least_on_node,
     own_query,
+    pod_scope,
     scope_of,
 )
 from desched.model.cluster import ClusterState, Node
-from desched.model.load import Measured, SeenLoad, Unknown
+from desched.model.load import Measured, SeenLoad, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource
 
 SAMPLES_PER_WINDOW = 4
 """A window with fewer scrapes is too short."""
+
+SIZE_TOLERANCE = 0.1
+"""The capacity that a node states is what its kubelet found when it started: the memory and the
+CPUs that its exporter reports, unless they have been changed since."""
+
+FOREIGN_NODES_SHARE = 0.1
+"""Of the nodes: up to this share, series of other clusters make only these nodes unknown."""
 
 Sightings = Mapping[str, Sequence[Sighting]]
 """By node name."""
@@ -68,7 +78,8 @@ class NodeLoads:
     """Reads the nodes' load of one cycle.
 
     `unresolved` are the series that belong to no known node. `cluster_values` are the values of
-    labels that identify a cluster, "" if a series lacks a label that others have. `short_windows`
+    labels that identify a cluster, if that of this one is not clear; "" if a series of a node lacks
+    a label that others have. `short_windows`
     are sentences about windows that are too short for the scrape interval. `seen` is for people.
     """
 
@@ -89,14 +100,37 @@ class NodeLoads:
         """The load of each node over the windows of each resource, by node name."""
         aged = self._found_sources(windows)
         answers = self._queries.vectors(dict(self._measures(windows)))
+        evidence = {
+            resource: [self._window(resource, seconds, answers) for seconds in its_windows]
+            for resource, its_windows in windows.items()
+        }
+        foreign = self._foreign_nodes()
         found: dict[Resource, dict[str, Measured | Unknown]] = {}
-        for resource, its_windows in windows.items():
-            evidence = [self._window(resource, seconds, answers) for seconds in its_windows]
+        for resource, its_evidence in evidence.items():
             ages = aged.get(resource, {})
-            found[resource] = {
-                node.name: self._load(node, resource, evidence, ages) for node in cluster.nodes
-            }
+            sizes = self._by_node(answers.get(f"{resource}_size", ()))
+            least = self._least(answers.get(f"{resource}_least", ()))
+            loads = found[resource] = {}
+            for node in cluster.nodes:
+                load = self._load(node, resource, its_evidence, ages)
+                if isinstance(load, Measured):
+                    load = foreign.get(node.name) or _checked(
+                        load, node, resource, sizes.get(node.name, ())
+                    )
+                if isinstance(load, Measured) and resource in self._sources:
+                    load = self._confirmed(load, node, resource, least.get(node.name, 0.0))
+                loads[node.name] = load
         return found
+
+    def _confirmed(self, load: Measured, node: Node, resource: Resource, usage: float) -> Measured:
+        """The load with the share of its capacity that the kubelet reports as used."""
+        if f"node_{resource}" in self._metrics.queries:
+            return load
+        capacity = _capacity(node, resource)
+        ratio = usage / capacity if capacity else 0.0
+        # A sum of two counters in one series is far more than a node can have.
+        plausible = ratio if ratio <= HIGHEST_RATIO else 0.0
+        return msgspec.structs.replace(load, kubelet_ratio=plausible)
 
     def expression(self, resource: Resource, window_seconds: int) -> Query | None:
         """The query for the load over a window as of the latest `read`, None without a source."""
@@ -153,6 +187,8 @@ class NodeLoads:
         """The queries for each window, by the name of what they measure."""
         for resource, its_windows in windows.items():
             source = self._sources.get(resource)
+            if source is not None and f"node_{resource}" not in self._metrics.queries:
+                yield from self._checks(resource, source, its_windows[0])
             for seconds in its_windows:
                 if query := self.expression(resource, seconds):
                     yield f"{resource}_load_{seconds}", query
@@ -163,6 +199,25 @@ class NodeLoads:
                     if source.pods_ratio is not None:
                         in_use = source.pods_ratio(seconds, scope)
                         yield f"{resource}_in_use_{seconds}", Query(in_use)
+
+    def _checks(
+        self, resource: Resource, source: NodeSource, seconds: int
+    ) -> Iterator[tuple[str, Query]]:
+        """The queries for what the exporters of nodes must agree with."""
+        if source.size is not None:
+            yield f"{resource}_size", Query(source.size(self._scope(resource, source)))
+        if source.name != CADVISOR:
+            scope = pod_scope(self._metrics, resource)
+            yield f"{resource}_least", Query(least_on_node(resource, seconds, scope))
+
+    def _least(self, found: Iterable[Series[Labels]]) -> dict[str, float]:
+        """The least usage of each node, as kubelets report it."""
+        least: dict[str, float] = {}
+        for series in found:
+            node = self._index.resolve(series.labels)
+            if node is not None and series.value >= 0.0:
+                least[node] = min(series.value, least.get(node, math.inf))
+        return least
 
     def _window(
         self,
@@ -209,7 +264,6 @@ class NodeLoads:
 
     def _by_node(self, found: Sequence[Series[Labels]]) -> Sightings:
         sightings: dict[str, list[Sighting]] = {}
-        self._learn_clusters(found)
         for series in found:
             key = frozenset(series.labels.items())
             if key not in self._resolved:
@@ -222,15 +276,33 @@ class NodeLoads:
             sightings.setdefault(node, []).append(Sighting(key, series.value, gone))
         return sightings
 
-    def _learn_clusters(self, found: Sequence[Series[Labels]]) -> None:
-        """Record the clusters that series belong to, and whether some have no label for it.
+    def _foreign_nodes(self) -> dict[str, Unknown]:
+        """The few nodes with series of other clusters than nearly all nodes.
 
-        The nodes of another cluster may have the same names.
+        If they are more, nodes of another cluster may have the same names: see `cluster_values`.
         """
+        foreign: dict[str, Unknown] = {}
         for label in CLUSTER_LABELS:
-            values = {series.labels.get(label, "") for series in found}
-            if values - {""}:
-                self.cluster_values.setdefault(label, set()).update(values)
+            values: dict[str, set[str]] = {}
+            for key, (node, _) in self._resolved.items():
+                if node is not None:
+                    values.setdefault(node, set()).add(dict(key).get(label, ""))
+            found = set().union(*values.values())
+            if label in self._metrics.matchers or len(found) < 2:  # noqa: PLR2004  (several)
+                self.cluster_values |= {label: found} if found - {""} else {}
+                continue
+            alone = Counter(value for (value, *more) in values.values() if not more)
+            own, count = alone.most_common(1)[0] if alone else ("", 0)
+            others = {node: of for node, of in values.items() if of != {own}}
+            if len(others) < count and len(others) <= max(1, FOREIGN_NODES_SHARE * len(values)):
+                self.cluster_values |= {label: {own}} if own else {}
+                for node, of in others.items():
+                    names = ", ".join(sorted(value or "none" for value in of))
+                    why = f"its series have another {label} than those of other nodes: {names}"
+                    foreign[node] = Unknown(UnknownReason.CONTRADICTORY, why)
+            else:
+                self.cluster_values[label] = found
+        return foreign
 
     def own_values(self, label: str) -> list[str]:
         """The values of a label in the series of known nodes, that of most nodes first."""
@@ -252,6 +324,26 @@ class NodeLoads:
             f"Prometheus has no {NODE_EXPORTER} or {CADVISOR} series for any node{where}; if their "
             "jobs have unusual names, set metrics.sources"
         )
+
+
+def _capacity(node: Node, resource: Resource) -> float:
+    """In cores or bytes, as exporters report it."""
+    if resource is Resource.CPU:
+        return node.capacity.cpu_millicores / 1000
+    return float(node.capacity.memory_bytes)
+
+
+def _checked(
+    load: Measured, node: Node, resource: Resource, sizes: Iterable[Sighting]
+) -> Measured | Unknown:
+    """The load, if each exporter has found the capacity that the node states."""
+    capacity = _capacity(node, resource)
+    for size in sizes:
+        if capacity and not math.isclose(size.value, capacity, rel_tol=SIZE_TOLERANCE):
+            unit = "cores" if resource is Resource.CPU else "bytes of memory"
+            detail = f"its exporter reports {size.value:g} {unit}, its capacity is {capacity:g}"
+            return Unknown(UnknownReason.CONTRADICTORY, detail)
+    return load
 
 
 def _too_short(window_seconds: int, intervals: Iterable[Series[Labels]]) -> str:

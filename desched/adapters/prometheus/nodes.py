@@ -7,6 +7,10 @@ address. So the common installations work without relabelling.
 A `node` label that matches no node ends the search, unless the exporter's pod is known: the address
 in `instance` may be that of another cluster's node. A series whose exporter is a pod of one node
 belongs to no other node, whatever its labels.
+
+A job that scrapes annotated Services of all namespaces scrapes those of tenants as well. Unless the
+policy names whose series count, one of such a job must come from a port of the node itself, which a
+pod of the namespace in its labels has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,8 +20,12 @@ from urllib.parse import urlsplit
 
 from desched.adapters.prometheus.client import PodLabels
 from desched.model.cluster import ClusterState, Node, Pod
+from desched.model.groups import grouped
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+SERVICES_JOB = "kubernetes-service-endpoints"
+"""The job of the prometheus chart, and of most configurations by hand, for annotated Services."""
+
 _HOSTNAME_LABELS = ("nodename", "hostname", "Hostname")
 
 Labels = Mapping[str, str]
@@ -41,14 +49,24 @@ class Match(NamedTuple):
 
 
 class NodeIndex:
-    """Resolves series; a name or address that two nodes share resolves to neither."""
+    """Resolves series; a name or address that two nodes share resolves to neither.
 
-    def __init__(self, cluster: ClusterState) -> None:
+    `named` is whether the policy names the exporters of nodes whose series count.
+    """
+
+    def __init__(self, cluster: ClusterState, *, named: bool = False) -> None:
         self._names = frozenset(node.name for node in cluster.nodes)
         self._aliases = _unique(
             (alias, node.name) for node in cluster.nodes for alias in _aliases_of(node)
         )
         self._pods = {(pod.namespace, pod.name): pod for pod in cluster.pods}
+        self._named_exporters = named
+        self._host_ports = grouped(
+            (pod.node, (port.port, pod.namespace))
+            for pod in cluster.pods
+            if not pod.finished
+            for port in pod.scheduling.host_ports
+        )
         self._reported: Mapping[str, str] = {}
         self._hinted: dict[tuple[str, str], str | None] = {}
 
@@ -72,20 +90,41 @@ class NodeIndex:
         if not found and not labels.get("node"):
             found = self._by_hostname(labels) or self._by_address(labels)
         if found and self._exporter_node(labels) in {None, found.node}:
-            return found
+            return found if self._may_report(labels, found.node) else None
         return None
+
+    def _may_report(self, labels: Labels, node: str) -> bool:
+        """Whether the exporter of a series may be that of the node, by the job that scrapes it."""
+        if self._named_exporters or labels.get("job") != SERVICES_JOB:
+            return True
+        host, port = _host_and_port(labels.get("instance", ""))
+        namespace = labels.get("namespace", "")
+        return self._named(host) == node and any(
+            port in {None, number} and namespace in {"", of}
+            for number, of in self._host_ports.get(node, ())
+        )
 
     def why_unmatched(self, labels: Labels) -> str:
         """Why a series belongs to no node, with the labels that decide it; without a period."""
         runs_on = self._exporter_node(labels)
         if runs_on is not None:
             return f"its exporter's pod {_pod(labels)} runs on {runs_on}, its labels name another"
+        if labels.get("job") == SERVICES_JOB and self._resolved_without_job(labels):
+            return (
+                f'job="{SERVICES_JOB}" scrapes Services of all namespaces, and no pod of the '
+                f'namespace "{labels.get("namespace", "")}" has the port in '
+                f'instance="{labels.get("instance", "")}" on its node; name your exporters in '
+                "metrics.sources"
+            )
         if name := labels.get("node"):
             return f'its label node="{name}" names no node of this cluster'
         if not labels.get("instance"):
             return "it has neither a label node nor instance"
         pod = f", and its exporter's pod {_pod(labels)} is not known" if labels.get("pod") else ""
         return f'instance="{labels["instance"]}" is no name or address of a node{pod}'
+
+    def _resolved_without_job(self, labels: Labels) -> str | None:
+        return self.resolve({name: value for name, value in labels.items() if name != "job"})
 
     def would_need_names(self, labels: Labels) -> bool:
         """Whether the host names that exporters report could help to resolve the series."""
@@ -138,7 +177,7 @@ class NodeIndex:
         return None
 
     def _by_address(self, labels: Labels) -> Match | None:
-        found = self._named(_host(labels.get("instance", "")))
+        found = self._named(_host_and_port(labels.get("instance", ""))[0])
         return Match(found, Way.ADDRESS) if found else None
 
     def _named(self, name: str) -> str | None:
@@ -163,9 +202,11 @@ def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {key: value for key, value in found.items() if key not in ambiguous}
 
 
-def _host(instance: str) -> str:
-    """The host part of `host:port`, also of `[v6]:port` and without a port."""
+def _host_and_port(instance: str) -> tuple[str, int | None]:
+    """The two parts of `host:port`, also of `[v6]:port` and without a port."""
     try:
-        return urlsplit(f"//{instance}").hostname or ""
+        parts = urlsplit(f"//{instance}")
+        host, port = parts.hostname or "", parts.port
     except ValueError:
-        return ""
+        return "", None
+    return host, port

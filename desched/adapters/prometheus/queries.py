@@ -25,9 +25,13 @@ _EXPORTER_LABELS = (
     *("node", "instance", "namespace", "pod", "nodename", "hostname", "Hostname"),
     *CLUSTER_LABELS,
 )
-_BY_EXPORTER = ", ".join(_EXPORTER_LABELS)
+_BY_EXPORTER = f"by ({', '.join(_EXPORTER_LABELS)})"
+# All other labels stay, so that nothing is added to what an exporter reports by one label more.
+_WITHOUT_CPU = "without (cpu, mode)"
+_UNCHANGED = "without ()"
+_IDLE, _BUSY = "idle|iowait|steal", "user|nice|system|irq|softirq"
 # The namespace and pod labels of cAdvisor's root are its scraper's on one side only.
-_BY_KUBELET = ", ".join(("node", "instance", *CLUSTER_LABELS))
+_BY_KUBELET = f"by ({', '.join(('node', 'instance', *CLUSTER_LABELS))})"
 _BY_POD = "namespace, pod, node, instance"
 _USAGES = {
     Resource.CPU: "container_cpu_usage_seconds_total",
@@ -85,6 +89,11 @@ def scope_of(metrics: MetricsSource, measure: str, default: Scope) -> Scope:
     return ",".join([metrics.sources.get(measure) or default, *own])
 
 
+def names_exporters(metrics: MetricsSource, watched: Iterable[Resource]) -> bool:
+    """Whether the policy names whose series count for the load of nodes by these resources."""
+    return {f"node_{resource}" for resource in watched} <= metrics.sources.keys()
+
+
 def pod_scope(metrics: MetricsSource, resource: Resource) -> Scope:
     """Whose series count for the usage of pods."""
     return scope_of(metrics, f"pod_{resource}", CADVISOR_SCOPE)
@@ -93,10 +102,11 @@ def pod_scope(metrics: MetricsSource, resource: Resource) -> Scope:
 class NodeSource(NamedTuple):
     """A source of node load.
 
-    `scope` is that of its exporters as usual stacks label them. `by` are the labels of its series.
+    `scope` is that of its exporters as usual stacks label them. `by` aggregates to its series.
     `raw` is the metric whose samples show age and coverage, as arguments of `selector`; `ratio`
     returns the query for the mean load over a window, as a share of capacity. `pods_ratio` returns
-    that for the most that all pods together can use, if it differs from the load.
+    that for the most that all pods together can use, if it differs from the load. `size` returns
+    that for the number of CPUs or the bytes of memory of which the load is a share.
     """
 
     name: str
@@ -105,6 +115,7 @@ class NodeSource(NamedTuple):
     raw: tuple[str, str]
     ratio: Callable[[int, Scope], str]
     pods_ratio: Callable[[int, Scope], str] | None = None
+    size: Callable[[Scope], str] | None = None
 
     def age(self, scope: Scope) -> str:
         """The age of the newest sample of each series, in seconds, without series that have ended.
@@ -130,15 +141,13 @@ class NodeSource(NamedTuple):
         return f"quantile(0.5, {span} / (changes({seen}) > 0))"
 
     def _newest(self, scope: Scope) -> str:
-        return f"max by ({self.by}) (timestamp({selector(*self.raw, scope)}))"
+        return f"max {self.by} (timestamp({selector(*self.raw, scope)}))"
 
 
 DCGM = "DCGM's exporter"
-DCGM_SCOPE = (
-    'job=~"dcgm-exporter|nvidia-dcgm-exporter|gke-managed-dcgm-exporter|gpu-metrics'
-    '|kubernetes-service-endpoints"'
-)
-"""The jobs of its chart, of NVIDIA's GPU operator, of GKE, and of the prometheus chart."""
+DCGM_SCOPE = 'job=~"dcgm-exporter|nvidia-dcgm-exporter|gke-managed-dcgm-exporter|gpu-metrics"'
+"""The jobs of its chart, of NVIDIA's GPU operator, and of GKE. Those of the prometheus chart scrape
+annotated Services of all namespaces, and this exporter has no port of its node to be known by."""
 
 # By GPU or MIG instance, and not by the pod that uses it: that changes, and of several pods which
 # share one, each has the load of all. Older exporters write Hostname.
@@ -160,7 +169,7 @@ class GpuMetric(NamedTuple):
     @property
     def source(self) -> NodeSource:
         """The load of each GPU."""
-        return NodeSource(DCGM, DCGM_SCOPE, _BY_GPU, (self.name, ""), self._ratio)
+        return NodeSource(DCGM, DCGM_SCOPE, f"by ({_BY_GPU})", (self.name, ""), self._ratio)
 
     def node_ratio(self, window_seconds: int, scope: Scope) -> str:
         """The mean load of the GPUs of each node over a window."""
@@ -196,7 +205,7 @@ GPU_METRICS: Mapping[str, GpuMetric] = {
 
 def exporter_names(scope: Scope) -> str:
     """The node name that each node_exporter reports, with the labels of its other series."""
-    return f"group by ({_BY_EXPORTER}) ({selector('node_uname_info', '', scope)})"
+    return f"group {_BY_EXPORTER} ({selector('node_uname_info', '', scope)})"
 
 
 def pod_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
@@ -243,6 +252,16 @@ def kubelets_of_pods(resource: Resource, scope: Scope) -> str:
     """The same from the series of pods, which are many."""
     of_pods = selector(_USAGES[resource], 'pod!=""', scope)
     return f"group by (node, instance) ({of_pods})"
+
+
+def least_on_node(resource: Resource, window_seconds: int, scope: Scope) -> str:
+    """The least that kubelets report as the usage of each node, in cores or bytes.
+
+    Whoever writes into the same series can raise a mean of memory, but not the lowest value.
+    """
+    series = selector(_USAGES[resource], _ROOT, scope)
+    least = "rate" if resource is Resource.CPU else "min_over_time"
+    return f"min by (node, instance) ({least}({series}[{window_seconds}s]))"
 
 
 def throttled_pods(window_seconds: int, scope: Scope) -> str:
@@ -300,11 +319,11 @@ def _usage(resource: Resource, window_seconds: int, scope: Scope, conditions: st
 def _exporter_cpu(window_seconds: int, scope: Scope) -> str:
     def seconds(modes: str) -> str:
         counter = selector("node_cpu_seconds_total", modes, scope)
-        return f"sum by ({_BY_EXPORTER}) (rate({counter}[{window_seconds}s]))"
+        return f"sum {_WITHOUT_CPU} (rate({counter}[{window_seconds}s]))"
 
     # No pod causes waiting for a disk or the hypervisor; `user` includes guests.
-    idle = seconds('mode=~"idle|iowait|steal"')
-    busy = seconds('mode!~"idle|iowait|steal|guest|guest_nice"')
+    idle = seconds(f'mode=~"{_IDLE}"')
+    busy = seconds(f'mode=~"{_BUSY}"')
     # busy / (idle + busy), with each of them once. It has no value, rather than 0, where
     # relabelling keeps idle time alone.
     return f"1 / (1 + {idle} / {busy})"
@@ -314,8 +333,7 @@ def _exporter_memory(window_seconds: int, scope: Scope) -> str:
     mean = partial(_mean_memory, window_seconds, scope)
     parts = " + ".join(map(mean, ("Buffers", "Cached", "MemFree", "Slab")))
     available = f"{mean('MemAvailable')} or ({parts})"  # kernels before 3.14 have no MemAvailable
-    total = mean("MemTotal")
-    return f"1 - sum by ({_BY_EXPORTER}) ({available}) / sum by ({_BY_EXPORTER}) ({total})"
+    return f"1 - ({available}) / {mean('MemTotal')}"
 
 
 def _exporter_working_set(window_seconds: int, scope: Scope) -> str:
@@ -326,8 +344,17 @@ def _exporter_working_set(window_seconds: int, scope: Scope) -> str:
     total, *free = map(
         partial(_mean_memory, window_seconds, scope), ("MemTotal", "MemFree", "Inactive_file")
     )
-    used = " - ".join((total, *free))
-    return f"sum by ({_BY_EXPORTER}) ({used}) / sum by ({_BY_EXPORTER}) ({total})"
+    return f"({' - '.join((total, *free))}) / {total}"
+
+
+def _cpus(scope: Scope) -> str:
+    """The number of CPUs of which an exporter reports any time; none if they are added up."""
+    counter = selector("node_cpu_seconds_total", f'cpu!="",mode=~"{_IDLE}|{_BUSY}"', scope)
+    return f"count without (cpu) (group without (mode) ({counter}))"
+
+
+def _total_memory(scope: Scope) -> str:
+    return f"max {_UNCHANGED} ({selector('node_memory_MemTotal_bytes', '', scope)})"
 
 
 def _mean_memory(window_seconds: int, scope: Scope, name: str) -> str:
@@ -341,29 +368,32 @@ def _root(resource: Resource, capacity: str) -> NodeSource:
     def ratio(window_seconds: int, scope: Scope) -> str:
         usage = _usage(resource, window_seconds, scope, _ROOT)
         size = selector(capacity, "", scope)
-        return f"max by ({_BY_KUBELET}) ({usage}) / max by ({_BY_KUBELET}) ({size})"
+        return f"max {_BY_KUBELET} ({usage}) / max {_BY_KUBELET} ({size})"
 
     return NodeSource(CADVISOR, CADVISOR_SCOPE, _BY_KUBELET, (_USAGES[resource], _ROOT), ratio)
 
 
-def _exporter(
-    metric: str,
-    conditions: str,
-    ratio: Callable[[int, Scope], str],
-    pods_ratio: Callable[[int, Scope], str] | None = None,
-) -> NodeSource:
-    raw = metric, conditions
-    return NodeSource(NODE_EXPORTER, EXPORTER_SCOPE, _BY_EXPORTER, raw, ratio, pods_ratio)
-
+_EXPORTER = partial(NodeSource, NODE_EXPORTER, EXPORTER_SCOPE)
 
 NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
     Resource.CPU: (
         # All CPUs are scraped at the same time; the label is absent if they have been added up.
-        _exporter("node_cpu_seconds_total", 'mode="idle",cpu=~"|0"', _exporter_cpu),
+        _EXPORTER(
+            _WITHOUT_CPU,
+            ("node_cpu_seconds_total", 'mode="idle",cpu=~"|0"'),
+            _exporter_cpu,
+            size=_cpus,
+        ),
         _root(Resource.CPU, "machine_cpu_cores"),
     ),
     Resource.MEMORY: (
-        _exporter("node_memory_MemTotal_bytes", "", _exporter_memory, _exporter_working_set),
+        _EXPORTER(
+            _UNCHANGED,
+            ("node_memory_MemTotal_bytes", ""),
+            _exporter_memory,
+            _exporter_working_set,
+            _total_memory,
+        ),
         _root(Resource.MEMORY, "machine_memory_bytes"),
     ),
 }

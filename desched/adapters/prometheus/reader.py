@@ -16,7 +16,12 @@ from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import NOTHING_READ, PodLoads, PodReadings
-from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, several_clusters
+from desched.adapters.prometheus.queries import (
+    NODE_SOURCES,
+    check_matchers,
+    names_exporters,
+    several_clusters,
+)
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadProblem, PodChoice
@@ -75,8 +80,9 @@ class PrometheusLoadReader:
             ConfigurationError: a matcher is not permitted.
         """
         check_matchers(policy.metrics.matchers)
-        queries, index = CycleQueries(self._client), NodeIndex(cluster)
         windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
+        named = names_exporters(policy.metrics, windows)
+        queries, index = CycleQueries(self._client), NodeIndex(cluster, named=named)
         node_loads = NodeLoads(queries, index, policy.metrics)
         kubelets = Kubelets(queries, index, policy.metrics, windows)
         pod_loads = PodLoads(queries, index, policy.metrics, kubelets, cluster)

@@ -94,7 +94,11 @@ def classify(book: UsageBook, state: State) -> Pressure:
     )
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
     settling = departed_load.settling(policy.shortest_window_seconds)
-    waits = {s.node.name: _wait(s, settling, saturated, book) for s in overloaded}
+    shown = {node.name: loads for pool in pools for node, loads in pool.nodes}
+    waits = {
+        s.node.name: _not_shown(s, shown[s.node.name]) or _wait(s, settling, saturated, book)
+        for s in overloaded
+    }
     pressure = pressure.with_waits(waits)
     return msgspec.structs.replace(pressure, saturated=saturation_hold(overloaded, saturated))
 
@@ -144,6 +148,20 @@ class Wait(msgspec.Struct, frozen=True):
     refusal: RefusalReason
     detail: str
     until: datetime | None = None
+
+
+def _not_shown(loaded: LoadedNode, loads: Sequence[NodeLoad]) -> Wait | None:
+    """Why the node waits if only its exporter reports the load: anybody may have written it."""
+    overloaded = {pressure.resource for pressure in loaded.overloaded}
+    for load in loads:
+        reported, most = load.measured[0][1], load.most_ratio
+        if load.rule.resource in overloaded and most is not None and reported > most:
+            detail = (
+                f"{load.rule.resource} {reported:.1%} by its exporter, at most {most:.1%} by its "
+                "kubelet and its pods"
+            )
+            return Wait(NodeReason.LOAD_NOT_SHOWN, RefusalReason.LOAD_NOT_SHOWN, detail)
+    return None
 
 
 def _wait(

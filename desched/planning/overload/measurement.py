@@ -24,6 +24,13 @@ PODS_ABOVE_NODE_RATIO = 0.05
 """The pods' usage is a part of the node's, so their sum can exceed it only because the two are not
 scraped at the same time: by a quarter of it in a burst, and by a little more on an idle node."""
 
+KUBELET_DIFFERENCE_RATIO = 0.1
+"""Of the CPU: a node's exporter and its kubelet are not scraped at the same time."""
+
+HOST_RATIO = 0.25
+"""Of the capacity, beside what a node keeps for its host: load of no pod. Of memory, kubelets do
+not count huge pages and parts of the kernel's."""
+
 
 class DepartedLoad:
     """Pods that have left a node, or are leaving it, while its windows still include them."""
@@ -126,6 +133,7 @@ def measure(
                 departed_load.leave(node.name, resource, bases),
                 max(max(_highest(bases), usual) + arrived, further or 0.0),
                 receives=further is not None,
+                most_ratio=_most_ratio(node, resource, load, usages, book),
             )
         )
     return tuple(found)
@@ -184,6 +192,34 @@ def _sums(
         known = [usage.memory_bytes for usage in usages if usage.memory_bytes]
     # fsum, here and below: the result must not depend on the order of the pods.
     return [math.fsum(by_window) for by_window in zip(*known, strict=True)]
+
+
+def _most_ratio(
+    node: Node,
+    resource: Resource,
+    load: Measured,
+    usages: Sequence[PodUsage] | None,
+    book: UsageBook,
+) -> float | None:
+    """The most that the load over the shortest window can be, None if nothing else is read.
+
+    By the kubelet's figure for the node, else by the sum of the pods, also of those that ended.
+    """
+    if load.kubelet_ratio is None:
+        return None
+    allocatable, capacity = node.allocatable.memory_bytes, node.capacity.memory_bytes
+    if resource is Resource.CPU:
+        if load.kubelet_ratio:
+            return load.kubelet_ratio + KUBELET_DIFFERENCE_RATIO
+        allocatable, capacity = node.allocatable.cpu_millicores, node.capacity.cpu_millicores
+    shown = load.kubelet_ratio
+    if not shown:
+        if usages is None:
+            return None
+        both = _sums(node, resource, usages, book), _sums(node, resource, None, book)
+        known = (sums[0] for sums in both if sums and math.isfinite(sums[0]))
+        shown = max(known, default=0.0) / capacity
+    return shown + HOST_RATIO + max(0.0, 1.0 - allocatable / capacity)
 
 
 def _seen_memory(

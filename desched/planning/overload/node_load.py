@@ -32,7 +32,8 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
 
     `measured` has (window in seconds, ratio) as Prometheus reports them; `bases` and `highest` are
     corrected for changes that the windows do not show yet. `receives` is false if a destination
-    window is not known.
+    window is not known. `most_ratio` is the most that the load over the shortest window can be by
+    what the kubelet reports; None if it has not been compared.
     """
 
     rule: ResourceRule
@@ -40,6 +41,7 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
     bases: tuple[Basis, ...]
     highest: float
     receives: bool = True
+    most_ratio: float | None = None
 
     @property
     def lowest(self) -> float:

@@ -93,9 +93,9 @@ class Cluster:
             return status(403, "no")
         if request.path == "/apis":
             return Reply(200, self.served)
-        if "/configmaps/" in request.path:
+        if "/configmaps/" in request.path or request.path.endswith("/status/config"):
             return status(404, "not found")
-        if request.path.startswith(PROXY):
+        if request.path.startswith(PROXY) and "query" in request.query:
             asked = Asked(request.path, request.query["query"], request.headers, ("", 0))
             reply = by_parts(asked, self.prometheus)
             return Reply(reply.status, reply.body, reply.headers)
@@ -430,11 +430,14 @@ def test_clusters_in_one_prometheus_lead_to_matchers_and_a_second_look(run, prom
     def answer(asked):
         if asked.query.startswith("count by"):
             return vector(({"cluster": "eu"}, 1.0))
-        of_cpu = asked.query.startswith("1 / (1") and "node_cpu" in asked.query
+        of_cpu = "node_cpu_seconds_total" in asked.query
         selected = 'cluster="eu"' in asked.query or asked.path.endswith("query_range")
         if not of_cpu or selected:
             return Prometheus()(asked)
-        return vector(*(({"node": "n-a", "cluster": c}, 0.5) for c in ("eu", "us")))
+        value = VALUES.get(kind_of(asked.query))
+        if value is None:
+            return vector()
+        return vector(*(({"node": "n-a", "cluster": c}, value) for c in ("eu", "us")))
 
     prometheus.answer = answer
     path = tmp_path / "new.yaml"

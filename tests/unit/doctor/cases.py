@@ -494,6 +494,23 @@ PROMETHEUS = [
 EU, US = LabelGroup({"cluster": "eu"}, 3), LabelGroup({"cluster": "us"}, 1)
 MIXED = {"cluster": ("eu", "us")}
 IN_US = by(metrics=MetricsSource(ADDRESS, {"cluster": "us"}))
+HONORED_LABELS = [
+    Case(
+        Name.HONORED_LABELS,
+        examination(metrics=metrics(jobs_of_strangers=None)),
+        SKIPPED,
+        "cannot be read",
+    ),
+    Case(Name.HONORED_LABELS, examination(), OK, "No scrape"),
+    Case(
+        Name.HONORED_LABELS,
+        examination(metrics=metrics(jobs_of_strangers=("kubernetes-pods",))),
+        WARNING,
+        "by kubernetes-pods",
+        "honor_labels to false",
+    ),
+]
+
 MATCHERS = [
     Case(Name.MATCHERS, examination(), OK, "Prometheus has 3 of 3 sampled pods"),
     Case(Name.MATCHERS, examination(metrics=Unanswered("Not asked.")), SKIPPED, "Not asked."),
@@ -1128,6 +1145,7 @@ CASES = [
     *MODEL_CACHES,
     *POLICY,
     *PROMETHEUS,
+    *HONORED_LABELS,
     *MATCHERS,
     *MEASURES,
     *GPUS,

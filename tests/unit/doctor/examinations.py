@@ -81,7 +81,11 @@ def metrics(*measures: MeasureFacts, **fields: Any) -> MetricsFacts:
     """All measures, these in place of the good ones."""
     others = {one.name: one for one in measures}
     every = tuple(others.get(name) or measure(name) for name in MEASURES)
-    ours: dict[str, Any] = {"sampled": 3, "sightings": (LabelGroup({}, 3),)}
+    ours: dict[str, Any] = {
+        "sampled": 3,
+        "sightings": (LabelGroup({}, 3),),
+        "jobs_of_strangers": (),
+    }
     return MetricsFacts(every, **(ours | fields))
 
 

@@ -97,7 +97,9 @@ class PastReader:
         objects = read_objects(queries, object_reads, stretch, policies)
         _refuse_several_clusters(queries.cluster_values, metrics)
         nodes = tuple(each.node for each in objects.nodes)
-        index = NodeIndex(ClusterState(nodes, tuple(each.pod for each in objects.pods)))
+        cluster = ClusterState(nodes, tuple(each.pod for each in objects.pods))
+        # Metrics of objects have no ports of nodes, and nothing is evicted by the past.
+        index = NodeIndex(cluster, named=True)
         names = chain.from_iterable(map(queries.blocks, load_reads.names))
         index.learn_names(labels for block in names for labels in block.labels)
         ratios = {}

@@ -106,6 +106,7 @@ class FakePrometheus:
         self.asked: list[Asked] = []
         self.requests = 0
         self.takes_apart = True
+        self.configuration = ""
         self.answer: Callable[[Asked], Reply] = lambda _: vector()
         fake = self
 
@@ -148,7 +149,10 @@ class FakePrometheus:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def reply(self, asked: Asked) -> Reply:
-        """The answer to a query."""
+        """The answer to a query; the `configuration` of most servers cannot be read."""
+        if asked.path.endswith("/status/config"):
+            data = {"status": "success", "data": {"yaml": self.configuration}}
+            return Reply(json.dumps(data).encode()) if self.configuration else refusal(404)
         return by_parts(asked, self._answered) if self.takes_apart else self._answered(asked)
 
     def _answered(self, asked: Asked) -> Reply:

@@ -201,7 +201,8 @@ def test_labels_of_clusters_are_collected(fake: FakePrometheus) -> None:
         ({"node": "n-a", "cluster": "eu"}, 0.5),
         ({"node": "n-b", "cluster": "us"}, 0.5),
     ]
-    assert look(fake, good(cpu=values)).cluster_values == {"cluster": ("eu", "us")}
+    found = look(fake, good(cpu=values, age=values, covered=values))
+    assert found.cluster_values == {"cluster": ("eu", "us")}
 
 
 def test_without_any_answer_there_is_nothing_to_say(fake: FakePrometheus) -> None:

@@ -3,8 +3,11 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from desched.adapters.prometheus.nodes import Match, NodeIndex, Way
+from desched.model.cluster import HostPort, Pod, SchedulingClass
+from desched.model.resources import Amounts
 from tests.unit.adapters.prometheus.worlds import cluster, node, pod
 
 WORLD = cluster(
@@ -170,3 +173,37 @@ def test_labels_without_a_value_say_nothing(labels: dict[str, str]) -> None:
     said = {name: value for name, value in labels.items() if value}
 
     assert NodeIndex(WORLD).resolve(labels) == NodeIndex(WORLD).resolve(said)
+
+
+EXPORTER = {"job": "kubernetes-service-endpoints", "namespace": "monitoring"}
+
+
+def _host_pod(namespace: str, port: int) -> Pod:
+    scheduling = SchedulingClass(Amounts(), host_ports=(HostPort(port),))
+    return replace(pod(namespace, "exporter", on="n-a"), scheduling=scheduling)
+
+
+@pytest.mark.parametrize(
+    ("labels", "believed"),
+    [
+        ({"instance": "10.0.0.1:9100"}, True),
+        ({"instance": "10.0.0.1:9100", "node": "n-a"}, True),
+        ({"instance": "n-a", "node": "n-a"}, True),  # relabelled
+        ({"instance": "10.9.9.9:9100", "node": "n-a"}, False),  # a pod of its own address
+        ({"instance": "10.0.0.1:8080", "node": "n-a"}, False),  # another port of the node
+        ({"instance": "10.0.0.1:9100", "namespace": "evil"}, False),
+        ({"instance": "10.0.0.1:9100", "node": "n-b"}, False),
+    ],
+)
+def test_of_a_job_for_all_services_only_a_port_of_the_node_itself_is_believed(
+    labels: dict[str, str],
+    believed: bool,  # noqa: FBT001  (a parameter of the cases)
+) -> None:
+    world = cluster(*WORLD.nodes, pods=(_host_pod("monitoring", 9100),))
+    labels = EXPORTER | labels
+
+    assert (NodeIndex(world).resolve(labels) is not None) is believed
+    assert NodeIndex(WORLD).resolve(labels) is None  # without any exporter
+    assert NodeIndex(WORLD, named=True).resolve(labels) is not None
+    if not believed:
+        assert "name your exporters in metrics.sources" in NodeIndex(world).why_unmatched(labels)

@@ -21,7 +21,7 @@ from desched.model.load import (
     Unknown,
 )
 from desched.model.load import UnknownReason as Why
-from desched.model.resources import Resource
+from desched.model.resources import Amounts, Resource
 from desched.policy.policy import MetricsSource, Policy, ResourceRule
 from tests.unit.adapters.prometheus.fake_server import Asked, FakePrometheus, Reply, refusal, vector
 from tests.unit.adapters.prometheus.worlds import NOW, cluster, node, pod
@@ -55,14 +55,18 @@ def kind_of(query: str) -> str:
         "in_use": "Inactive_file",
         "age": "time() - ",
         "names": "node_uname_info",
-        "cpu": "sum by (node, instance, namespace, pod, nodename, hostname, Hostname",
+        "size": "count without (cpu)",
+        "total": "max without () (node_memory_MemTotal_bytes",
+        "least": "min by (node, instance)",
+        "cpu": "sum without (cpu, mode)",
+        "memory": "1 - (avg_over_time(node_memory_MemAvailable_bytes",
         "root": "machine_",
         "throttled": "_throttled_",
         "pods": "sum by (namespace, pod, node, instance)",
     }
     kind = next(kind for kind, mark in marks.items() if mark in query)
     if "node_memory_" in query:
-        kind = {"cpu": "memory", "in_use": "in_use"}.get(kind, f"memory_{kind}")
+        kind = {"memory": "memory", "in_use": "in_use"}.get(kind, f"memory_{kind}")
     if "container_memory" in query and kind == "pods":
         kind = "pod_memory"
     if 'id="/"' in query and kind != "root":
@@ -106,7 +110,7 @@ def test_nodes_and_pods_are_measured(fake: FakePrometheus) -> None:
     load = read(fake, good("n-a", "n-b", pods=usage))
 
     assert load == ClusterLoad(
-        nodes={name: {CPU: Measured((Level(300, 0.5),), (0.5,))} for name in ("n-a", "n-b")},
+        nodes={name: {CPU: Measured((Level(300, 0.5),), (0.5,), 0.0)} for name in ("n-a", "n-b")},
         pods={("apps", "web"): PodUsage(cpu_millicores=(1250.0,))},
         server_times=(NOW, NOW),
         seen={name: {CPU: SeenLoad(20.0)} for name in ("n-a", "n-b")},
@@ -121,8 +125,8 @@ def test_every_query_is_put_once_whatever_the_number_of_nodes(fake: FakePromethe
 
     queries = [asked.query for asked in fake.asked]
     assert len(queries) == len(set(queries))
-    # CPU: age, three per window, throttled pods; memory: two ages, pods
-    assert len(queries) == 1 + 2 * 3 + 1 + 2 + 1
+    # CPU: age, three per window, CPUs, kubelets, throttled pods; memory: two ages, pods
+    assert len(queries) == 1 + 2 * 3 + 2 + 1 + 2 + 1
 
 
 def test_the_queries_about_nodes_are_few_requests(fake: FakePrometheus) -> None:
@@ -169,7 +173,7 @@ def test_without_node_exporter_one_more_query_finds_cadvisor(fake: FakePrometheu
         root_age=[(labels, 9.0)], root=[(labels, 0.25)], root_covered=[(labels, 10.0)]
     )
 
-    assert read(fake, answers).nodes["n-a"][CPU] == Measured((Level(300, 0.25),), (0.25,))
+    assert read(fake, answers).nodes["n-a"][CPU] == Measured((Level(300, 0.25),), (0.25,), 0.0)
     assert [kind_of(asked.query) for asked in fake.asked] == [
         "age",
         "root_age",
@@ -232,7 +236,7 @@ def test_a_warning_of_prometheus_is_a_problem(fake: FakePrometheus) -> None:
     )
 
 
-def two_clusters(own: str = "eu", other: str = "us", *, node_there: str = "n-x") -> Answers:
+def two_clusters(own: str = "eu", other: str = "us", *, node_there: str = "n-b") -> Answers:
     here, there = {"node": "n-a", "cluster": own}, {"node": node_there, "cluster": other}
     return Answers(
         cpu=[(here, 0.5), (there, 0.5)],
@@ -246,23 +250,35 @@ def test_several_clusters_are_a_problem_that_names_the_matcher(fake: FakePrometh
 
     assert problem is LoadProblem.SEVERAL_CLUSTERS
     assert "2 clusters by the label cluster (eu, us)" in sentence
-    assert "add this one to metrics.matchers, as {cluster: eu}, and" in sentence
+    assert "add this one to metrics.matchers, as {cluster: eu} or {cluster: us}, and" in sentence
 
 
-def test_the_matcher_is_that_of_the_known_nodes_not_the_first_one(fake: FakePrometheus) -> None:
-    ((_, sentence),) = read(fake, two_clusters("us", "eu")).problems
-    assert "as {cluster: us}, and" in sentence
+def test_labels_of_series_that_belong_to_no_node_are_not_those_of_a_cluster(
+    fake: FakePrometheus,
+) -> None:
+    load = read(fake, two_clusters(node_there="n-x"))
+    assert (load.problems, load.unresolved_series) == ((), 1)
 
 
-def test_all_clusters_with_nodes_of_these_names_are_named(fake: FakePrometheus) -> None:
-    ((_, sentence),) = read(fake, two_clusters(node_there="n-b")).problems
-    assert "as {cluster: eu} or {cluster: us}, and" in sentence
+def test_a_node_that_a_series_of_another_cluster_claims_is_unknown_alone(
+    fake: FakePrometheus,
+) -> None:
+    names = ("n-a", "n-b", "n-c")
+    real: list[Mapping[str, str]] = [{"node": name, "cluster": "eu"} for name in names]
+    claims = [*real, {"node": "n-c", "cluster": "evil"}]
+    answers = Answers(
+        cpu=[(labels, 0.5) for labels in claims],
+        age=[(labels, 9.0) for labels in claims],
+        covered=[(labels, 10.0) for labels in claims],
+    )
 
+    load = read(fake, answers, world=cluster(*map(node, names)))
 
-def test_no_matcher_is_named_if_no_cluster_has_a_known_node(fake: FakePrometheus) -> None:
-    answers = two_clusters()
-    ((_, sentence),) = read(fake, answers, world=cluster(node("elsewhere"))).problems
-    assert "add this one to metrics.matchers, and" in sentence
+    assert load.problems == ()
+    assert isinstance(load.nodes["n-a"][CPU], Measured)
+    found = load.nodes["n-c"][CPU]
+    assert isinstance(found, Unknown)
+    assert (found.reason, "eu, evil" in found.detail) == (Why.CONTRADICTORY, True)
 
 
 def test_a_matcher_for_the_label_settles_it(fake: FakePrometheus) -> None:
@@ -384,12 +400,12 @@ def test_the_memory_in_use_bounds_what_pods_may_claim(fake: FakePrometheus) -> N
         "in_use": [({"node": "n-a"}, 0.8)],
     }
     nodes = read(fake, Answers(**values), policy({MEMORY: (300,)})).nodes
-    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), (0.8,))
-    assert nodes["n-b"][MEMORY] == Measured((Level(300, 0.5),), (0.5,))
+    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), (0.8,), 0.0)
+    assert nodes["n-b"][MEMORY] == Measured((Level(300, 0.5),), (0.5,), 0.0)
 
     no_number = Answers(**values | {"in_use": [({"node": "n-a"}, math.nan)]})
     nodes = read(fake, no_number, policy({MEMORY: (300,)})).nodes
-    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), (0.0,))
+    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), (0.0,), 0.0)
 
 
 def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:
@@ -439,3 +455,28 @@ def test_a_matcher_that_is_no_label_is_refused_before_anything_is_asked(
     with pytest.raises(ConfigurationError):
         read(fake, Answers(), policy({CPU: (300,)}, matchers={'x="y"} or up{z': "1"}))
     assert fake.asked == []
+
+
+SIZED = node("n-a", capacity=Amounts(cpu_millicores=4000, memory_bytes=8 * 2**30))
+
+
+def test_an_exporter_that_reports_other_cpus_than_the_node_has_is_not_believed(
+    fake: FakePrometheus,
+) -> None:
+    for cpus, known in ((4.0, True), (5.0, False), (2.0, False)):
+        answers = good("n-a", size=[({"node": "n-a"}, cpus)])
+        load = read(fake, answers, world=cluster(SIZED)).nodes["n-a"][CPU]
+        assert isinstance(load, Measured) is known, load
+        if isinstance(load, Unknown):
+            assert load.reason is Why.CONTRADICTORY
+            assert f"{cpus:g} cores, its capacity is 4" in load.detail
+
+
+def test_the_kubelets_figure_for_a_node_is_the_least_that_is_reported(fake: FakePrometheus) -> None:
+    """Whoever forges a second one cannot raise it; several counters in one add up to too much."""
+    for values, ratio in (((1.0,), 0.25), ((1.0, 3.9), 0.25), ((400.0,), 0.0), ((), 0.0)):
+        least: list[Sample] = [({"instance": "n-a", "node": ""}, value) for value in values]
+        load = read(fake, good("n-a", root_least=least), world=cluster(SIZED))
+        found = load.nodes["n-a"][CPU]
+        assert isinstance(found, Measured)
+        assert found.kubelet_ratio == pytest.approx(ratio)

@@ -18,7 +18,7 @@ def node(name: str, *addresses: str, age_seconds: float = 86_400, **fields: Any)
         f"uid-{name}",
         born,
         fields.pop("labels"),
-        Amounts(),
+        fields.pop("capacity", Amounts()),
         Amounts(),
         addresses=addresses,
         **fields,
