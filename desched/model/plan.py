@@ -135,6 +135,7 @@ class RefusalReason(StrEnum):
     USAGE_UNKNOWN = "usage_unknown"
     # The move is not possible, not useful, or not needed.
     CONSTRAINT_NOT_EVALUATED = "constraint_not_evaluated"
+    PLANNING_SHARE_USED = "planning_share_used"
     NO_NODE_FITS = "no_node_fits"
     PLACEMENT_DOMAIN = "placement_domain"
     MODEL_CACHE = "model_cache"
@@ -335,6 +336,7 @@ class UnreservedReason(StrEnum):
     POD_GROUP = "pod_group"
     LONG_PENDING = "long_pending"
     NAMESPACE_SHARE = "namespace_share"
+    PLANNING_SHARE = "planning_share"
 
 
 class Unreserved(msgspec.Struct, frozen=True, gc=False, order=True):

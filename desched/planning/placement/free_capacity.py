@@ -125,7 +125,11 @@ class FreeCapacity:
         freed.remove(leaving, position)
         free = freed.requests.free[:, position]
         fitting = self._waiting.fitting(position, freed.admits, free)
-        return next((pod for pod in fitting if freed.passing(pod)[position]), None)
+        for pod in fitting:
+            with self.arrays.comparisons.of(pod.namespace):
+                if freed.passing(pod)[position] and not self.arrays.comparisons.share_is_used:
+                    return pod
+        return None
 
     def schedulable(self, pod: Pod) -> Mask:
         """The nodes on which a pending pod passes the filters."""

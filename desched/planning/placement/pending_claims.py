@@ -40,8 +40,12 @@ class Claims:
         """Whether the pod may reserve room; then it counts for its namespace."""
         reason = self._unbound(pod) or self._over_share(pod)
         if reason is not None:
-            self._refused[pod.namespace, reason] += 1
+            self.refuse(pod, reason)
         return reason is None
+
+    def refuse(self, pod: Pod, reason: UnreservedReason) -> None:
+        """Count a pod for which no room is reserved."""
+        self._refused[pod.namespace, reason] += 1
 
     @property
     def refused(self) -> tuple[Unreserved, ...]:

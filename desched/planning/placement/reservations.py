@@ -6,6 +6,7 @@ import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.groups import grouped
+from desched.model.plan import UnreservedReason
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.planning.clocks import SEEMS_EARLIER
@@ -33,7 +34,11 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
         context.deadline.check(pod)
         if not claims.accepts(pod):
             continue
-        node = expected_node(pod, free.schedulable(pod), free)
+        with free.arrays.comparisons.of(pod.namespace):
+            node = expected_node(pod, free.schedulable(pod), free)
+            if free.arrays.comparisons.share_is_used:
+                claims.refuse(pod, UnreservedReason.PLANNING_SHARE)
+                continue
         if node is None:
             free.await_room(pod)
         else:

@@ -18,7 +18,8 @@ from desched.adapters.kubernetes.objects.bounded_constraints import (
     MOST_TERMS_OF_NAMESPACE,
     MOST_VOLUMES,
     bounded,
-    number_of_terms,
+    cost_of_terms,
+    has_terms,
     without_constraints,
 )
 from desched.adapters.kubernetes.objects.metadata import (
@@ -73,7 +74,7 @@ class PodBuilder:
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
         for pod in kept:
             found = self._distinct.setdefault(pod.scheduling, pod.scheduling)
-            if number_of_terms(found):
+            if has_terms(found):
                 self._within(pod.namespace, found)
 
     def pod(self, item: pods.Pod) -> Pod:
@@ -121,7 +122,7 @@ class PodBuilder:
         found = self._classes.get(key)
         if found is None:
             found = self._new_class(key, spec, status)
-        return self._within(namespace, found) if number_of_terms(found) else found
+        return self._within(namespace, found) if has_terms(found) else found
 
     def _new_class(
         self, key: tuple[Fingerprint, tuple[str, ...]], spec: pods.PodSpec, status: pods.PodStatus
@@ -146,7 +147,7 @@ class PodBuilder:
         """The class, without its constraints if the namespace has too many terms already."""
         known = self._namespaces.setdefault(namespace, {})
         if id(found) not in known:
-            self._terms[namespace] += number_of_terms(found)
+            self._terms[namespace] += cost_of_terms(found, namespace)
             kept = found
             if self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
                 why = f"affinity terms beyond {MOST_TERMS_OF_NAMESPACE} of its namespace"
