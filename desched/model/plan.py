@@ -100,6 +100,7 @@ class RefusalReason(StrEnum):
     NAMESPACE_EXCLUDED = "namespace_excluded"
     NAMESPACE_NOT_SELECTED = "namespace_not_selected"
     LABELS_NOT_SELECTED = "labels_not_selected"
+    DEVICES_SUMMED = "devices_summed"
     GPU_POD = "gpu_pod"
     PVC_POD = "pvc_pod"
     NODE_BOUND_VOLUME = "node_bound_volume"
