@@ -91,9 +91,12 @@ class FreeCapacity:
         return self._filters.requests.allocatable
 
     @property
-    def free_requests(self) -> Ints:
-        """What is free in the whole cluster, in the order of `basic`."""
+    def room(self) -> Ints:
+        """What is free in the whole cluster by requests and under ceilings, as `basic` orders it."""
         found: Ints = np.maximum(self._filters.requests.free[:4], 0).sum(axis=1)
+        for row, resource in enumerate((Resource.CPU, Resource.MEMORY)):
+            if resource in self.load.ratios:
+                found[row] = min(found[row], self.load.under_ceilings(resource))
         return found
 
     def reserve(

@@ -29,7 +29,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     awaited = tuple(_awaited(cluster, context.state))
     free = FreeCapacity.of(context, destinations, watched)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
-    claims = Claims(context, free.free_requests)
+    claims = Claims(context, free.room)
     for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):
         context.deadline.check(pod)
         if not claims.accepts(pod):
