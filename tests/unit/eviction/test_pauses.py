@@ -124,7 +124,10 @@ def test_failures_in_three_namespaces_pause_everything_and_in_two_they_do_not():
     evil = [failed(f"evil/{name}") for name in "abc"]
     two = after(State(), *evil, failed("evil-2/a"), failed("evil-2/b"), by=ONE_POOL)
     assert scopes(two) == [(NAMESPACE, "evil")]
-    assert scopes(after(two, failed("shop/web"), by=ONE_POOL)) == [(NAMESPACE, "evil"), (EVERYTHING, "")]
+    assert scopes(after(two, failed("shop/web"), by=ONE_POOL)) == [
+        (NAMESPACE, "evil"),
+        (EVERYTHING, ""),
+    ]
 
 
 def test_failures_of_half_of_all_moves_pause_everything_in_two_namespaces_too():

@@ -45,7 +45,9 @@ def apart(number: int, terms: int) -> dict[str, Any]:
 def on_nodes(number: int, terms: int) -> dict[str, Any]:
     """Terms about nodes of which only the last one matches."""
     own = (NodeSelectorTerm((each,)) for each in about_labels(number, terms))
-    return {"required_node_affinity": (*own, NodeSelectorTerm((Requirement(HOST, Operator.EXISTS),)))}
+    return {
+        "required_node_affinity": (*own, NodeSelectorTerm((Requirement(HOST, Operator.EXISTS),)))
+    }
 
 
 def preferring(number: int, terms: int) -> dict[str, Any]:
@@ -57,9 +59,7 @@ def plan_beside(*strangers: Pod, workloads: int = 0) -> Plan:
     """The plan for hot nodes with pods of `apps` and those of a stranger, among many others."""
     names = [f"n{i:02}" for i in range(NODES)]
     bystanders = [
-        pod(f"b{i}-{name}", on=name, of=None, namespace="other")
-        for name in names
-        for i in range(5)
+        pod(f"b{i}-{name}", on=name, of=None, namespace="other") for name in names for i in range(5)
     ]
     mine = [pod(f"mine{i}", on=names[i]) for i in range(4)]
     ratios = {name: (0.85 if i < 4 else 0.2, 0.2) for i, name in enumerate(names)}
@@ -74,7 +74,9 @@ def plan_beside(*strangers: Pod, workloads: int = 0) -> Plan:
 
 
 def running(number: int, **fields: Any) -> Pod:
-    return pod(f"evil{number}", on=f"n{number % 4:02}", of=f"evil{number}", namespace=EVIL, **fields)
+    return pod(
+        f"evil{number}", on=f"n{number % 4:02}", of=f"evil{number}", namespace=EVIL, **fields
+    )
 
 
 @pytest.fixture

@@ -213,4 +213,6 @@ class AffinityFilter:
         self._known.add((term, namespace))
         wanted = self._index.match_of(term, namespace)
         where = np.array(positions, dtype=np.intp)
-        self._carried.add(wanted.namespaces, wanted.selector, _Carried(term, namespace, wanted, where))
+        self._carried.add(
+            wanted.namespaces, wanted.selector, _Carried(term, namespace, wanted, where)
+        )

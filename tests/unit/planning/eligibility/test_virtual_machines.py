@@ -184,9 +184,7 @@ def test_pending_pods_that_claim_machines_are_no_migrations() -> None:
 def test_pods_that_claim_migrating_machines_leave_half_of_each_limit_to_others() -> None:
     pods = [running(n, on=f"n{n % 4}") for n in range(8)]
     claims = [
-        running(
-            n, on=f"n{n % 4}", namespace="evil", annotations={MIGRATING_ANNOTATION: "kubevirt"}
-        )
+        running(n, on=f"n{n % 4}", namespace="evil", annotations={MIGRATING_ANNOTATION: "kubevirt"})
         for n in range(10, 30)
     ]
     assert allowed(quota(*pods, *claims), *pods) == ["vm0", "vm1", "vm2"]
