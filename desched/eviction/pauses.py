@@ -140,7 +140,7 @@ def _pause(
     now: datetime,
     owners: Mapping[str, str],
 ) -> Pause | None:
-    """The pause, None if few of the moves that it would cover have failed, or for too few owners."""
+    """The pause, None if few of the moves that it would cover have failed, or of few owners."""
     backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
     pause = Pause(scope, now, now + backoff.wait(0), subject)
     evidence = [f for f in state.failures if pause.covers(f.workload, f.pool)]

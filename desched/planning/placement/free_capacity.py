@@ -92,7 +92,7 @@ class FreeCapacity:
 
     @property
     def room(self) -> Ints:
-        """What is free in the whole cluster by requests and under ceilings, as `basic` orders it."""
+        """What is free by requests and under ceilings in the cluster, in the order of `basic`."""
         found: Ints = np.maximum(self._filters.requests.free[:4], 0).sum(axis=1)
         for row, resource in enumerate((Resource.CPU, Resource.MEMORY)):
             if resource in self.load.ratios:

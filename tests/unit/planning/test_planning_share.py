@@ -84,9 +84,8 @@ def small_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "NAMESPACE_SHARE", 20_000)
 
 
-def test_a_namespace_whose_pods_take_long_to_plan_for_is_refused_and_the_others_are_not(
-    small_share: None,
-) -> None:
+@pytest.mark.usefixtures("small_share")
+def test_a_namespace_whose_pods_take_long_to_plan_for_is_refused_and_the_others_are_not() -> None:
     strangers = [running(i, scheduling=apart(i, 64)) for i in range(8)]
     plan = plan_beside(*strangers, workloads=8)
     of_stranger = {name: why for name, why in reasons(plan).items() if name.startswith("evil")}
@@ -96,7 +95,8 @@ def test_a_namespace_whose_pods_take_long_to_plan_for_is_refused_and_the_others_
     assert not plan.hold
 
 
-def test_pending_pods_that_take_long_to_plan_for_reserve_nothing(small_share: None) -> None:
+@pytest.mark.usefixtures("small_share")
+def test_pending_pods_that_take_long_to_plan_for_reserve_nothing() -> None:
     waiting = [
         pod(
             f"wait{i}",
