@@ -139,8 +139,8 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 	$(BIN)/python -m tests.command_reference
 	$(BIN)/python -m tests.man_page
 	$(BIN)/python -m tests.report_reference
-	$(BIN)/python -m tests.chart_reference
 	$(BIN)/python -m tests.controlplane.chart_rendering
+	$(BIN)/python -m tests.chart_reference
 
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv

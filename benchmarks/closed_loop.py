@@ -18,7 +18,7 @@ import argparse
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -52,9 +52,9 @@ from desched.planning.kube_scheduler.scores import node_sampling
 from desched.policy.compatibility import SteeringMode
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy, SteeringRules
-from desched.ports import World
 from desched.whatif.closed_loop import (
     ORDINARY_PACE,
+    Act,
     Day,
     Descheduler,
     LoopResult,
@@ -156,9 +156,7 @@ def _sampling(fewest: int) -> Iterator[None]:
         node_sampling.FEWEST_TO_FIND = before
 
 
-def _contestant(
-    name: str, simulation: Simulation, policy: Policy, tally: Tally
-) -> Callable[[World], None]:
+def _contestant(name: str, simulation: Simulation, policy: Policy, tally: Tally) -> Act:
     if name in {DESCHED, WITHOUT_STEERING, WITHOUT_CHAINS, HALF, HALF_UNKNOWN}:
         mode = SteeringMode.OFF if name == WITHOUT_STEERING else SteeringMode.WHEN_NEEDED
         rules = SteeringRules(mode, policy.steering.most_nodes)
@@ -172,7 +170,7 @@ def _contestant(
     return _rival(name, policy)
 
 
-def _rival(name: str, policy: Policy) -> Callable[[World], None]:
+def _rival(name: str, policy: Policy) -> Act:
     if name == SIGS_DEFAULTS:
         return OneMetric(policy).act
     if name == VOLCANO_DEFAULTS:

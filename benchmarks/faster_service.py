@@ -27,13 +27,14 @@ from desched.policy.durations import duration_seconds
 LONGEST_SPEED = 20
 """At a higher speed some durations would be shorter than a policy may have them."""
 
-DECIDING = ("desched.eviction", "desched.model", "desched.planning")
+DECIDING = ("desched.early_cycle", "desched.eviction", "desched.model", "desched.planning")
 """The packages whose constants are divided, wherever they are used."""
 OF_THE_CLOCKS = {"SEEMS_EARLIER"}
 """What depends on the accuracy of real clocks stays."""
 IN_SECONDS = {
     "desched.eviction.pacing": ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"),
     "desched.planning.selection.eviction_cost": ("SETTLED_AFTER_SECONDS",),
+    "desched.policy.policy": ("SWING_SECONDS",),
 }
 """Further constants that are times of the cluster's life, by the module that defines them."""
 

@@ -23,8 +23,6 @@ from desched.model.landing import LandingChance
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.whatif.closed_loop import LoopResult
 
-SEVERE_RATIO = 0.9
-
 PROBABILITY_BINS = (0.9, 0.7, 0.5, 0.3, 0.0)
 """The least probability of each bin."""
 SURE_PROBABILITY, LEAST_HITS_OF_SURE = 0.9, 0.9
@@ -86,10 +84,10 @@ class Line(msgspec.Struct, frozen=True):
 def figures_of(result: LoopResult, cpu_seconds: float, **of_desched: object) -> Figures:
     """The figures of a result; `of_desched` are those that only desched has."""
     own = {
-        "overload_node_minutes": result.overload_minutes,
-        "above_90_node_minutes": result.node_minutes_above(SEVERE_RATIO),
-        "full_cpu_node_minutes": result.full_cpu_node_minutes,
-        "excess_point_minutes": result.excess_point_minutes,
+        "overload_node_minutes": result.overload.node_minutes,
+        "above_90_node_minutes": result.overload.above_90_node_minutes,
+        "full_cpu_node_minutes": result.overload.full_cpu_node_minutes,
+        "excess_point_minutes": result.overload.excess_point_minutes,
         "unmet_cpu_node_minutes": result.unmet_cpu_node_minutes,
         "evictions": len(result.moves),
         "replica_repeats": result.replica_repeats,

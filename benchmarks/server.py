@@ -68,9 +68,11 @@ class Answers:
             (r"node_uname_info", lambda: self._nodes(lambda _: 1.0)),
             (r"node_cpu_seconds_total", lambda: self._nodes(cluster.node_busy)),
             (r"node_memory_", lambda: self._nodes(self._node_memory)),
-            (r"^sum by \(node, instance\).*container_cpu_", lambda: self._sums(self._cores)),
+            (r"machine_memory_bytes", lambda: self._sums(lambda _: 1.0)),
+            (r"/kubepods", lambda: iter(())),
+            (r"^sum without .*container_cpu_", lambda: self._sums(self._cores)),
             (
-                r"^sum by \(node, instance\).*container_memory_",
+                r"^sum without .*container_memory_",
                 lambda: self._sums(cluster.pod_memory_bytes),
             ),
             (r"container_cpu_", lambda: self._pods(self._cores)),

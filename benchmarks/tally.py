@@ -30,13 +30,14 @@ class Tally:
     named: dict[PodRef, LandingChance] = field(default_factory=dict)
     _tainted: set[str] = field(default_factory=set)
 
-    def add(self, report: CycleReport) -> None:
-        """Count one cycle."""
+    def add(self, report: CycleReport) -> CycleReport:
+        """Count one cycle; returns its report."""
         self._count_stays(report)
         self.results.update(r.result for r in report.settled if r.result is not None)
         self.acting_seconds = max(self.acting_seconds, report.duration_seconds)
         self._count_taints(report.taints)
         self.named.update(named_first(report))
+        return report
 
     def _count_taints(self, changes: Iterable[TaintChange]) -> None:
         for change in changes:

@@ -163,6 +163,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "max_landing_risk": 1.0,
         "steering": SteeringRules(SteeringMode.OFF),
         "sustained_seconds": 0,
+        "least_sustained_seconds": fields.get("sustained_seconds", 0),
         "deviation_floor_ratio": 0.0,
     }
     return Policy(**(defaults | fields))

@@ -1,11 +1,13 @@
-"""deploy/chart/README.md with a table of the chart's values: `python -m tests.chart_reference`.
+"""What documents have of the chart, its values and its alerts: `python -m tests.chart_reference`.
 
-People write the prose. The comment above a key in values.yaml is its meaning.
+People write the prose. The comment above a key in values.yaml is its meaning; the annotations of an
+alert are its section in the operations reference.
 """
 
 import re
+import textwrap
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -15,7 +17,11 @@ CHART = ROOT / "deploy" / "chart"
 PAGE = CHART / "README.md"
 VALUES = CHART / "values.yaml"
 LONGEST_DEFAULT = 60
-_BLOCK = re.compile(r"(<!-- values -->\n).*?(?=<!-- end -->)", re.DOTALL)
+ALERTS = ROOT / "deploy" / "alerts.yaml"
+RUNBOOKS = ROOT / "docs" / "operations-reference.md"
+_COLUMNS = 120
+_BLOCK = re.compile(r"(<!-- (?:values|alerts) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_REFERENCE = re.compile(r'docs/([\w-]+\.md), "([^"]+)"')
 
 
 class Value(NamedTuple):
@@ -74,5 +80,26 @@ def _row(value: Value) -> str:
     return " | ".join((f"| `{value.path}`", default, f"{value.meaning} |"))
 
 
+def with_alerts(text: str) -> str:
+    """The page with a section for each alert that the chart has now."""
+    rules = yaml.safe_load(ALERTS.read_text())["spec"]["groups"][0]["rules"]
+    sections = "".join(map(_section, rules))
+    return _BLOCK.sub(lambda found: f"{found[1]}\n{sections}", text)
+
+
+def _section(rule: dict[str, Any]) -> str:
+    notes = rule["annotations"]
+    text = _REFERENCE.sub(_link, f"{notes['summary']} {notes['action']}")
+    lines = textwrap.wrap(text, _COLUMNS, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([f"### {rule['alert']}", "", *lines, "", ""])
+
+
+def _link(found: re.Match[str]) -> str:
+    page = "" if found[1] == RUNBOOKS.name else found[1]
+    anchor = re.sub(r"[^\w -]", "", found[2].lower()).replace(" ", "-")
+    return f"[{found[2]}]({page}#{anchor})"
+
+
 if __name__ == "__main__":
     PAGE.write_text(with_table(PAGE.read_text()))
+    RUNBOOKS.write_text(with_alerts(RUNBOOKS.read_text()))

@@ -12,13 +12,13 @@ from desched.ports import ChoosePods, LoadReader, all_pods
 
 
 def known_of(full: ClusterLoad, cluster: ClusterState, chosen: PodChoice) -> ClusterLoad:
-    """The load with the usage of these pods, and sums for all nodes."""
+    """The load with the usage of these pods, and the sums for these nodes."""
     keys = {(pod.namespace, pod.name) for pod in cluster.pods if chosen.has(pod)}
     return replace(
         full,
         pods={key: usage for key, usage in full.pods.items() if key in keys},
         throttled=full.throttled & keys,
-        history=full.history if chosen else {},
+        history=full.history if chosen.has_pods else {},
         pods_of=chosen,
         pod_sums={
             node.name: {
@@ -27,13 +27,15 @@ def known_of(full: ClusterLoad, cluster: ClusterState, chosen: PodChoice) -> Clu
                 if (sums := _sums(full, cluster, node.name, resource))
             }
             for node in cluster.nodes
+            if node.name in chosen.sums
         },
     )
 
 
 def known_on(full: ClusterLoad, cluster: ClusterState, *nodes: str) -> ClusterLoad:
     """The load with the usage of the pods on these nodes, and sums for all nodes."""
-    return known_of(full, cluster, PodChoice(frozenset(nodes)))
+    sums = frozenset(node.name for node in cluster.nodes)
+    return known_of(full, cluster, PodChoice(frozenset(nodes), sums=sums))
 
 
 def _sums(

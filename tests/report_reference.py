@@ -17,9 +17,10 @@ import msgspec
 
 from desched.history.review import Review
 from desched.model.load import UnknownReason
-from desched.model.plan import NodeReason, VerdictReason
+from desched.model.plan import NodeReason, NodeVerdict, VerdictReason
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, MoveResult
+from desched.views.cycle import NODE_COLUMNS
 from desched.views.explained.values import Explanation
 from desched.views.reasons import texts
 from desched.whatif.figures import Backtest, Simulated
@@ -79,6 +80,9 @@ def _fields(root: str, described: set[type]) -> Iterator[str]:
         yield from (f"### {kind.__name__}", "", _prose(inspect.getdoc(kind) or ""), "")
         yield from ("| field | type |", "|---|---|")
         yield from (f"| `{name}` | {_type(hint)} |" for name, hint in hints.items())
+        if kind is NodeVerdict:
+            added = (each for each in NODE_COLUMNS if each.key not in hints)
+            yield from (f"| `{each.key}` | string: {each.title} |" for each in added)
         yield ""
         waiting += [each for hint in hints.values() for each in _structs_in(hint)]
 

@@ -54,6 +54,7 @@ from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
+from desched.policy.compatibility import OF_SAMPLES
 from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.service.process.clock import SystemClock
@@ -188,7 +189,7 @@ class DoctorQuestions:
         """The examination with load from metrics-server; the same one if that knows no node."""
         policy = examination.policy.policy
         source = MetricsSource("", type=MetricsType.METRICS_SERVER)
-        policy = replace(policy, metrics=source)
+        policy = replace(policy, metrics=source, **OF_SAMPLES)
         found = self._with_samples(replace(examination, policy=PolicyFacts(policy)))
         load = found.load
         if isinstance(load, Unanswered):
@@ -386,7 +387,7 @@ def _reads_alike(one: Policy, other: Policy) -> bool:
     """Whether both policies lead to the same queries."""
     return (
         one.metrics == other.metrics
-        and one.sustained_seconds == other.sustained_seconds
+        and one.history == other.history
         and all(
             one.windows(resource) == other.windows(resource)
             and one.destination_windows(resource) == other.destination_windows(resource)

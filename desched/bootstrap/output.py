@@ -1,24 +1,23 @@
 """How commands print what they found: for people on a terminal, or as text."""
 
 import sys
-from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console
 
-from desched.views.rendering import ReportFormat
+from desched.views.rendering import Printer, ReportFormat, Shown, rendered
 
 
 def write_out(
     form: ReportFormat | None,
-    render: Callable[[ReportFormat], str],
-    show: Callable[[Console], None],
+    shown: Shown,
+    print_table: Printer[Shown],
     stdout: TextIO | None = None,
 ) -> None:
-    """Print a table with `show` on a terminal, else the text from `render`; None means a table."""
+    """Print the value in the format; None means a table, which has colours on a terminal."""
     stdout = stdout or sys.stdout
     if form in {None, "table"} and stdout.isatty():
-        show(Console(file=stdout))
+        print_table(shown, Console(file=stdout))
     else:
-        stdout.write(render(form or "table"))
+        stdout.write(rendered(shown, print_table, form or "table"))
         stdout.flush()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from signal import Signals
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Protocol, TextIO
 
 import structlog
 
@@ -48,7 +48,8 @@ from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.telemetry.samples_endpoint import samples_answers
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
-from desched.views.cycle_table import WHOLE, TableView, print_report, render_report
+from desched.views.cycle import CycleView
+from desched.views.cycle_table import print_cycle
 
 PAGES_KEPT_SECONDS = 5.0
 CRON_TAINTS_LAST_SECONDS = 1200.0
@@ -82,12 +83,20 @@ class Ending(NamedTuple):
     inconclusive: bool = False
 
 
+class ViewOf(Protocol):
+    """Makes the view of a report."""
+
+    def __call__(self, report: CycleReport, *, single: bool) -> CycleView:
+        """The view; `single` means that no other cycle follows."""
+        ...
+
+
 class _Output(NamedTuple):
-    """Where output goes, which part of a table, who else gets the reports, and traces."""
+    """Where output goes, how reports are shown, who else gets them, and traces."""
 
     stdout: TextIO
     stderr: TextIO
-    view: TableView
+    view: ViewOf
     sinks: Sequence[ReportSink]
     traces: Tracing
 
@@ -96,12 +105,12 @@ def run(
     settings: Settings,
     stdout: TextIO,
     stderr: TextIO,
-    view: TableView = WHOLE,
+    view: ViewOf = CycleView,
     *sinks: ReportSink,
 ) -> Ending:
     """Run one cycle, or cycles until a signal, depending on the settings.
 
-    `view` is which part of the report a table has. `sinks` get the reports after the output.
+    `view` is how reports are shown. `sinks` get the reports after the output.
 
     Raises:
         ConfigurationError: a person must change something.
@@ -308,6 +317,7 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
             leadership,
             status.cycle_failed,
             runner.read_edit,
+            traces.cycle(runner.run_early) if schedule.allows_early_cycles else None,
         )
         with nullcontext() if leadership is None else leadership.contend():
             loop.run()
@@ -332,20 +342,13 @@ def _report_sinks(settings: Settings, output: _Output) -> Iterator[ReportSink]:
         yield printer
 
 
-def report_printer(settings: Settings, stdout: TextIO, view: TableView) -> ReportSink:
+def report_printer(settings: Settings, stdout: TextIO, view: ViewOf) -> ReportSink:
     """Prints reports in the form that the settings name."""
-    form = settings.output or "table"
-    view = view._replace(single=not settings.loops)
 
     def write(report: CycleReport) -> None:
-        if form == "yaml" and settings.loops:
+        if settings.output == "yaml" and settings.loops:
             stdout.write("---\n")
-        write_out(
-            form,
-            lambda form: render_report(report, form, view),
-            lambda console: print_report(report, console, view),
-            stdout,
-        )
+        write_out(settings.output, view(report, single=not settings.loops), print_cycle, stdout)
 
     return write
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ if loaded_to_run(__name__):
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings
-    from desched.views.backtest import print_backtest, render_backtest
+    from desched.views.policies import backtest_view, print_backtest
     from desched.views.progress import ProgressLine
     from desched.whatif.figures import Backtest
     from desched.whatif.past.backtest import Span, backtest, lead_seconds
@@ -66,11 +65,11 @@ def run(invocation: Invocation) -> None:
     source = PastSource(flags.get("kube_state_metrics", ""), step, _cache(invocation))
     span = _span_of(begin, end, interval.total_seconds(), step)
     found = backtested(settings, _policies(invocation, settings), span, source)
-    write_out(settings.output, partial(render_backtest, found), partial(print_backtest, found))
+    write_out(settings.output, found, print_backtest)
     if page is not None:
-        from desched.views.pages.backtest_page import backtest_page  # noqa: PLC0415  (optional)
+        from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, backtest_page(found))
+        write_page(page, timeline_page(backtest_view(found)))
 
 
 def _cache(invocation: Invocation) -> Path | None:

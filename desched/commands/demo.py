@@ -14,7 +14,10 @@ if loaded_to_run(__name__):
     from rich.console import Console
 
     from desched.history.timeline import Timeline
-    from desched.views.cycle_table import print_report
+    from desched.model.report import CycleReport
+    from desched.views.comparison import comparison_of
+    from desched.views.cycle import CycleView
+    from desched.views.cycle_table import print_cycle
     from desched.whatif import demo
 
 
@@ -23,19 +26,19 @@ def run(invocation: Invocation) -> int:
     path = charts_file(invocation)
     scenario = invocation.flags.get("scenario", "load")
 
+    def show(report: CycleReport, console: Console) -> None:
+        print_cycle(CycleView(report), console)
+
     def write(before: Timeline, after: Timeline) -> None:
-        from desched.views.pages.timeline_page import (  # noqa: PLC0415  (optional)
-            comparison_of,
-            timeline_page,
-        )
+        from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
         about = (demo.DEMONSTRATIONS[scenario].about,)
-        page = timeline_page(comparison_of("The demo of desched", about, (before, after)))
+        page = timeline_page(comparison_of("demo", about, (before, after)))
         if path is not None:
             write_page(path, page)
 
     try:
-        code = demo.run_demo(Console(), print_report, write if path else None, scenario)
+        code = demo.run_demo(Console(), show, write if path else None, scenario)
         sys.stdout.flush()
     except SystemExit:
         return ExitCode.DONE  # rich raises it when the reader is gone

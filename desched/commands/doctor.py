@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ if loaded_to_run(__name__):
     from desched.doctor.diagnosis import diagnose
     from desched.doctor.examination import PolicyFacts
     from desched.doctor.proposed_policy import STARTING_POLICY
-    from desched.doctor.table import DoctorReport, print_diagnosis, render_diagnosis
+    from desched.doctor.table import DoctorReport, print_diagnosis
     from desched.model.report import Mode
     from desched.policy.loading import parse_policy
     from desched.service.process.clock import SystemClock
@@ -80,11 +79,7 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
     report = DoctorReport(
         examination.at, examination.run.target, facts.source, mode.value, diagnosis
     )
-    write_out(
-        settings.output,
-        partial(render_diagnosis, report),
-        partial(print_diagnosis, report),
-    )
+    write_out(settings.output, report, print_diagnosis)
     _write_policy(proposal, output)
     return diagnosis
 

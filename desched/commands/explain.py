@@ -31,7 +31,7 @@ if loaded_to_run(__name__):
     from desched.views.explained.explain import explain
     from desched.views.explained.subject import Subject, parse_subject
     from desched.views.explained.values import Explanation
-    from desched.views.explanation import print_explanation, render_explanation
+    from desched.views.explanation import print_explanation
     from desched.views.formatting import plain, span
 
 
@@ -57,11 +57,7 @@ def run(invocation: Invocation) -> int:
         found = with_look(settings, partial(_of_cluster, subject))
     if isinstance(found, Signals):
         return ended_by(found)
-    write_out(
-        settings.output,
-        partial(render_explanation, found),
-        partial(print_explanation, found),
-    )
+    write_out(settings.output, found, print_explanation)
     return ExitCode.DONE
 
 

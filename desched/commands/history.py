@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION, own_flag
@@ -11,7 +9,7 @@ from desched.cli.setting_flags import CONNECTION, own_flag
 if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
     from desched.bootstrap.output import write_out
-    from desched.views.review import print_history, render_history
+    from desched.views.review import print_history
 
 DEFAULT_SINCE = "7d"
 
@@ -28,7 +26,7 @@ def run(invocation: Invocation) -> None:
         and node in {"", move.node, move.landed_on}
         and workload in {"", move.workload, move.workload.partition(" ")[2]}
     ]
-    write_out(settings.output, partial(render_history, moves), partial(print_history, moves))
+    write_out(settings.output, moves, print_history)
 
 
 COMMAND = Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from signal import Signals
 
@@ -28,7 +29,7 @@ if loaded_to_run(__name__):
     from desched.settings import Settings
     from desched.snapshot_file.load_check import with_policy
     from desched.snapshot_file.report import report_of
-    from desched.views.cycle_table import TableView
+    from desched.views.cycle import CycleView
     from desched.views.pages.cycle_page import cycle_page
     from desched.views.progress import ProgressLine
 
@@ -37,14 +38,15 @@ def run(invocation: Invocation) -> int:
     """Run one cycle as a dry run, whatever the environment says; or plan a snapshot."""
     flags, page = invocation.flags, page_file(invocation)
     settings = invocation.settings(dry_run=True, evict=False, once=True)
-    view = TableView(node=flags.get("node", ""), all_pods="all" in flags)
-    if view != TableView() and settings.output not in {None, "table"}:
+    node, all_pods = flags.get("node", ""), "all" in flags
+    view = partial(CycleView, node=node, all_pods=all_pods)
+    if (node or all_pods) and settings.output not in {None, "table"}:
         raise ConfigurationError(
             f"--node and --all are for the table; {settings.output} always has everything."
         )
     sinks: list[ReportSink] = []
     if page is not None:
-        sinks.append(lambda report: write_page(page, cycle_page(report, single=True)))
+        sinks.append(lambda report: write_page(page, cycle_page(CycleView(report, single=True))))
     if "snapshot" not in flags and "wait" not in flags:
         return exit_code_of(runs.run(settings, sys.stdout, sys.stderr, view, *sinks))
     if "snapshot" in flags:

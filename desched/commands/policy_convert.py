@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from shutil import get_terminal_size
 
 import click
 
@@ -12,11 +11,10 @@ from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
-    from rich.console import Console
-
+    from desched.bootstrap.output import write_out
     from desched.policy.conversion.conversion import Dialect, convert_policy
     from desched.policy.loading import parse_policy, policy_argument
-    from desched.views.conversion_notes import conversion_notes, print_conversion_notes
+    from desched.views.conversion_notes import print_conversion_notes
     from desched.views.rendering import json_text
 
 _FORMATS = ("yaml", "json")
@@ -32,10 +30,7 @@ def run(invocation: Invocation) -> None:
     form = invocation.flags.get("form", "yaml")
     sys.stdout.write(json_text(found.document) if form == "json" else found.text)
     sys.stdout.flush()
-    if sys.stderr.isatty():
-        print_conversion_notes(found.notes, Console(stderr=True, highlight=False))
-    else:
-        sys.stderr.write(conversion_notes(found.notes, get_terminal_size((100, 24)).columns))
+    write_out("table", found.notes, print_conversion_notes, sys.stderr)
 
 
 COMMAND = Command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import click
@@ -23,7 +22,7 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.report import report_of
     from desched.snapshot_file.storage import load_snapshot
     from desched.views.formatting import plain
-    from desched.views.policy_differences import print_differences, render_differences
+    from desched.views.policy_differences import PolicyComparison, print_differences
 
 _FORMATS = ("table", "json", "yaml")
 _FILES = ("before", "after")
@@ -38,12 +37,8 @@ def run(invocation: Invocation) -> None:
     comparison = None
     if "snapshot" in flags:
         comparison = compare_on(Path(flags["snapshot"]), before, after)
-    differences = policy_differences(before, after)
-    write_out(
-        flags.get("form"),
-        partial(render_differences, differences, comparison),
-        partial(print_differences, differences, comparison),
-    )
+    found = PolicyComparison(tuple(policy_differences(before, after)), comparison)
+    write_out(flags.get("form"), found, print_differences)
 
 
 def compare_on(path: Path, before: Policy, after: Policy) -> PlanComparison:

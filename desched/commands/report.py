@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
@@ -13,7 +11,7 @@ if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
     from desched.bootstrap.output import write_out
     from desched.history.review import review
-    from desched.views.review import print_review, render_review
+    from desched.views.review import print_review, review_view
 
 DEFAULT_SINCE = "7d"
 
@@ -23,11 +21,11 @@ def run(invocation: Invocation) -> None:
     page, settings = charts_file(invocation), invocation.settings()
     book, begins = read_logbook(settings, invocation.flags.get("since", DEFAULT_SINCE))
     found = review(book, begins)
-    write_out(settings.output, partial(render_review, found), partial(print_review, found))
+    write_out(settings.output, found, print_review)
     if page is not None:
-        from desched.views.pages.review_page import review_page  # noqa: PLC0415  (optional)
+        from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, review_page(found))
+        write_page(page, timeline_page(review_view(found)))
 
 
 COMMAND = Command(

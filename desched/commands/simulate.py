@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import click
@@ -26,8 +25,8 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.report import target_of
     from desched.snapshot_file.storage import load_snapshot
     from desched.views.formatting import plain
+    from desched.views.policies import print_simulation, simulation_view
     from desched.views.progress import ProgressLine
-    from desched.views.simulation import print_simulation, render_simulation
     from desched.whatif.demo import demo_policy
     from desched.whatif.figures import Simulated
     from desched.whatif.scenarios import (
@@ -62,15 +61,11 @@ def run(invocation: Invocation) -> None:
         [Path(name) for name in flags.get("policies", ())],
         Course(hours, seed=flags.get("seed", 0)),
     )
-    write_out(
-        flags.get("form"),
-        partial(render_simulation, found),
-        partial(print_simulation, found),
-    )
+    write_out(flags.get("form"), found, print_simulation)
     if page is not None:
-        from desched.views.pages.simulation_page import simulation_page  # noqa: PLC0415  (optional)
+        from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, simulation_page(found))
+        write_page(page, timeline_page(simulation_view(found)))
 
 
 def simulated(start: str, policies: Sequence[Path], course: Course) -> Simulated:

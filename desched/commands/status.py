@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION
@@ -14,7 +12,7 @@ if loaded_to_run(__name__):
     from desched.bootstrap.state import connected, state_namespace, state_store
     from desched.errors import LeaseError
     from desched.service.process.clock import SystemClock
-    from desched.views.status import Status, print_status, render_status
+    from desched.views.status import Status, print_status
 
 
 def run(invocation: Invocation) -> None:
@@ -33,7 +31,7 @@ def run(invocation: Invocation) -> None:
     status = Status(
         now, kubernetes.target, store.place, stored.state, stored.problem, lease, lease_problem
     )
-    write_out(settings.output, partial(render_status, status), partial(print_status, status))
+    write_out(settings.output, status, print_status)
 
 
 COMMAND = Command(

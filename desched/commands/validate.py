@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable
 
@@ -14,18 +13,27 @@ from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
+    from desched.bootstrap.output import write_out
     from desched.policy.loading import policy_argument, shown_name, validate_policy
     from desched.policy.reading.findings import InvalidPolicy, Severity
-    from desched.views.policy_findings import ValidatedFile, render_findings
+    from desched.views.policy_findings import (
+        Findings,
+        ValidatedFile,
+        github_commands,
+        print_findings,
+    )
 
-_FORMATS = ("table", "json", "yaml", "sarif", "github")
+_FORMATS = ("table", "json", "yaml", "github")
 
 
 def run(invocation: Invocation) -> int:
     """Print what is wrong with the files, and whether one of them is invalid."""
-    files = [*_validated(dict.fromkeys(invocation.flags["files"]))]
+    files = tuple(_validated(dict.fromkeys(invocation.flags["files"])))
     form = invocation.flags.get("form", "table")
-    sys.stdout.write(render_findings(files, form, shutil.get_terminal_size((100, 24)).columns))
+    if form == "github":
+        sys.stdout.write(github_commands(Findings(files)))
+    else:
+        write_out(form, Findings(files), print_findings)
     if not all(file.valid for file in files):
         return ExitCode.CONFIGURATION
     warned = any(file.count(Severity.WARNING) for file in files)
@@ -55,8 +63,7 @@ COMMAND = Command(
         click.Argument(["files"], nargs=-1, required=True, metavar="FILE…", type=click.Path()),
         own_flag(
             f"--output, -o {'|'.join(_FORMATS)}",
-            "The format of the findings; sarif is for code scanning, github for annotations. "
-            "Default: table.",
+            "The format of the findings; github is for annotations. Default: table.",
             name="form",
             choices=True,
         ),

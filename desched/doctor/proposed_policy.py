@@ -20,9 +20,8 @@ from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.views.formatting import plain
 
-DEFAULT_WINDOWS_SECONDS = (300, 900)
-DEFAULT_SUSTAINED_SECONDS = 600
-_WINDOWS = f"[{', '.join(map(duration_text, DEFAULT_WINDOWS_SECONDS))}]"
+DEFAULT_WINDOW_SECONDS = 300
+_WINDOWS = f"[{duration_text(DEFAULT_WINDOW_SECONDS)}]"
 
 STARTING_POLICY = f"""
 apiVersion: {API_VERSION}
@@ -40,7 +39,6 @@ profiles:
 """With this the cluster is examined first if there is no policy; mostly its windows fit."""
 
 _MEASURED = (Resource.CPU, Resource.MEMORY)
-_LONG_WINDOW_FACTOR = 3
 
 
 class Bounds(NamedTuple):
@@ -216,19 +214,21 @@ def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:
         given = base.windows(resource) if base else ()
         windows = fitting_windows(given, intervals.get(resource, 0.0))
         yield f"  {resource.value}: [{', '.join(map(duration_text, windows))}]"
-    sustained = base.sustained_seconds if base else DEFAULT_SUSTAINED_SECONDS
+    if base is None:
+        return
     yield "# How long a node must have been overloaded before its pods move."
-    yield f"sustainedFor: {duration_text(sustained)}"
+    yield f"sustainedFor: {duration_text(base.sustained_seconds)}"
+    if base.waits_by_swing:
+        yield f"sustainedForAtLeast: {duration_text(base.least_sustained_seconds)}"
 
 
 def fitting_windows(given: Sequence[int], interval_seconds: float) -> tuple[int, ...]:
-    """The given windows that have enough samples, or else some that do."""
+    """The given windows that have enough samples, or else one that does."""
     coarse = interval_seconds > FINEST_INTERVAL_SECONDS
     least = shortest_window_seconds(interval_seconds) if coarse else 0
     if fitting := tuple(window for window in given if window >= least):
         return fitting
-    shortest = max(DEFAULT_WINDOWS_SECONDS[0], least)
-    return shortest, _LONG_WINDOW_FACTOR * shortest
+    return (max(DEFAULT_WINDOW_SECONDS, least),)
 
 
 def _thresholds(examination: Examination) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The diagnosis as a table for people, and as JSON or YAML."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.doctor.checks import Check, Diagnosis, Verdict
-from desched.views.formatting import count, plain
-from desched.views.rendering import ReportFormat, rendered
+from desched.views.formatting import MODE_NAMES, count, plain
+from desched.views.rendering import View
 
 DOCTOR_VERSION = "desched.io/doctor/v1"
 STYLES = {
@@ -24,7 +24,7 @@ STYLES = {
 MOST_DETAILS = 5
 
 
-class DoctorReport(msgspec.Struct, frozen=True):
+class DoctorReport(View, msgspec.Struct, frozen=True):
     """A diagnosis with the cluster and the time that it is of."""
 
     asked_at: datetime
@@ -33,26 +33,22 @@ class DoctorReport(msgspec.Struct, frozen=True):
     mode: str
     diagnosis: Diagnosis
 
-
-def render_diagnosis(
-    report: DoctorReport,
-    format: ReportFormat,  # noqa: A002  (the word for it)
-) -> str:
-    """The report in one of the formats, ending in a newline."""
-    document = {
-        "version": DOCTOR_VERSION,
-        "asked_at": report.asked_at,
-        "target": report.target,
-        "policy": report.policy,
-        "mode": report.mode,
-        "safe_to_start": report.diagnosis.is_safe,
-        "checks": report.diagnosis.checks,
-    }
-    return rendered(document, lambda console: print_diagnosis(report, console), format)
+    @property
+    def document(self) -> Mapping[str, object]:
+        """The checks, and whether it is safe to start."""
+        return {
+            "version": DOCTOR_VERSION,
+            "asked_at": self.asked_at,
+            "target": self.target,
+            "policy": self.policy,
+            "mode": self.mode,
+            "safe_to_start": self.diagnosis.is_safe,
+            "checks": self.diagnosis.checks,
+        }
 
 
 def print_diagnosis(report: DoctorReport, console: Console) -> None:
-    """Print every check; it needs no colour, and 80 columns are enough."""
+    """Print every check."""
     console.print(Text(f"desched · doctor · {plain(report.target)}", style="bold"))
     console.print(Text(f"{report.asked_at:%Y-%m-%d %H:%M:%S} UTC · {_run(report)}"))
     console.print()
@@ -70,7 +66,7 @@ def print_diagnosis(report: DoctorReport, console: Console) -> None:
 
 def _run(report: DoctorReport) -> str:
     policy = f"policy {plain(report.policy)}" if report.policy else "no policy given"
-    return f"{policy}, {report.mode.replace('_', ' ')}"
+    return f"{policy}, {MODE_NAMES[report.mode]}"
 
 
 def _lines(check: Check) -> Iterator[Text]:

@@ -1,5 +1,6 @@
 """Do the windows fit the scrape interval, and does the history reach far enough back?"""
 
+import math
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
@@ -116,7 +117,7 @@ def check_history(snapshot: Snapshot, examination: Examination) -> Check:
     nodes = _old_enough(snapshot, policy)
     if not nodes:
         return skipped(name, "No node is old enough for it.")
-    late = [node for node in nodes if _begins_late(snapshot, node)]
+    late = [node for node in nodes if _begins_late(snapshot, node, policy)]
     if late:
         until = examination.at + timedelta(seconds=policy.sustained_seconds)
         verdict = f"{count(len(late), 'node has', 'nodes have')} no history of {sustained}"
@@ -147,9 +148,10 @@ def _old_enough(snapshot: Snapshot, policy: Policy) -> list[str]:
     ]
 
 
-def _begins_late(snapshot: Snapshot, node: str) -> bool:
-    histories = snapshot.load.history.get(node, {})
-    return not histories or any(h.ratios[0] is None for h in histories.values())
+def _begins_late(snapshot: Snapshot, node: str, policy: Policy) -> bool:
+    histories = snapshot.load.history.get(node, {}).values()
+    points = math.ceil(policy.sustained_seconds / policy.history.step_seconds) + 1
+    return not histories or any(h.ratios[-points:][0] is None for h in histories)
 
 
 def _without_destination_load(snapshot: Snapshot, policy: Policy) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.history.logbook import KEPT, UNKNOWN, Logbook, LoggedMove, LoggedStep
+from desched.history.overload import Overload
 from desched.history.steps import as_rows
 from desched.history.timeline import (
     IdleReason,
@@ -57,7 +58,9 @@ class ReviewedWorkload(msgspec.Struct, frozen=True, gc=False):
 class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What cycles found and did from `started_at` until `ended_at`, in steps.
 
-    `covered_seconds` is the time for which cycles stand; all figures are about that. A dry run
+    `covered_seconds` is the time for which cycles stand; all figures are about that. The minutes
+    of `overload` count cycles in which a node was overloaded; what it has beside them is that of
+    the mean of each step. A dry run
     plans the same eviction again while its node stays overloaded; it counts once. `relieved_share`
     is the share of overloaded nodes, cycle by cycle, for which an eviction was planned, None
     without any. `verdicts` and `results` are those of evictions. `moves` are oldest first, and
@@ -72,9 +75,7 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     step_seconds: int
     covered_seconds: float
     cycles: int
-    overloaded_node_minutes: float
-    overloaded_nodes: int
-    longest_overload_minutes: float
+    overload: Overload
     relieved_share: float | None
     evictions: int
     evictions_per_day: float
@@ -111,9 +112,7 @@ def review(book: Logbook, since: datetime) -> Review:
         step_seconds=step,
         covered_seconds=covered,
         cycles=sum(each.cycles for each in steps),
-        overloaded_node_minutes=float(minutes.sum()),
-        overloaded_nodes=int((minutes.sum(axis=1) > 0).sum()),
-        longest_overload_minutes=_longest(minutes),
+        overload=timeline.overload_in(_minutes(steps), minutes),
         relieved_share=sum(each.relieved for each in steps) / overloaded if overloaded else None,
         evictions=len(moves),
         evictions_per_day=len(moves) / covered * _DAY_SECONDS if covered else 0.0,
@@ -137,23 +136,16 @@ def review(book: Logbook, since: datetime) -> Review:
 
 def _overloaded_minutes(book: Logbook, first: int) -> NDArray[np.float64]:
     """Of each step of each node: its share of overloaded cycles of the time they stand for."""
+    steps = book.steps[first:]
     counts = as_rows(book.overloaded, book)[:, first:].astype(np.float64)
-    cycles = np.array([each.cycles for each in book.steps[first:]], dtype=np.float64)
-    seconds = np.array([each.covered_seconds for each in book.steps[first:]])
+    cycles = np.array([each.cycles for each in steps], dtype=np.float64)
     share: NDArray[np.float64] = np.minimum(counts / np.maximum(cycles, 1), 1.0)
-    minutes: NDArray[np.float64] = share * seconds / _MINUTE_SECONDS
-    return minutes
+    return share * _minutes(steps)
 
 
-def _longest(minutes: NDArray[np.float64]) -> float:
-    """The longest overload of one node, in steps without a break."""
-    longest = 0.0
-    for row in minutes:
-        running = 0.0
-        for each in row.tolist():
-            running = running + each if each else 0.0
-            longest = max(longest, running)
-    return longest
+def _minutes(steps: Sequence[LoggedStep]) -> NDArray[np.float64]:
+    """The time for which the cycles of each step stand."""
+    return np.array([each.covered_seconds for each in steps]) / _MINUTE_SECONDS
 
 
 def _timeline(book: Logbook, first: int, moves: Sequence[LoggedMove]) -> Timeline:

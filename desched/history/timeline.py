@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from desched.history.overload import Overload, overload_of
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.report import CycleReport, NotActing
@@ -43,9 +44,14 @@ class LoadOverTime(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def overloaded(self) -> NDArray[np.bool_]:
         """Whether the load is above the target, node x step; unknown counts as no."""
-        targets = [np.inf if lines is None else lines.target_ratio for lines in self.lines]
-        above: NDArray[np.bool_] = self.values > np.array(targets)[:, None]
+        above: NDArray[np.bool_] = self.values > self.targets
         return above
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """The target of each node, node x 1; infinite where there is none."""
+        targets = [np.inf if lines is None else lines.target_ratio for lines in self.lines]
+        return np.array(targets)[:, None]
 
     def highest_ratios(self) -> tuple[float | None, ...]:
         """The highest load of each node, None where it is never known."""
@@ -139,20 +145,17 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
         steps = self.overloaded.sum(axis=1).tolist()
         return tuple(each * self.step_seconds / _MINUTE_SECONDS for each in steps)
 
-    @property
-    def overloaded_node_minutes(self) -> float:
-        """The time above a target, of all nodes together."""
-        return sum(self.overloaded_minutes)
+    @cached_property
+    def overload(self) -> Overload:
+        """How long, and how far, nodes were above their targets."""
+        return self.overload_in(self.step_seconds / _MINUTE_SECONDS)
 
-    @property
-    def longest_episode_minutes(self) -> float:
-        """The longest time for which one node stayed above a target without a break."""
-        longest = 0
-        for row in self.overloaded:
-            # Each step below the targets ends an episode; so do both ends of the timeline.
-            (calm,) = np.nonzero(np.concatenate(([False], row, [False])) == 0)
-            longest = max(longest, int(np.diff(calm).max()) - 1)
-        return longest * self.step_seconds / _MINUTE_SECONDS
+    def overload_in(
+        self, minutes: float | NDArray[np.float64], above: NDArray[np.float64] | None = None
+    ) -> Overload:
+        """The same with other lengths of steps, and of what is above in each; see `overload_of`."""
+        loads = {each.resource: (each.values, each.targets) for each in self.loads}
+        return overload_of(loads, minutes, above)
 
     @cached_property
     def overloaded(self) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from desched.model.names import (
     Annotations,
     Form,
     ForPeople,
+    HostPath,
     Instead,
     Labels,
     LabelValue,
@@ -23,6 +24,7 @@ from desched.model.names import (
     ObjectName,
     Plain,
     PodName,
+    TaintValue,
     Uid,
     VolumeName,
     WorkloadName,
@@ -48,7 +50,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     key: Plain
     effect: Plain
-    value: Plain = ""
+    value: TaintValue = ""
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -56,7 +58,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     key: Plain = ""
     operator: Plain = "Equal"
-    value: Plain = ""
+    value: TaintValue = ""
     effect: Plain = ""
 
     def tolerates(self, taint: Taint) -> bool:
@@ -164,7 +166,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     kind: VolumeKind
     claim: VolumeName = ""
     in_memory: bool = False
-    path: Plain = ""
+    path: HostPath = ""
     model: Model = ""
 
 
@@ -209,7 +211,7 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     port: Int32
     protocol: Plain = "TCP"
-    address: Plain = ""
+    address: LabelValue = ""
 
 
 class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -224,7 +226,7 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     node_selector: Annotated[tuple[tuple[str, str], ...], Form.SELECTED] = ()
     required_node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
-    unevaluated: tuple[Plain, ...] = ()
+    unevaluated: tuple[Annotated[str, Instead("a constraint")], ...] = ()
     scored_cpu_millicores: Count = 0
     scored_memory_bytes: Count = 0
     preferred_node_affinity: tuple[tuple[Int32, NodeSelectorTerm], ...] = ()
@@ -287,6 +289,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def controller(self) -> ControllerKey | None:
         """The key of the pod's controller, None without an owner."""
         return (self.namespace, self.owner.uid) if self.owner else None
+
+    @property
+    def may_share_claims(self) -> bool:
+        """Whether other pods may use a claim of its own."""
+        return any(volume.kind is VolumeKind.CLAIM for volume in self.volumes)
 
     @property
     def migrating(self) -> bool:
@@ -463,6 +470,22 @@ class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     nodes: tuple[NodeName, ...] = ()
 
 
+class LargeObjects(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Objects of a namespace that are too large to be kept; `example` is the first, and why.
+
+    `objects` are not known at all, so all pods of the namespace stay. Of `pods` only the requests
+    are known, so only these pods stay.
+    """
+
+    objects: Count = 0
+    pods: Count = 0
+    example: Annotated[str, Instead("an object")] = ""
+
+    def __str__(self) -> str:
+        more = self.objects + self.pods - 1
+        return self.example + (f", and {more} more" if more > 0 else "")
+
+
 GroupKey = tuple[str, str, str]
 """The system, the namespace and the name of a group."""
 
@@ -480,7 +503,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     `declared_owners` has the annotations of the controllers of the kinds that a policy declares, by
     namespace (empty for a cluster-scoped one) and uid, `unread_kinds` why those of a kind were not
-    read.
+    read. `too_large` has the objects that are not kept, by namespace.
 
     `sized_owners` has the kind, the namespace and the name of what VerticalPodAutoscalers target.
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
@@ -511,6 +534,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     topologies: tuple[Topology, ...] = ()
     declared_owners: Mapping[ControllerKey, Annotations] = {}
     unread_kinds: Mapping[Plain, Annotated[str, Instead("its objects were not read")]] = {}
+    too_large: Mapping[Namespace, LargeObjects] = {}
 
     def owner_annotations(self, namespace: str, owner: Owner) -> Mapping[str, str] | None:
         """The annotations of the controller of a pod in the namespace, None if not known."""

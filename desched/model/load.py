@@ -85,19 +85,27 @@ class GpuUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class PodChoice(msgspec.Struct, frozen=True, gc=False):
-    """Pods on some nodes, and the pods of some controllers."""
+    """Pods on some nodes, the pods of some controllers, and nodes with the sum of their pods."""
 
     nodes: frozenset[NodeName] = frozenset()
     controllers: frozenset[ControllerKey] = frozenset()
+    sums: frozenset[NodeName] = frozenset()
 
     def __bool__(self) -> bool:
+        return bool(self.has_pods or self.sums)
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether it has single pods."""
         return bool(self.nodes or self.controllers)
 
     def __or__(self, other: "PodChoice") -> "PodChoice":
-        return PodChoice(self.nodes | other.nodes, self.controllers | other.controllers)
+        controllers = self.controllers | other.controllers
+        return PodChoice(self.nodes | other.nodes, controllers, self.sums | other.sums)
 
     def __sub__(self, other: "PodChoice") -> "PodChoice":
-        return PodChoice(self.nodes - other.nodes, self.controllers - other.controllers)
+        controllers = self.controllers - other.controllers
+        return PodChoice(self.nodes - other.nodes, controllers, self.sums - other.sums)
 
     def has(self, pod: Pod) -> bool:
         """Whether it has this pod."""
@@ -131,15 +139,15 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     only where pods may share them and their load is known. `pods` has (namespace, name) as keys.
     `problems` forbid all evictions. `unresolved_series` counts series that belong to no known node.
 
-    `history` covers `sustainedFor`; nodes without any data have no entry. `destination_ratios` has
-    a value for each of the rule's destination windows, None if unknown. `throttled` pods need more
-    CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
-    evaluation, None without any. `seen` and `last_hour` decide nothing; the latter is empty unless
-    somebody looks.
+    `history` has the points of the policy's `HistoryGrid`; nodes without any data have no entry.
+    `destination_ratios` has a value for each of the rule's destination windows, None if unknown.
+    `throttled` pods need more CPU than their limit allows. `server_times` is the source's clock at
+    its earliest and its latest evaluation, None without any. `seen` and `last_hour` decide nothing;
+    the latter is empty unless somebody looks.
 
-    `pods` has the usage of the pods `pods_of`, None for all. For other nodes, `pod_sums` has the
-    usage of all their pods together, in millicores and bytes, by window; it is infinite if it is
-    not known, and it may include pods that do not exist.
+    `pods` has the usage of the pods `pods_of`, None for all. For its `sums`, `pod_sums` has the
+    usage of all pods of a node together, in millicores and bytes, by window; it is infinite if it
+    is not known, and it may include pods that do not exist.
 
     `gpus` has the mean load of the GPUs of each node with some, over the windows of `gpu`, else
     over the shortest window. `gpu_usages` has all pods whose usage of GPUs is known, if the policy

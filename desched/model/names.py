@@ -39,6 +39,8 @@ class Form(Enum):
     PAUSED = auto()  # a workload, a namespace or a pool, by the scope of the pause
     REQUIRED = auto()  # the values of a requirement, by its key
     LABELS = auto()
+    TAINT = auto()  # the value of a taint or a toleration, by its key
+    PATH = auto()  # of a volume on the node
     SELECTED = auto()  # pairs of the key and the value of a label
     ANNOTATIONS = auto()
 
@@ -63,6 +65,8 @@ Plain = Annotated[str, Form.PLAIN]
 WorkloadText = Annotated[str, Form.WORKLOAD]
 Pool = Annotated[str, Form.POOL]
 Model = Annotated[str, Form.MODEL]
+TaintValue = Annotated[str, Form.TAINT]
+HostPath = Annotated[str, Form.PATH]
 Labels = Annotated[Mapping[str, str], Form.LABELS]
 Annotations = Annotated[Mapping[str, str], Form.ANNOTATIONS]
 ForPeople = Annotated[str, Form.FOR_PEOPLE]

@@ -93,6 +93,7 @@ class RefusalReason(StrEnum):
     NOT_READY = "not_ready"
     BARE_POD = "bare_pod"
     OWNER_NOT_UNDERSTOOD = "owner_not_understood"
+    OBJECTS_TOO_LARGE = "objects_too_large"
     OPTED_OUT = "opted_out"
     # By policy.
     SYSTEM_CRITICAL = "system_critical"
@@ -378,3 +379,9 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     unreserved: tuple[Unreserved, ...] = ()
     unsteered: Unsteered | None = None
     chains: tuple[ChainUnderWay, ...] = ()
+
+    @property
+    def next_sustained_at(self) -> datetime | None:
+        """When the first node has been overloaded for long enough; None if none waits for that."""
+        waits = (v.until for v in self.nodes if v.reason is NodeReason.NOT_SUSTAINED_YET)
+        return min((until for until in waits if until is not None), default=None)

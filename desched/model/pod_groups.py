@@ -124,7 +124,7 @@ KOORDINATOR_STAYS_BY = (
 )
 """Annotations of pods and of PodGroups."""
 
-_LETS_ONE_START = frozenset({"once-satisfied", "waiting-and-running"})
+LETS_ONE_START = frozenset({"once-satisfied", "waiting-and-running"})
 """Match policies by which one replacement starts; by `only-waiting` it waits for a whole gang."""
 
 _KUEUE = "kueue.x-k8s.io/"
@@ -389,7 +389,7 @@ def _needed(
 def keeping(keys: Iterable[str], found: _Found) -> list[str]:
     """The labels and annotations by these keys for which all pods of a group stay."""
     values = ((key, value) for key in keys for value in _values(key, found))
-    return [f"{key}: {value}" for key, value in values if value not in _LETS_ONE_START]
+    return [f"{key}: {value}" for key, value in values if value not in LETS_ONE_START]
 
 
 def numbers(keys: Iterable[str], found: _Found) -> tuple[list[int], list[str]]:
@@ -408,7 +408,7 @@ def _topology(
     mode_key, tier_key = row.topology_by or ("", "")
     mode, tier = (next(iter(_values(key, found)), "") for key in (mode_key, tier_key))
     unclear = ""
-    if mode and mode not in _MODES:
+    if mode and mode not in NETWORK_MODES:
         unclear = f"{mode_key}: {mode} is not known"
     elif tier and not _NUMBER.fullmatch(tier):
         unclear = f"{tier_key}: {tier} is no number"
@@ -417,7 +417,7 @@ def _topology(
     return GroupTopology(mode == "hard", int(tier) if tier else None), ""
 
 
-_MODES = frozenset({"hard", "soft"})
+NETWORK_MODES = frozenset({"hard", "soft"})
 
 
 def _values(key: str, found: _Found) -> list[str]:

@@ -1,11 +1,12 @@
 """The report of a cycle; all outputs are made from this value."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
-from desched.model.cluster import PodRef
+from desched.model.cluster import LargeObjects, PodRef
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
@@ -129,9 +130,10 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     known in this cycle. `state` is the start of the next cycle. `taints` are the soft taints that
     were set and removed. `not_acting` is the reason why no eviction is allowed now.
     `other_deschedulers` names them by product and namespace, without those that the policy
-    acknowledges. `recent_loads` covers the last hour,
-    in a service the policy's `sustainedFor`; nodes without any data have none. `gpu_loads` has the
-    nodes with GPUs of NVIDIA, if Prometheus is the source of load.
+    acknowledges. `recent_loads` covers the last hour, in a service the time by which the policy
+    judges how long load lasts; nodes without any data have none. `gpu_loads` has the
+    nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
+    are too large to be kept, by namespace.
     """
 
     version: str = REPORT_VERSION
@@ -156,3 +158,4 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged_deschedulers: tuple[str, ...] = ()
     recent_loads: tuple[RecentLoad, ...] = ()
     gpu_loads: tuple[GpuLoad, ...] = ()
+    too_large: Mapping[str, LargeObjects] = {}

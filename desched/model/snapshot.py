@@ -45,8 +45,10 @@ class FreshPod(msgspec.Struct, frozen=True):
     its kind is not understood; then `controller_owner` may name the owner of the pod's controller
     (see `ClusterState`). `budgets` are all budgets of the namespace. `room` is another node that
     was asked for, None if it is gone. `siblings` are the pods of the namespace if the pod is in a
-    gang that may spare it or move whole, else empty. `declared_groups` are those of its gangs.
-    `owner_annotations` are those of a controller of a declared kind, None if they are not known.
+    gang that may spare it or move whole, else those on its node if it may share claims, else empty.
+    `declared_groups` are those of its gangs. `owner_annotations` are those of a controller of a
+    declared kind, None if they are not known. `too_large` is an object of its namespace that is too
+    large to be kept, empty if all are known.
     """
 
     pod: Pod
@@ -58,6 +60,7 @@ class FreshPod(msgspec.Struct, frozen=True):
     siblings: tuple[Pod, ...] = ()
     declared_groups: tuple[DeclaredGroup, ...] = ()
     owner_annotations: Mapping[str, str] | None = None
+    too_large: str = ""
 
     @property
     def charged(self) -> tuple[PodDisruptionBudget, ...]:

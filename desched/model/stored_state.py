@@ -70,7 +70,8 @@ def decode_state(text: str | bytes) -> StoredState:
         for record in state.evictions
     ):
         return StoredState(problem="it has an eviction with negative usage")
-    return StoredState(state)
+    # An early cycle sets it, and only for itself.
+    return StoredState(msgspec.structs.replace(state, counted_since=None))
 
 
 def encode_state(state: State) -> bytes:

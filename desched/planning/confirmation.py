@@ -92,6 +92,8 @@ def _changed(
     eviction: PlannedEviction, look: FreshPod, context: EligibilityContext, now: datetime
 ) -> Refused:
     """Why the pod is not the planned one any more, or the plan is too old."""
+    if look.too_large:
+        return Finding(RefusalReason.OBJECTS_TOO_LARGE, look.too_large)
     if look.pod.uid != eviction.pod.uid:
         return Finding(RefusalReason.CONFIRMATION_FAILED, "another pod has its name now")
     if look.pod.node != eviction.node:

@@ -1,12 +1,15 @@
-"""The pods whose own usage matters; for other pods the sum on their node is enough."""
+"""The pods whose own usage matters, and the nodes where the sum of all pods does."""
 
 from collections.abc import Iterable, Iterator
 
 from desched.model.cluster import Pod
-from desched.model.load import PodChoice, UnknownReason
-from desched.model.plan import NodeClass
+from desched.model.load import Measured, PodChoice, UnknownReason
+from desched.model.plan import NodeClass, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.clocks import SEEMS_EARLIER
+from desched.planning.overload.measurement import may_exceed_by_pods
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import saturation
 from desched.planning.selection.chains import rooms
 from desched.planning.situation import Situation
@@ -22,13 +25,14 @@ def needed_pods(situation: Situation) -> PodChoice:
     request.
     """
     context, pressure, policy = situation.context, situation.pressure, situation.context.policy
+    sums = frozenset(_summed(situation))
     nodes = {*_contradicted(situation), *_awaiting(situation), *_steered(situation)}
     if policy.deviation or saturation(pressure.known.values(), policy.destination_selector):
         # The mean of all nodes decides, so each pod that leaves one counts.
         nodes |= {pod.node for pod in context.cluster.leaving_pods}
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
     if not overloaded:
-        return PodChoice(frozenset(nodes))
+        return PodChoice(frozenset(nodes), sums=sums)
     sources = {loaded.node.name for loaded in overloaded}
     gangs = tuple(_in_whole_gangs(sources, situation))
     if policy.chains and any(
@@ -39,7 +43,37 @@ def needed_pods(situation: Situation) -> PodChoice:
     return PodChoice(
         frozenset(nodes | sources | {p.node for p in by_controller if p.node and not p.owner}),
         frozenset(p.controller for p in by_controller if p.controller),
+        sums,
     )
+
+
+def _summed(situation: Situation) -> Iterator[str]:
+    """The nodes of which all pods together decide something.
+
+    Where a node may lose a pod, that is any: the sum shows whether the node's own load is true, and
+    how full its memory is for others. Else it decides only whether a node is overloaded by it.
+    """
+    book, pressure = situation.context.book, situation.pressure
+    pods = book.snapshot.cluster.pods_by_node
+    waits = pressure.waiting
+    relieves = any(
+        name not in waits or waits[name].reason is RefusalReason.POOL_SATURATED
+        for name in (each.node.name for each in pressure.of_class(NodeClass.OVERLOADED))
+    )
+    for node in book.snapshot.cluster.nodes:
+        if pods.get(node.name) and (
+            relieves or book.policy.deviation or _may_exceed(pressure.known.get(node.name), book)
+        ):
+            yield node.name
+
+
+def _may_exceed(loaded: LoadedNode | None, book: UsageBook) -> bool:
+    """Whether the sum of its pods may show that a node is overloaded."""
+    if loaded is None or Resource.MEMORY not in loaded.highest:
+        return False
+    load = book.snapshot.load.nodes[loaded.node.name][Resource.MEMORY]
+    target = loaded.source(Resource.MEMORY).thresholds.target_ratio
+    return isinstance(load, Measured) and may_exceed_by_pods(loaded.node, load, target)
 
 
 def _contradicted(situation: Situation) -> Iterator[str]:

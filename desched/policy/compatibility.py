@@ -4,6 +4,7 @@ Each is written here and nowhere else: the policy that planning reads, the resol
 and the generated JSON Schema and reference take it from here.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -56,7 +57,8 @@ class GangMode(StrEnum):
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
-    sustained_seconds: int = 300
+    sustained_seconds: int = 1800
+    least_sustained_seconds: int = 120
     stop_margin: float = 5.0
     ceiling_margin: float = 10.0
     deviation_floor: float = 50.0
@@ -77,8 +79,12 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 EXTENDED = Defaults()
+OF_SAMPLES: Mapping[str, int] = {"sustained_seconds": 300, "least_sustained_seconds": 300}
+"""Where desched keeps samples of its own: an hour of them, which shows how load swings, would take
+too much memory."""
 STRICT = Defaults(
     sustained_seconds=0,
+    least_sustained_seconds=0,
     stop_margin=0.0,
     ceiling_margin=0.0,
     deviation_floor=0.0,

@@ -74,6 +74,8 @@ def _rows(policy: Policy) -> _Rows:
     yield from _metrics(policy.metrics)
     yield from _windows(policy.rules)
     yield ("sustainedFor",), duration_text(policy.sustained_seconds)
+    if policy.waits_by_swing:
+        yield ("sustainedForAtLeast",), duration_text(policy.least_sustained_seconds)
     yield from _pools(policy)
     floor = (
         f"{_percent(policy.deviation_floor_ratio)}, {_percent(policy.dead_band_ratio)} from mean"

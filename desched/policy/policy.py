@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -244,7 +245,12 @@ class SchedulerRules(msgspec.Struct, frozen=True):
     weights: ScoreWeights = ScoreWeights()
 
 
-MOST_STEERED_NODES = Share(0.3)
+_HISTORY_STEPS = 10
+_MOST_STEPS = 24
+SWING_SECONDS = 3600
+"""How far back the load of a node shows how much it swings."""
+
+MOST_STEERED_NODES = Share(0.7)
 
 
 class SteeringRules(msgspec.Struct, frozen=True):
@@ -254,13 +260,26 @@ class SteeringRules(msgspec.Struct, frozen=True):
     most_nodes: int | Share = MOST_STEERED_NODES
 
 
+class HistoryGrid(NamedTuple):
+    """Regular points from now back: `steps` + 1 of them; none without any step."""
+
+    steps: int
+    step_seconds: int
+
+    @property
+    def seconds(self) -> int:
+        """How far back the first point is."""
+        return self.steps * self.step_seconds
+
+
 class Policy(msgspec.Struct, frozen=True):
     """All that a user decides about what may be disturbed.
 
     `source` names the file for reports; `digest` differs between policies. `node_selector` scopes
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
     With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.
-    A node is relieved once its load has lasted for `sustained_seconds` (0: at once). With
+    A node is relieved once its load has lasted for `sustained_seconds` (0: at once), or for less,
+    at least `least_sustained_seconds`, if its load hardly swings. With
     `deviation` no node below `deviation_floor_ratio` is overloaded, nor one within
     `dead_band_ratio` of the mean. The first of `pools` that
     selects a node has its lines; a node that none selects has those of `rules`,
@@ -283,6 +302,7 @@ class Policy(msgspec.Struct, frozen=True):
     node_selector: LabelSelector = LabelSelector()
     destination_selector: LabelSelector = LabelSelector()
     sustained_seconds: int = EXTENDED.sustained_seconds
+    least_sustained_seconds: int = EXTENDED.least_sustained_seconds
     deviation_floor_ratio: float = EXTENDED.deviation_floor / 100
     dead_band_ratio: float = EXTENDED.dead_band / 100
     pools: tuple[NodePool, ...] = ()
@@ -319,6 +339,24 @@ class Policy(msgspec.Struct, frozen=True):
     def destination_windows(self, resource: Resource) -> tuple[DestinationWindow, ...]:
         """The further windows by which destinations are judged."""
         return next((r.destination_windows for r in self.rules if r.resource is resource), ())
+
+    @property
+    def waits_by_swing(self) -> bool:
+        """Whether it depends on a node's load for how long it must have been overloaded."""
+        return self.least_sustained_seconds < self.sustained_seconds
+
+    @property
+    def history(self) -> HistoryGrid:
+        """The points of a node's load that show for how long it has been overloaded.
+
+        Where its swing decides about the time, they go back an hour at least.
+        """
+        most = self.sustained_seconds
+        if not self.waits_by_swing:
+            return HistoryGrid(_HISTORY_STEPS if most else 0, most // _HISTORY_STEPS)
+        span = max(most, SWING_SECONDS)
+        step = max(self.least_sustained_seconds, math.ceil(span / _MOST_STEPS))
+        return HistoryGrid(math.ceil(span / step), step)
 
     @property
     def longest_window_seconds(self) -> int:

@@ -29,6 +29,7 @@ def with_one_window(policy: Policy, sampled_seconds: int) -> Policy:
         rules=ruled(policy.rules),
         pools=tuple(replace(pool, rules=ruled(pool.rules)) for pool in policy.pools),
         sustained_seconds=0,
+        least_sustained_seconds=0,
     )
 
 

@@ -16,6 +16,7 @@ from desched.model.cluster import (
     ClusterState,
     CSINode,
     DeclaredGroup,
+    LargeObjects,
     ModelCopies,
     Node,
     Owner,
@@ -76,6 +77,7 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     topologies: tuple[Topology, ...] = ()
     declared_owners: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     unread_kinds: Mapping[str, str] = {}
+    too_large: Mapping[str, LargeObjects] = {}
     server_version: str = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None

@@ -104,11 +104,17 @@ def _unmeasured(policy: Policy, own: Policy) -> Iterator[str]:
                 f"the load of {rule.resource.value} over {_windows(rule)}, but over "
                 f"{_windows(there)}; give both policies the same windows"
             )
-    if policy.sustained_seconds not in {0, own.sustained_seconds}:
+    if policy.history.seconds and policy.history != own.history:
         yield (
-            f"the history of load for its sustainedFor of {duration_text(policy.sustained_seconds)}"
-            f", but for {duration_text(own.sustained_seconds)}; give both policies the same"
+            f"the history of load for its {_patience(policy)}, but for {_patience(own)}; give both "
+            "policies the same"
         )
+
+
+def _patience(policy: Policy) -> str:
+    text = f"sustainedFor of {duration_text(policy.sustained_seconds)}"
+    least = duration_text(policy.least_sustained_seconds)
+    return f"{text} with sustainedForAtLeast {least}" if policy.waits_by_swing else text
 
 
 def _windows(rule: ResourceRule) -> str:

@@ -1,14 +1,16 @@
 """Replaces the names in a snapshot: each name by the same new one wherever it occurs.
 
-Namespaces, workloads, pods, nodes, volumes, budgets, services, uids and values of labels get new
-names. Those keep the order of the old ones, because a plan decides between equals by name.
+Namespaces, workloads, pods, nodes, volumes, budgets, services, uids, and values of labels,
+annotations, taints and tolerations get new names. Those keep the order of the old ones, because a
+plan decides between equals by name.
 
 What the policy names stays, because the policy is in the file as it is. Namespaces of the system
 stay as well. The plan may differ where the order of such a namespace and another one decides.
-Zones, taints, pools, schedulers, extended resources and the keys of labels stay, and so do priority
-classes and storage classes. Texts for people, such as the reason of a pause, are dropped.
+Zones, pools, schedulers, extended resources and the keys of labels and taints stay, and so do
+priority classes and storage classes. Texts for people, such as the reason of a pause, are dropped.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -18,21 +20,36 @@ from desched.model.cluster import DeclaredGroup, Owner
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_MODEL
 from desched.model.names import Form, Instead, Mark, Name
-from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS, VOLCANO_GROUP
-from desched.model.selectors import Requirement, go_integer
+from desched.model.pod_groups import (
+    GENERATED_PREFIX,
+    LETS_ONE_START,
+    NAME_KEYS,
+    NETWORK_MODES,
+    VOLCANO_GROUP,
+)
+from desched.model.selectors import Requirement
 from desched.model.state import Pause, PauseScope
 from desched.planning.eligibility.rules import COOLDOWN_TIME, SYSTEM_NAMESPACES
+from desched.planning.eligibility.volumes import plain_path
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
+from desched.policy.durations import duration_seconds
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.redaction import NODE_LABELS
 from desched.snapshot_file.renaming import Renaming
 
-PLAIN_LABELS = NODE_LABELS - {HOSTNAME_LABEL} | {COOLDOWN_TIME}
-"""Labels whose values are no names: architectures, zones and regions, and durations."""
+PLAIN_LABELS = NODE_LABELS - {HOSTNAME_LABEL}
+"""Labels whose values are no names: architectures, zones and regions."""
 
-PLAIN_VALUES = frozenset({"true", "false", "t", "f", "Ready"})
-"""Values of labels that are no names; whole numbers are none either, and may be compared."""
+PLAIN_VALUES = frozenset(
+    {"true", "false", "t", "f", "Ready", "api", *NETWORK_MODES, *LETS_ONE_START}
+)
+"""Values of labels and annotations that are no names but words that a rule compares.
+
+Numbers are none either, and neither are durations where one is read.
+"""
+
+_NUMBER = re.compile(r"\s*[+-]?[\d_]+\s*")
 
 NODE_FIELD = "metadata.name"
 
@@ -194,8 +211,17 @@ def _pool(names: Names, pool: str, _owner: object) -> str:
 def _value(names: Names, key: str, value: str) -> str:
     if key in NAME_KEYS and value.startswith(GENERATED_PREFIX):
         return GENERATED_PREFIX + _value(names, key, value.removeprefix(GENERATED_PREFIX))
-    plain = not value or value in PLAIN_VALUES or go_integer(value) is not None
+    plain = not value or value in PLAIN_VALUES or _NUMBER.fullmatch(value) is not None
+    plain |= key == COOLDOWN_TIME and _is_duration(value)
     return value if plain or key in PLAIN_LABELS else names.of(Name.VALUE, value)
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        duration_seconds(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _labels(names: Names, labels: Mapping[str, str], _owner: object) -> dict[str, str]:
@@ -214,7 +240,7 @@ def _annotation(names: Names, key: str, value: str) -> str:
         return label + is_equal + _value(names, label, held)
     if key == KSERVE_CLAIM:
         return names.of(Name.VOLUME, value)
-    return _value(names, key, value) if key in NAME_KEYS else value
+    return _value(names, key, value)
 
 
 def _selected(names: Names, pairs: tuple[tuple[str, str], ...], _owner: object) -> object:
@@ -241,6 +267,8 @@ FORMS: Mapping[Form, Rename] = {
     Form.POOL: _pool,
     Form.PAUSED: _paused,
     Form.REQUIRED: _required,
+    Form.TAINT: lambda names, value, owner: _value(names, owner.key, value),
+    Form.PATH: lambda _names, path, _owner: plain_path(path),
     Form.LABELS: _labels,
     Form.SELECTED: _selected,
     Form.ANNOTATIONS: _annotations,

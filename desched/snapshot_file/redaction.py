@@ -10,7 +10,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from desched.model.cluster import (
-    MIGRATING_ANNOTATION,
     ClusterState,
     Node,
     PersistentVolume,
@@ -18,20 +17,17 @@ from desched.model.cluster import (
     SchedulingClass,
     Workload,
 )
-from desched.model.devices import INTERFACES
-from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_LABELS, models_of
+from desched.model.model_caches import KSERVE_LABELS, models_of
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
-from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS
+from desched.planning.annotations import ANNOTATIONS
 from desched.planning.eligibility.controllers import with_declared_workloads
-from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
-from desched.planning.eligibility.virtual_machines import TAKES_OVER
+from desched.planning.eligibility.rules import COOLDOWN_TIME
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
 from desched.planning.overload.scope import VIRTUAL_LABELS
-from desched.planning.selection.eviction_cost import DELETION_COST_ANNOTATION
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import LabelKeys
 
@@ -47,22 +43,6 @@ NODE_LABELS = frozenset(
 )
 POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *KSERVE_LABELS})
 """Labels that desched reads whatever the policy and the objects are."""
-
-ANNOTATIONS = frozenset(
-    {
-        *EVICTION_ANNOTATIONS,
-        *GROUP_KEYS,
-        COOLDOWN_TIME,
-        INTERFACES,
-        CACHE_KEY,
-        KSERVE_CLAIM,
-        DELETION_COST_ANNOTATION,
-        MIGRATING_ANNOTATION,
-        MIRROR_ANNOTATION,
-        SOURCE_ANNOTATION,
-        TAKES_OVER,
-    }
-)
 
 V = TypeVar("V")
 

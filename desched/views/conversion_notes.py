@@ -1,6 +1,5 @@
 """The notes of `desched policy convert` as a table."""
 
-import io
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -21,14 +20,6 @@ _TITLES = {
 _ARGS = "args"
 
 
-def conversion_notes(notes: Sequence[ConversionNote], width: int) -> str:
-    """The notes as text that ends in a newline."""
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    with console.capture() as capture:
-        print_conversion_notes(notes, console)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
-
-
 def print_conversion_notes(notes: Sequence[ConversionNote], console: Console) -> None:
     """Each note with the line and the key of the original, by what happened to the key."""
     for effect, title in _TITLES.items():
@@ -37,7 +28,7 @@ def print_conversion_notes(notes: Sequence[ConversionNote], console: Console) ->
             continue
         console.print(Text(f"{title}:", style="bold"))
         console.print(_table(rows))
-    console.print(f"{count(len(notes), 'note')}; the policy has them as comments.")
+    console.print(Text(f"{count(len(notes), 'note')}; the policy has them as comments."))
 
 
 def _table(notes: Iterable[ConversionNote]) -> Table:

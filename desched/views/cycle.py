@@ -1,20 +1,24 @@
 """A cycle as people see it: computed once; the terminal, the pages and the log write it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
+
 from desched.errors import ConfigurationError
 from desched.model.chain import ChainUnderWay
+from desched.model.cluster import PodRef
 from desched.model.groups import grouped
 from desched.model.load import UnknownReason
 from desched.model.plan import (
     NodeClass,
     NodeVerdict,
     PlannedEviction,
+    Refusal,
     ResourcePressure,
     UnjudgedLoad,
 )
@@ -44,7 +48,8 @@ from desched.views.formatting import (
     words,
 )
 from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
-from desched.views.status import OnHold, Section, on_hold, state_sections
+from desched.views.rendering import View
+from desched.views.status import Section, StateView
 
 MOST_STEERED = 3
 """Names of nodes with a soft taint, in one line."""
@@ -121,6 +126,25 @@ class NodeView(NamedTuple):
         return describe(self.verdict.reason, self.detail)
 
 
+class NodeColumn(NamedTuple):
+    """A column of the table of nodes beside state and loads, in terminals, pages and JSON.
+
+    `key` is its name in JSON. It is shown where it has a text for any node; a `wide` one only on
+    pages.
+    """
+
+    key: str
+    title: str
+    text: Callable[[NodeView], str]
+    wide: bool = False
+
+
+NODE_COLUMNS = (
+    NodeColumn("pool", "Pool", lambda node: node.verdict.pool),
+    NodeColumn("why", "Why it is left alone", lambda node: node.why, wide=True),
+)
+
+
 class Member(NamedTuple):
     """A member of a group; `detail` is specific to it, `place` is where it is."""
 
@@ -189,34 +213,68 @@ class EvictionView(NamedTuple):
             yield self.outcome.detail
 
 
-class CycleView:
-    """What a report says.
+class CycleView(View):
+    """A report as it is shown.
 
     `single` means that no other cycle follows, so that nothing waits for the measurements. With
-    `node`, only what is about this node is there: its pods, and the likeliest nodes of theirs.
+    `node`, only what is about this node is there: its pods, and the likeliest nodes of theirs;
+    with `all_pods`, a table has each pod that stays. JSON always has everything.
 
     Raises:
         ConfigurationError: the report has no such node.
     """
 
-    def __init__(self, report: CycleReport, *, single: bool = False, node: str = "") -> None:
-        plan = report.plan
-        self.report = report
-        self.node = node
-        self._single = single
+    def __init__(
+        self,
+        report: CycleReport,
+        *,
+        single: bool = False,
+        node: str = "",
+        all_pods: bool = False,
+    ) -> None:
+        self.report, self.node, self.all_pods, self._single = report, node, all_pods, single
+        if node and all(each.node != node for each in report.plan.nodes):
+            among = count(len(report.plan.nodes), "node")
+            raise ConfigurationError(f'There is no node "{node}" among the {among}.')
+
+    @property
+    def document(self) -> Mapping[str, object]:
+        """The report with the columns of its nodes, sorted by name; refusals by node and pod."""
+        document = msgspec.structs.asdict(self.report)
+        plan = msgspec.structs.asdict(self.report.plan)
+        plan["nodes"] = [
+            msgspec.structs.asdict(each.verdict) | {c.key: c.text(each) for c in NODE_COLUMNS}
+            for each in sorted(_nodes(self.report.plan.nodes, self.report), key=lambda n: n.name)
+        ]
+        plan["refusals"] = sorted(self.report.plan.refusals, key=by_name)
+        return document | {"plan": plan}
+
+    @cached_property
+    def nodes(self) -> Sequence[NodeView]:
+        """The nodes, those with the most load above a target first."""
+        plan, node = self.report.plan, self.node
         about = {node, *(each.expected_node for each in plan.evictions if each.node == node)}
         verdicts = [each for each in plan.nodes if not node or each.node in about]
-        if node and node not in {each.node for each in verdicts}:
-            among = count(len(plan.nodes), "node")
-            raise ConfigurationError(f'There is no node "{node}" among the {among}.')
-        self.nodes = list(_nodes(verdicts, report))
-        self.refusals = [each for each in plan.refusals if not node or each.node == node]
-        outcomes = {outcome.pod: outcome for outcome in report.outcomes}
-        self.evictions = [
+        return list(_nodes(verdicts, self.report))
+
+    def columns(self, *, wide: bool) -> Sequence[NodeColumn]:
+        """The columns that any node has a text for; without `wide`, those of a terminal."""
+        of_place = (each for each in NODE_COLUMNS if wide or not each.wide)
+        return [column for column in of_place if any(map(column.text, self.nodes))]
+
+    @cached_property
+    def refusals(self) -> Sequence[Refusal]:
+        """The pods on overloaded nodes that stay, in the order of the plan."""
+        return [each for each in self.report.plan.refusals if self.node in {"", each.node}]
+
+    @cached_property
+    def evictions(self) -> Sequence[EvictionView]:
+        """The planned evictions, with what came of each."""
+        outcomes = {outcome.pod: outcome for outcome in self.report.outcomes}
+        found = (each for each in self.report.plan.evictions if self.node in {"", each.node})
+        return [
             EvictionView(number, each, outcomes.get(each.pod))
-            for number, each in enumerate(
-                (each for each in plan.evictions if not node or each.node == node), 1
-            )
+            for number, each in enumerate(found, 1)
         ]
 
     @property
@@ -334,16 +392,15 @@ class CycleView:
         ranked = sorted(found.items(), key=lambda e: (e[0] not in FAILURES, order.index(e[0])))
         return [ReasonGroup(*each) for each in ranked]
 
+    @cached_property
+    def state(self) -> StateView:
+        """What is under way and what rests after it."""
+        return StateView(self.report.state, self.report.started_at)
+
     @property
     def earlier(self) -> Sequence[Section]:
-        """What earlier moves left: what is under way, and what rests."""
-        found = state_sections(self.report.state, self.report.started_at)
-        return [section for section in found if section.lines]
-
-    @cached_property
-    def on_hold(self) -> OnHold:
-        """What is left alone for a while."""
-        return on_hold(self.report.state, self.report.started_at)
+        """The sections of the state that have anything."""
+        return [section for section in self.state.sections if section.lines]
 
     @property
     def broken_chains(self) -> Sequence[ChainUnderWay]:
@@ -419,6 +476,11 @@ class CycleView:
         windows = {window for part in pressures for window, _ in part.measured}
         wait = duration_text(max(windows)) if windows else "the longest window"
         return f"run it again only after {wait}, when the measurements show the effect"
+
+
+def by_name(refusal: Refusal) -> tuple[str, PodRef]:
+    """The order of refusals where each has a line of its own."""
+    return refusal.node, refusal.pod
 
 
 def _nodes(verdicts: Iterable[NodeVerdict], report: CycleReport) -> Iterator[NodeView]:

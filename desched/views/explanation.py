@@ -1,6 +1,6 @@
-"""Explanations for people: a node, a pod or a workload, as one would tell it."""
+"""Explanations of a node, a pod or a workload in a terminal."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
 
@@ -37,7 +37,6 @@ from desched.views.formatting import (
 )
 from desched.views.grouped_list import block, numbered, plain_table, print_section
 from desched.views.reasons import describe
-from desched.views.rendering import ReportFormat, rendered
 
 _GIB, _MIB = 2**30, 2**20
 _MILLICORES_PER_CORE = 1000
@@ -46,16 +45,8 @@ _NOT_READ = "its usage was not read, for no decision needed it"
 NARROW_COLUMNS = 70
 
 
-def render_explanation(
-    explanation: Explanation,
-    format: ReportFormat,  # noqa: A002  (the word for it)
-) -> str:
-    """The explanation in one of the formats, ending in a newline."""
-    return rendered(explanation, lambda console: print_explanation(explanation, console), format)
-
-
 def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Print the explanation; it needs no colour, and 80 columns are enough."""
+    """Print the explanation."""
     taken_at = f"{explanation.taken_at:%Y-%m-%d %H:%M:%S} UTC"
     console.print(Text(f"desched · explain · {plain(explanation.target)}", style="bold"))
     console.print(Text(f"at {taken_at} · policy {plain(explanation.policy)}"))
@@ -104,48 +95,40 @@ def _class_of(node: NodeExplanation) -> str:
 
 
 def _print_loads(node: NodeExplanation, console: Console) -> None:
+    """Print a row for each load, or a sentence where a table does not fit."""
     if not node.loads:
         console.print(Text("No load of it is known."))
         return
     lines = {pressure.resource: pressure for pressure in node.verdict.pressures}
+    rows = [(_with_windows(load), _cells(load, lines.get(load.resource))) for load in node.loads]
     if console.width < NARROW_COLUMNS:
-        for load in node.loads:
-            console.print(Text(_in_words(load, lines.get(load.resource))))
+        for name, cells in rows:
+            known = ", ".join(f"{heading} {text}" for heading, text in cells.items() if text)
+            console.print(Text(f"{name}: {known}"))
         return
     table = plain_table()
     table.add_column("", overflow="fold")
-    headings = ("%", "target/stop/ceiling", "after", "of pods", "of others", "samples")
+    headings = [each for each in rows[0][1] if any(cells[each] for _, cells in rows)]
     for heading in headings:
         table.add_column(heading, justify="right", overflow="fold")
-    for load in node.loads:
-        pressure = lines.get(load.resource)
-        after = pressure.after_ratio if pressure else None
-        table.add_row(
-            _resource_with_windows(load),
-            "/".join(percent(ratio) for _, ratio in load.measured) or "?",
-            _lines(pressure) if pressure else "",
-            percent(after) if after is not None else "",
-            percent(load.pods_ratio) if load.pods_ratio is not None else "",
-            percent(load.other_ratio) if load.other_ratio is not None else "",
-            f"{load.age_seconds:.0f} s old" if load.age_seconds is not None else "",
-        )
+    for name, cells in rows:
+        table.add_row(name, *(cells[heading] for heading in headings))
     console.print(table)
 
 
-def _in_words(load: LoadSummary, pressure: ResourcePressure | None) -> str:
-    """The row of a load for a terminal in which a table does not fit."""
-    parts = [f"{'/'.join(percent(ratio) for _, ratio in load.measured) or '?'} %"]
-    if pressure is not None:
-        parts.append(f"target/stop/ceiling {_lines(pressure)}")
-        if pressure.after_ratio is not None:
-            parts.append(f"after {percent(pressure.after_ratio)}")
-    if load.pods_ratio is not None:
-        parts.append(f"of pods {percent(load.pods_ratio)}")
-    if load.other_ratio is not None:
-        parts.append(f"of others {percent(load.other_ratio)}")
-    if load.age_seconds is not None:
-        parts.append(f"samples {load.age_seconds:.0f} s old")
-    return f"{_resource_with_windows(load)}: {', '.join(parts)}"
+def _cells(load: LoadSummary, pressure: ResourcePressure | None) -> Mapping[str, str]:
+    return {
+        "%": "/".join(percent(ratio) for _, ratio in load.measured) or "?",
+        "target/stop/ceiling": _lines(pressure) if pressure else "",
+        "after": _percent(pressure.after_ratio if pressure else None),
+        "of pods": _percent(load.pods_ratio),
+        "of others": _percent(load.other_ratio),
+        "samples": "" if load.age_seconds is None else f"{load.age_seconds:.0f} s old",
+    }
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else percent(ratio)
 
 
 def _lines(lines: ResourcePressure | LoadChange) -> str:
@@ -153,7 +136,7 @@ def _lines(lines: ResourcePressure | LoadChange) -> str:
     return "/".join(percent(ratio).removesuffix(".0") for ratio in ratios)
 
 
-def _resource_with_windows(load: LoadSummary) -> str:
+def _with_windows(load: LoadSummary) -> str:
     windows = "/".join(duration_text(window) for window, _ in load.measured if window)
     return f"{resource_title(load.resource)} {windows}".rstrip()
 

@@ -65,6 +65,7 @@ class _Shown:
 
     def __init__(self, nodes: Sequence[NodeView], cycle: CycleView, *, draws: bool) -> None:
         self._nodes = nodes
+        self._columns = cycle.columns(wide=False)
         self._unknown_gpus = {name for name, _ in cycle.unknown_gpus}
         unknown = {Resource.GPU} if self._unknown_gpus else set()
         self._resources = [
@@ -87,6 +88,8 @@ class _Shown:
         table = plain_table()
         table.add_column("Node", overflow="fold")
         table.add_column("State")
+        for column in self._columns:
+            table.add_column(column.title, overflow="fold")
         for resource in self._resources:
             name = f"{resource_title(resource)} % {self._windows(resource)}"
             table.add_column(name.rstrip(), justify="right")
@@ -97,7 +100,7 @@ class _Shown:
                 table.add_column(self._last)
         for node in self._nodes:
             cells = [cell for resource in self._resources for cell in self._cells(node, resource)]
-            table.add_row(Text(plain(node.name)), _state(node), *cells)
+            table.add_row(*self._heads(node), *cells)
         return table
 
     def stacked(self) -> Table:
@@ -133,15 +136,20 @@ class _Shown:
     def _stacked(self) -> Iterator[tuple[NodeView, Resource | None, tuple[Text, Text]]]:
         """Each line: the node, what it is about if anything, and both of their names.
 
-        The first line has the name of the node, the second one its state.
+        The first line has the name of the node, the second one its state, the next ones columns.
         """
         for node in self._nodes:
             lines = [r for r in self._resources if r is not Resource.GPU or self._has_gpus(node)]
-            resources = [*lines, None, None][: max(2, len(lines))]
-            heads = [Text(plain(node.name)), _state(node)]
-            for resource, head in zip_longest(resources, heads, fillvalue=None):
+            heads = [head for head in self._heads(node, titled=True) if head]
+            for resource, head in zip_longest(lines, heads, fillvalue=None):
                 name = resource_title(resource) if resource else ""
                 yield node, resource, (head or Text(), Text(name))
+
+    def _heads(self, node: NodeView, *, titled: bool = False) -> list[Text]:
+        """The name, the state, and the columns; `titled` if nothing above has their titles."""
+        texts = [(f"{c.title} " if titled else "", c.text(node)) for c in self._columns]
+        columns = [Text(plain(title + text) if text else "") for title, text in texts]
+        return [Text(plain(node.name)), _state(node), *columns]
 
     def _has_gpus(self, node: NodeView) -> bool:
         return Resource.GPU in node.loads or node.name in self._unknown_gpus

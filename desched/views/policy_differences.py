@@ -1,42 +1,37 @@
 """What `desched policy diff` prints: differences of meaning, and of plans on a snapshot."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable
 
+import msgspec
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from desched.model.plan import NodeClass
 from desched.policy.difference import Difference
 from desched.snapshot_file.comparison import Hold, PlanComparison, PlannedMove
-from desched.views.formatting import count, plain
+from desched.views.formatting import count, plain, words
 from desched.views.reasons import describe
-from desched.views.rendering import rendered
 
 _INDENT = (0, 0, 0, 2)
 
 
-def render_differences(
-    differences: Sequence[Difference],
-    comparison: PlanComparison | None,
-    form: Literal["table", "json", "yaml"],
-) -> str:
-    """The differences in one of the formats, ending in a newline."""
-    document: dict[str, Any] = {"policy": tuple(differences), "plan": comparison}
-    return rendered(document, lambda out: print_differences(differences, comparison, out), form)
+class PolicyComparison(msgspec.Struct, frozen=True):
+    """In what two policies differ, and what they decide differently if a snapshot was given."""
+
+    policy: tuple[Difference, ...]
+    plan: PlanComparison | None
 
 
-def print_differences(
-    differences: Sequence[Difference], comparison: PlanComparison | None, console: Console
-) -> None:
-    """The differences, each key with its meaning; then those of the plans."""
-    for each in differences:
+def print_differences(found: PolicyComparison, console: Console) -> None:
+    """Print the differences, each key with its meaning; then those of the plans."""
+    for each in found.policy:
         console.print(Text(each.line, style="bold"))
         console.print(Padding(Text(plain(each.meaning), style="dim"), _INDENT))
-    found = count(len(differences), "difference") if differences else "No difference"
-    console.print(Text(f"{found} in meaning."))
-    if comparison is not None:
-        _print_comparison(comparison, console)
+    number = count(len(found.policy), "difference") if found.policy else "No difference"
+    console.print(Text(f"{number} in meaning."))
+    if found.plan is not None:
+        _print_comparison(found.plan, console)
 
 
 def _print_comparison(found: PlanComparison, console: Console) -> None:
@@ -75,5 +70,5 @@ def _moves(moves: Iterable[PlannedMove]) -> Iterable[str]:
     return (f"{plain(str(move.pod))} from {plain(move.node)}" for move in moves)
 
 
-def _class(node_class: object) -> str:
-    return "not looked at" if node_class is None else str(node_class).replace("_", " ")
+def _class(node_class: NodeClass | None) -> str:
+    return "not looked at" if node_class is None else words(node_class)

@@ -1,21 +1,17 @@
 """What `desched validate` prints: the findings of policy files, for people and programs."""
 
-import io
-import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, assert_never
+from collections.abc import Mapping
+from typing import NamedTuple
 
-import yaml
+import msgspec
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
 from desched.model.text import on_one_line
 from desched.policy.reading.findings import PolicyFinding, Severity
 from desched.views.formatting import count
-from desched.views.rendering import json_text
-from desched.views.sarif import sarif_log
-
-FindingsFormat = Literal["table", "json", "yaml", "sarif", "github"]
-NARROWEST = 40
-_INDENT = "    "
+from desched.views.rendering import View
 
 
 class ValidatedFile(NamedTuple):
@@ -34,36 +30,26 @@ class ValidatedFile(NamedTuple):
         return not self.count(Severity.ERROR)
 
 
-def render_findings(files: Sequence[ValidatedFile], form: FindingsFormat, width: int) -> str:
-    """The findings of all files in one of the formats, ending in a newline; maybe empty."""
-    match form:
-        case "table":
-            return _table(files, max(width, NARROWEST))
-        case "json":
-            return json_text(_document(files))
-        case "yaml":
-            return yaml.safe_dump(_document(files), sort_keys=False)
-        case "sarif":
-            return json_text(sarif_log(finding for file in files for finding in file.findings))
-        case "github":
-            return "".join(_annotation(each) for file in files for each in file.findings)
-        case _:
-            assert_never(form)
+class Findings(View, msgspec.Struct, frozen=True):
+    """What was found in all files."""
 
+    files: tuple[ValidatedFile, ...]
 
-def _document(files: Iterable[ValidatedFile]) -> dict[str, object]:
-    return {
-        "files": [
-            {
-                "file": file.name,
-                "valid": file.valid,
-                "errors": file.count(Severity.ERROR),
-                "warnings": file.count(Severity.WARNING),
-                "findings": [_row(finding) for finding in file.findings],
-            }
-            for file in files
-        ]
-    }
+    @property
+    def document(self) -> Mapping[str, object]:
+        """The files with their counts and findings."""
+        return {
+            "files": [
+                {
+                    "file": file.name,
+                    "valid": file.valid,
+                    "errors": file.count(Severity.ERROR),
+                    "warnings": file.count(Severity.WARNING),
+                    "findings": [_row(finding) for finding in file.findings],
+                }
+                for file in self.files
+            ]
+        }
 
 
 def _row(finding: PolicyFinding) -> dict[str, object]:
@@ -78,22 +64,26 @@ def _row(finding: PolicyFinding) -> dict[str, object]:
     }
 
 
-def _table(files: Sequence[ValidatedFile], width: int) -> str:
-    out = io.StringIO()
+def print_findings(found: Findings, console: Console) -> None:
+    """Print each finding where editors look for it, and a summary."""
+    files = found.files
     for file in files:
         for finding in file.findings:
             key = f" {on_one_line(finding.key)}" if finding.path else ""
-            out.write(f"{located(finding)}: {finding.severity.value}:{key}\n")
-            text = on_one_line(finding.text)
-            out.write(textwrap.fill(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT))
-            out.write("\n")
+            place = f"{located(finding)}: {finding.severity.value}:{key}"
+            console.print(Text(place), soft_wrap=True)  # in one piece, for editors
+            console.print(Padding(Text(on_one_line(finding.text)), (0, 0, 0, 4)))
         if file.valid:
-            out.write(f"{file.name}: valid\n")
+            console.print(Text(f"{file.name}: valid"), soft_wrap=True)
     invalid = sum(not file.valid for file in files)
     errors, warnings = (sum(file.count(each) for file in files) for each in Severity)
-    found = f"{count(errors, 'error')} and {count(warnings, 'warning')}"
-    out.write(f"{count(len(files), 'file')}, {invalid} invalid: {found}.\n")
-    return out.getvalue()
+    numbers = f"{count(errors, 'error')} and {count(warnings, 'warning')}"
+    console.print(Text(f"{count(len(files), 'file')}, {invalid} invalid: {numbers}."))
+
+
+def github_commands(found: Findings) -> str:
+    """The findings as workflow commands of GitHub, each on a line."""
+    return "".join(_annotation(each) for file in found.files for each in file.findings)
 
 
 def located(finding: PolicyFinding) -> str:

@@ -3,7 +3,7 @@
 import io
 import math
 from collections.abc import Callable
-from typing import Literal, assert_never
+from typing import Literal, TypeVar, assert_never
 
 import msgspec
 import yaml
@@ -15,12 +15,29 @@ DECIMALS = 4
 TABLE_COLUMNS = 100
 
 
+class View:
+    """A value whose JSON is not that of its fields."""
+
+    __slots__ = ()
+
+    @property
+    def document(self) -> object:
+        """What JSON and YAML have."""
+        raise NotImplementedError
+
+
+Shown = TypeVar("Shown")
+Printer = Callable[[Shown, Console], None]
+"""Prints a value as a table; it needs no colour, and 80 columns are enough."""
+
+
 def rendered(
-    document: object,
-    print_table: Callable[[Console], None],
+    shown: Shown,
+    print_table: Printer[Shown],
     format: ReportFormat,  # noqa: A002  (the word for it)
 ) -> str:
-    """The document as JSON or YAML, or else the table; ends in a newline."""
+    """The value as JSON or YAML, or else as a table; ends in a newline."""
+    document = shown.document if isinstance(shown, View) else shown
     match format:
         case "json":
             return json_text(plain_value(document))
@@ -29,7 +46,7 @@ def rendered(
         case "table":
             console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
             with console.capture() as capture:
-                print_table(console)
+                print_table(shown, console)
             # Rich pads cells with blanks, which do not belong into files and diffs.
             return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
         case _:

@@ -1,7 +1,8 @@
 """What the state says: what is under way and what rests; and what `desched status` found."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -24,16 +25,89 @@ from desched.views.formatting import (
     plain,
 )
 from desched.views.reasons import describe_unsteered
-from desched.views.rendering import ReportFormat, rendered
+from desched.views.rendering import View
 
 STATUS_VERSION = "desched.io/status/v1"
 
-IN_FLIGHT = "in flight"
 MOST_LINES = 10
 """Lines of a section in a terminal."""
 
 
-class Status(msgspec.Struct, frozen=True):
+class Section(NamedTuple):
+    """A heading with the lines below it, none if there is nothing of it."""
+
+    title: str
+    lines: Sequence[str]
+
+    def first(self, most: int, rest: str) -> Sequence[str]:
+        """The first lines; `rest` is a hint at where the others are."""
+        more = len(self.lines) - most
+        return [*self.lines[:most], *([f"… and {more} more; {rest}"] if more > 0 else [])]
+
+
+class StateView:
+    """A state at a time: what is under way, what rests, and how good forecasts are.
+
+    Sections are not neutralised.
+    """
+
+    def __init__(self, state: State, now: datetime) -> None:
+        self._state, self._now = state, now
+
+    @cached_property
+    def cool_downs(self) -> Sequence[CoolDown]:
+        """The workloads that rest, by name."""
+        found = sorted(self._state.cool_downs, key=lambda each: (each.workload, each.workload_uid))
+        return [each for each in found if self._now < each.until]
+
+    @cached_property
+    def cooling_nodes(self) -> Sequence[NodeRounds]:
+        """The nodes that rest, by name."""
+        found = sorted(self._state.nodes, key=lambda rounds: rounds.node)
+        return [node for node in found if node.is_cooling_down(self._now)]
+
+    @cached_property
+    def pauses(self) -> Sequence[Pause]:
+        """The pauses that last."""
+        return [pause for pause in self._pauses if pause.lasts(self._now)]
+
+    @cached_property
+    def awaiting_probe(self) -> Sequence[Pause]:
+        """The pauses whose time is over but that still need their probe."""
+        over = (pause for pause in self._pauses if not pause.lasts(self._now))
+        return [pause for pause in over if not is_done(pause, self._now)]
+
+    @property
+    def _pauses(self) -> Sequence[Pause]:
+        return sorted(self._state.pauses, key=lambda pause: (pause.scope, pause.subject))
+
+    @cached_property
+    def forecast_quality(self) -> ForecastQuality | None:
+        """How good the forecasts of the last day were; None without any landing."""
+        return forecast_quality(self._state, self._now)
+
+    @property
+    def sections(self) -> Sequence[Section]:
+        """Everything, the most urgent first."""
+        flights = [_flight(record, self._now) for record in self._state.in_flight]
+        pauses, *others = self.resting
+        return (pauses, Section("in flight", flights), *others)
+
+    @property
+    def resting(self) -> Sequence[Section]:
+        """Everything but the evictions in flight."""
+        now, quality = self._now, self.forecast_quality
+        cooling = sorted(self.cool_downs, key=lambda each: each.until)
+        return (
+            Section("pauses", [pause_line(p, now) for p in (*self.pauses, *self.awaiting_probe)]),
+            Section("chains", [_chain(each, now) for each in self._state.chains]),
+            Section("cool-downs", [_cool_down(each, now) for each in cooling]),
+            Section("cooling nodes", [_cooling_node(each, now) for each in self.cooling_nodes]),
+            Section("forecasts", [_forecasts(quality)] if quality else []),
+        )
+
+
+class Status(View, msgspec.Struct, frozen=True):
     """What `desched status` found.
 
     `state` is None if there is none or, with a `problem`, if it cannot be used. `lease` is None if
@@ -48,82 +122,39 @@ class Status(msgspec.Struct, frozen=True):
     lease: LeaseRecord | None = None
     lease_problem: str = ""
 
+    @property
+    def document(self) -> Mapping[str, object]:
+        """All fields, also those of the state."""
+        quality = StateView(self.state, self.asked_at).forecast_quality if self.state else None
+        return {
+            "version": STATUS_VERSION,
+            **msgspec.structs.asdict(self),
+            "forecast_quality": quality and quality._asdict(),
+        }
 
-class Section(NamedTuple):
-    """A heading with the lines below it, none if there is nothing of it."""
-
-    title: str
-    lines: Sequence[str]
-
-    def first(self, most: int, rest: str) -> Sequence[str]:
-        """The first lines; `rest` says what has the others."""
-        more = len(self.lines) - most
-        return [*self.lines[:most], *([f"… and {more} more; {rest}"] if more > 0 else [])]
-
-
-class OnHold(NamedTuple):
-    """What desched does not move now, sorted by name so that equal states read the same.
-
-    `awaiting_probe` are pauses whose time is over but that still need their probe.
-    """
-
-    cool_downs: tuple[CoolDown, ...]
-    cooling_nodes: tuple[NodeRounds, ...]
-    pauses: tuple[Pause, ...]
-    awaiting_probe: tuple[Pause, ...]
-
-
-def on_hold(state: State, now: datetime) -> OnHold:
-    """What desched leaves alone at this time according to the state."""
-    cool_downs = sorted(state.cool_downs, key=lambda each: (each.workload, each.workload_uid))
-    nodes = sorted(state.nodes, key=lambda rounds: rounds.node)
-    pauses = sorted(state.pauses, key=lambda pause: (pause.scope, pause.subject))
-    return OnHold(
-        tuple(each for each in cool_downs if now < each.until),
-        tuple(node for node in nodes if node.is_cooling_down(now)),
-        tuple(pause for pause in pauses if pause.lasts(now)),
-        tuple(pause for pause in pauses if not (pause.lasts(now) or is_done(pause, now))),
-    )
-
-
-def state_sections(state: State, now: datetime) -> Sequence[Section]:
-    """What is under way and what rests, the most urgent first; the text is not neutralised."""
-    held = on_hold(state, now)
-    cooling = sorted(held.cool_downs, key=lambda each: each.until)
-    quality = forecast_quality(state, now)
-    return (
-        Section("pauses", [pause_line(each, now) for each in (*held.pauses, *held.awaiting_probe)]),
-        Section(IN_FLIGHT, [_flight(record, now) for record in state.in_flight]),
-        Section("chains", [_chain(each, now) for each in state.chains]),
-        Section("cool-downs", [_cool_down(each, now) for each in cooling]),
-        Section("cooling nodes", [_cooling_node(each, now) for each in held.cooling_nodes]),
-        Section("forecasts", [_forecasts(quality)] if quality else []),
-    )
-
-
-def render_status(
-    status: Status,
-    format: ReportFormat,  # noqa: A002  (the word for it)
-) -> str:
-    """The status in one of the formats, ending in a newline.
-
-    JSON and YAML have the same structure, with all fields of the state.
-    """
-    quality = forecast_quality(status.state, status.asked_at) if status.state else None
-    document = {
-        "version": STATUS_VERSION,
-        **{name: getattr(status, name) for name in status.__struct_fields__},
-        "forecast_quality": quality._asdict() if quality else None,
-    }
-    return rendered(document, lambda console: print_status(status, console), format)
+    @property
+    def sections(self) -> Iterator[Section]:
+        """The sections, the most urgent first; their text is not neutralised."""
+        state, now = self.state, self.asked_at
+        if self.problem:
+            yield Section("PROBLEM", [self.problem])
+        yield Section("leader", [_leader(self)])
+        if state is None:
+            if not self.problem:
+                yield Section("state", [f"There is none yet in {self.place}."])
+            return
+        yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
+        if state.last_cycle is not None and (edit := state.last_cycle.edit) is not None:
+            yield Section("policy", [f"edited {moment(edit.at, now)}", *edit.changes])
+        yield from StateView(state, now).sections
 
 
 def print_status(status: Status, console: Console) -> None:
-    """Print the status; it needs no colour, and 80 columns are enough."""
+    """Print the status."""
     console.print(Text(f"desched · status · {plain(status.target)}", style="bold"))
     console.print(Text(f"{plain(status.place)} at {status.asked_at:%Y-%m-%d %H:%M:%S} UTC"))
     console.print()
-    print_sections(sections(status), console)
+    print_sections(status.sections, console)
 
 
 def print_sections(found: Iterable[Section], console: Console) -> None:
@@ -139,22 +170,6 @@ def print_sections(found: Iterable[Section], console: Console) -> None:
             heading = Text("" if number else section.title, style="bold")
             table.add_row(heading, mark, Text(plain(line)))
     console.print(table)
-
-
-def sections(status: Status) -> Iterator[Section]:
-    """The sections, the most urgent first; their text is not neutralised yet."""
-    state, now = status.state, status.asked_at
-    if status.problem:
-        yield Section("PROBLEM", [status.problem])
-    yield Section("leader", [_leader(status)])
-    if state is None:
-        if not status.problem:
-            yield Section("state", [f"There is none yet in {status.place}."])
-        return
-    yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
-    if state.last_cycle is not None and (edit := state.last_cycle.edit) is not None:
-        yield Section("policy", [f"edited {moment(edit.at, now)}", *edit.changes])
-    yield from state_sections(state, now)
 
 
 def pause_line(pause: Pause, now: datetime) -> str:

@@ -6,13 +6,19 @@ The same day can be run with several policies, or with another descheduler.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
+from desched.early_cycle import early_cycle_at
+from desched.history.overload import Overload, overload_of
 from desched.model.cluster import Node, PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
@@ -24,6 +30,9 @@ from desched.whatif.load import MEASURED, NodeLoads
 from desched.whatif.scheduler.choice import NodeSample
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
+
+Act = Callable[[World], CycleReport | None]
+"""Runs one cycle; without a report no early cycle follows."""
 
 INTERVAL_SECONDS = 300.0
 REPEAT_SECONDS = 3600.0
@@ -100,6 +109,10 @@ class Pace(NamedTuple):
     begins_at: float = 0.0
     step_seconds: float = 60.0
 
+    def done_share(self, now: float, cycles: int) -> float:
+        """The share of so many intervals that has passed."""
+        return min(1.0, (now - self.begins_at) / (cycles * self.interval_seconds))
+
 
 ORDINARY_PACE = Pace()
 
@@ -110,7 +123,8 @@ class LoopResult:
 
     It is NaN where it is not known, and more than 1 where pods ask for more than the node has.
     `targets` has the same form, or one that numpy extends to it.
-    `replicas` has the number of replicas by the workload's uid as in `moves`.
+    `replicas` has the number of replicas by the workload's uid as in `moves`. Without
+    `demand_is_known`, the load is what pods got, which may be less than they asked for.
     """
 
     load: Floats
@@ -119,6 +133,7 @@ class LoopResult:
     seconds: float
     replicas: Mapping[str, int]
     step_seconds: float = 60.0
+    demand_is_known: bool = True
 
     @property
     def overloaded(self) -> NDArray[np.bool_]:
@@ -126,36 +141,22 @@ class LoopResult:
         found: NDArray[np.bool_] = np.any(self.load > self.targets, axis=2)
         return found
 
-    @property
-    def overload_minutes(self) -> int:
-        """Node-minutes with CPU or memory above its target."""
-        return int(self.overloaded.sum() * self.step_seconds / 60)
-
-    def node_minutes_above(self, ratio: float) -> float:
-        """Node-minutes with CPU or memory above this share of the capacity."""
-        return self._node_minutes(np.any(self.load > ratio, axis=2))
-
-    @property
-    def full_cpu_node_minutes(self) -> float:
-        """Node-minutes in which pods ask for all CPU of their node, or for more."""
-        return self._node_minutes(self.load[:, :, 0] >= 1)
-
-    @property
-    def excess_point_minutes(self) -> float:
-        """The area above the targets: percentage points of the worse resource x node-minutes.
-
-        A node is never more than full here.
-        """
-        excess = np.minimum(1.0, self.load) - self.targets
-        return 100 * self._node_minutes(np.nan_to_num(excess).max(axis=2).clip(min=0))
+    @cached_property
+    def overload(self) -> Overload:
+        """How long, and how far, nodes were above their targets."""
+        targets = np.broadcast_to(self.targets, self.load.shape)
+        loads = {r: (self.load[:, :, i], targets[:, :, i]) for i, r in enumerate(MEASURED)}
+        minutes = self.step_seconds / 60
+        if not self.demand_is_known:
+            return overload_of(loads, minutes)
+        found = overload_of(loads, minutes, full_ratio=1.0)
+        return msgspec.structs.replace(found, unmet_cpu_node_minutes=self.unmet_cpu_node_minutes)
 
     @property
     def unmet_cpu_node_minutes(self) -> float:
         """The CPU that pods asked for and did not get; the CPU of a node for a minute is 1."""
-        return self._node_minutes(np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0))
-
-    def _node_minutes(self, by_step: NDArray[np.bool_] | Floats) -> float:
-        return float(by_step.sum() * self.step_seconds / 60)
+        missing = np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0)
+        return float(missing.sum() * self.step_seconds / 60)
 
     @property
     def share_within_hour(self) -> float:
@@ -193,31 +194,47 @@ class LoopResult:
 
 
 class Descheduler:
-    """desched itself: real cycles, each with the state of the cycle before."""
+    """desched itself: real cycles, each with the state of the cycle before.
 
-    def __init__(self, policy: Policy, target: str, state: State | None = None) -> None:
+    A cycle less than an interval after the last tick is an early one.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        target: str,
+        state: State | None = None,
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
         self._policy = policy
         self._target = target
         self._state = state or State()
+        self._interval = timedelta(seconds=interval_seconds)
+        self._tick = datetime.min.replace(tzinfo=UTC)
         self._cycles = 0
 
     def cycle(self, world: World) -> CycleReport:
         """Run the next cycle."""
         self._cycles += 1
+        now = world.clock.now()
+        early = now < self._tick + self._interval
+        if not early:
+            self._tick = now
+        state = replace(self._state, counted_since=self._tick if early else None)
         info = CycleInfo(self._cycles, Mode.EVICT, self._target)
-        report, _ = run_cycle(world, self._policy, self._state, info)
+        report, _ = run_cycle(world, self._policy, state, info)
         self._state = report.state
         return report
 
 
 def run(
     simulation: Simulation,
-    act: Callable[[World], object],
+    act: Act,
     policy: Policy,
     cycles: int,
     pace: Pace = ORDINARY_PACE,
 ) -> LoopResult:
-    """Call `act` with the simulated world in each cycle, then let one more interval pass.
+    """Call `act` with the simulated world in each cycle, also in early ones, as `run_cycles`.
 
     A node is overloaded above a target of the policy.
     """
@@ -230,19 +247,26 @@ def run(
 
 def run_cycles(
     simulation: Simulation,
-    act: Callable[[World], object],
+    act: Act,
     cycles: int,
     pace: Pace,
     evictor: "RecordingEvictor",
 ) -> None:
-    """Call `act` in each cycle, then let one more interval pass."""
+    """Call `act` on each tick and in the early cycles between, then let one more interval pass."""
     world = simulation.world(acting=True)._replace(evictor=evictor)
     clock = simulation.clock
     for tick in range(1, cycles + 2):
         # Acting takes time, too; the next cycle begins on its tick nevertheless.
         clock.advance(pace.begins_at + tick * pace.interval_seconds - clock.monotonic())
-        if tick <= cycles:
-            act(world)
+        report = act(world) if tick <= cycles else None
+        while report is not None:
+            left = pace.begins_at + (tick + 1) * pace.interval_seconds - clock.monotonic()
+            now = clock.now()
+            at = early_cycle_at(report, now, now + timedelta(seconds=left))
+            if at is None:
+                break
+            clock.advance((at - now).total_seconds())
+            report = act(world)
 
 
 def load_by_step(simulation: Simulation, nodes: Sequence[Node], pace: Pace) -> Floats:

@@ -110,12 +110,17 @@ class SimulatedCluster:
             controller_owner=above,
             budgets=tuple(map(self._as_seen, budgets)),
             room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
-            siblings=self._pods.all if any(groups_of(pod, workload, declared)) else (),
+            siblings=self._siblings(pod, in_gang=any(groups_of(pod, workload, declared))),
             declared_groups=self._around.declared_groups,
             owner_annotations=self._around.owner_annotations(pod.namespace, owner)
             if owner
             else None,
         )
+
+    def _siblings(self, pod: Pod, *, in_gang: bool) -> tuple[Pod, ...]:
+        if in_gang:
+            return self._pods.all
+        return tuple(self._pods.on_node(pod.node)) if pod.may_share_claims else ()
 
     def pod(self, ref: PodRef) -> Pod | None:
         """The pod of this namespace and name, None if there is none."""

@@ -35,8 +35,8 @@ class CycleCounts:
         self.reasons: dict[str, str] = {}
         self.workloads: dict[str, str] = {}
 
-    def add(self, report: CycleReport) -> None:
-        """Count one cycle."""
+    def add(self, report: CycleReport) -> CycleReport:
+        """Count one cycle; returns its report."""
         hour = self._hours.setdefault(_hour_of(report), Counter())
         if any(outcome.verdict is EvictionVerdict.EVICTED for outcome in report.outcomes):
             hour[CycleResult.EVICTED] += 1
@@ -52,6 +52,7 @@ class CycleCounts:
         self.results |= {r.pod.uid: r.result for r in report.settled if r.result is not None}
         if self._policy.deviation:
             self._add_lines(report.plan.nodes)
+        return report
 
     @property
     def refusals(self) -> tuple[RefusalTotal, ...]:

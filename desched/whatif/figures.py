@@ -5,19 +5,12 @@ from enum import StrEnum
 
 import msgspec
 
+from desched.history.overload import Overload
 from desched.history.past import Doubt
 from desched.history.timeline import IdleReason, Timeline
 
 BACKTEST_VERSION = "desched.io/backtest/v1"
 SIMULATION_VERSION = "desched.io/simulation/v1"
-
-
-class Overload(msgspec.Struct, frozen=True, gc=False):
-    """How much and how long nodes were above their targets."""
-
-    node_minutes: float
-    longest_episode_minutes: float
-    nodes: int
 
 
 class NodeFigures(msgspec.Struct, frozen=True, gc=False):

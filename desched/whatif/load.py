@@ -27,9 +27,6 @@ from desched.whatif.history import Floats, Mask, Usage, host_of
 
 MEASURED = (Resource.CPU, Resource.MEMORY)
 """The resources in the order of the fields of Usage."""
-HISTORY_STEPS = 10
-"""Between the points that show whether load lasts."""
-
 HOUR = (12, 300)
 """The steps of the last hour, which is read for people, and their length in seconds."""
 
@@ -59,7 +56,8 @@ class SimulatedLoad:
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows."""
         pods = _PodLoads(self._cluster, policy)
-        load = replace(self._of_nodes(cluster, policy), pods_of=PodChoice(), pod_sums=pods.sums())
+        sums = PodChoice(sums=frozenset(node.name for node in cluster.nodes))
+        load = replace(self._of_nodes(cluster, policy), pods_of=sums, pod_sums=pods.sums())
         while load.pods_of is not None:
             chosen = choose(load)
             if chosen is not None and not chosen - load.pods_of:
@@ -87,12 +85,11 @@ class SimulatedLoad:
         )
 
     def _history(self, cluster: ClusterState, policy: Policy, read: PodChoice | None) -> Histories:
-        """The time for which load must last, of the nodes whose pods are read."""
-        step_seconds = policy.sustained_seconds // HISTORY_STEPS
-        if not step_seconds:
+        """By what it is judged whether load lasts: of all nodes, if single pods are read."""
+        if not policy.history.seconds:
             return {}
-        nodes = [node for node in cluster.nodes if read is None or node.name in read.nodes]
-        return self._back(nodes, _rules(policy), HISTORY_STEPS, step_seconds)
+        nodes = cluster.nodes if read is None or read.has_pods else ()
+        return self._back(nodes, _rules(policy), *policy.history)
 
     def _back(
         self, nodes: Sequence[Node], rules: Sequence[ResourceRule], steps: int, step_seconds: int

@@ -17,11 +17,10 @@ from desched.whatif.figures import (
     Hours,
     IdleHours,
     NodeFigures,
-    Overload,
     PolicyFigures,
     WorkloadFigures,
 )
-from desched.whatif.history import Floats, Mask
+from desched.whatif.history import Floats
 from desched.whatif.load import MEASURED
 from desched.whatif.loop_timeline import timeline_evictions
 
@@ -60,7 +59,7 @@ class PolicyRun(NamedTuple):
     def figures(self, before: LoopResult, after: LoopResult) -> PolicyFigures:
         """The figures of both times, which have the same steps and targets."""
         lines = self._lines()
-        without, left = _overload(before), _overload(after)
+        without, left = before.overload, after.overload
         days = after.seconds / 86_400
         return PolicyFigures(
             policy=self.policy,
@@ -127,19 +126,6 @@ class PolicyRun(NamedTuple):
             refusals=() if happened else counts.refusals,
             idle=() if happened else counts.idle,
         )
-
-
-def _overload(result: LoopResult) -> Overload:
-    overloaded = result.overloaded
-    minutes = result.step_seconds / 60
-    longest = max((_longest(row) for row in overloaded), default=0)
-    nodes = int(overloaded.any(axis=1).sum())
-    return Overload(float(overloaded.sum() * minutes), longest * minutes, nodes)
-
-
-def _longest(row: Mask) -> int:
-    (calm,) = np.nonzero(~np.concatenate(([False], row, [False])))
-    return int(np.diff(calm).max()) - 1
 
 
 def _peaks(result: LoopResult) -> Floats:

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
+from desched.model.report import CycleReport
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.policy.policy import Policy
 from desched.ports import World
 from desched.whatif.closed_loop import (
+    Act,
     Descheduler,
     LoopResult,
     Pace,
@@ -100,7 +102,9 @@ class _Runs:
     def figures(self, policy: Policy, without: Floats, progress: Progress) -> PolicyFigures:
         """The figures of one policy."""
         beginning, counts = self._beginning, CycleCounts(policy)
-        desched = Descheduler(policy, beginning.target, beginning.state)
+        desched = Descheduler(
+            policy, beginning.target, beginning.state, self._pace.interval_seconds
+        )
         load, evictor = self._run(lambda world: counts.add(desched.cycle(world)), progress)
         nodes = self._continuation.nodes
         run = PolicyRun(
@@ -115,18 +119,13 @@ class _Runs:
         before = LoopResult(without, after.targets, (), after.seconds, {}, self._pace.step_seconds)
         return run.figures(before, after)
 
-    def _run(
-        self, act: Callable[[World], object], progress: Progress
-    ) -> tuple[Floats, RecordingEvictor]:
+    def _run(self, act: Act, progress: Progress) -> tuple[Floats, RecordingEvictor]:
         simulation = self._continuation.begin()
         evictor = RecordingEvictor(simulation)
-        done = 0
 
-        def step(world: World) -> None:
-            nonlocal done
-            act(world)
-            done += 1
-            progress(done / self._cycles)
+        def step(world: World) -> CycleReport | None:
+            progress(self._pace.done_share(simulation.clock.monotonic(), self._cycles))
+            return act(world)
 
         run_cycles(simulation, step, self._cycles, self._pace, evictor)
         return load_by_step(simulation, self._continuation.nodes, self._pace), evictor

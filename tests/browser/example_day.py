@@ -12,7 +12,7 @@ from desched.model.report import CycleReport
 from desched.model.resources import Amounts
 from desched.policy.policy import Policy
 from desched.ports import World
-from desched.views.pages.timeline_page import Comparison, comparison_of
+from desched.views.comparison import Comparison, comparison_of
 from desched.whatif.clock import EPOCH
 from desched.whatif.closed_loop import Day, Deployment, Descheduler, Pace, run
 from desched.whatif.cycle_counts import CycleCounts

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from desched.model.report import CycleReport
+from desched.views.cycle import CycleView
 from desched.views.pages.cycle_page import cycle_page
 from tests.browser.driver import Tab
 from tests.unit.service.example_reports import FOLLOWED_UP, REPORT
@@ -18,7 +19,7 @@ def page(tab: Open, tmp_path: Path) -> Open:
 
     def open_page(report: CycleReport = REPORT, **look: object) -> Tab:
         file = tmp_path / "plan.html"
-        file.write_text(cycle_page(report), encoding="utf-8")
+        file.write_text(cycle_page(CycleView(report)), encoding="utf-8")
         return tab(file.as_uri(), **look)
 
     return open_page

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from desched.views.comparison import Comparison
 from desched.views.pages.heat_map import CELLS
-from desched.views.pages.timeline_page import Comparison, timeline_page
+from desched.views.pages.timeline_page import timeline_page
 from tests.browser.driver import IDLE, Tab
 from tests.controlplane.waiting import wait_for
 from tests.unit.service.test_adversarial_outputs import poisoned

@@ -1,6 +1,6 @@
-"""Measures the memory of a dry run beside pods that are made large on purpose.
+"""Measures the memory of a dry run beside objects that are made large on purpose.
 
-Run with `python -m tests.controlplane.large_objects`; it takes five minutes. The dry run is a
+Run with `python -m tests.controlplane.large_objects`; it takes ten minutes. The dry run is a
 process of its own. It fails if a peak is above the memory limit of `deploy/`.
 """
 
@@ -21,8 +21,10 @@ from tests.controlplane.manifests import Object, pod_spec
 from tests.controlplane.sites import SITE, Site, Sites
 
 PODS = 400
+OTHERS = 100
 CONSTRAINTS_BYTES = 280 * 2**10
 NAMESPACE = "large"
+BESIDE = "evil"
 
 
 def pod_terms(number: int) -> Object:
@@ -45,6 +47,38 @@ def node_terms(number: int) -> Object:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
+def labels(number: int) -> dict[str, str]:
+    """Labels of 1.4 MiB, different for each object."""
+    return {f"large-{number}-{i:x}".ljust(63, "x"): "v" * 63 for i in range(1_350_000 // 132)}
+
+
+def service(number: int) -> Object:
+    """A Service with a large selector."""
+    return {"spec": {"ports": [{"port": 80}], "selector": labels(number)}}
+
+
+def budget(number: int) -> Object:
+    """A PodDisruptionBudget with a large selector."""
+    return {"spec": {"minAvailable": 1, "selector": {"matchLabels": labels(number)}}}
+
+
+def deployment(number: int) -> Object:
+    """A Deployment with large labels."""
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod_spec()}
+    selector = {"matchLabels": {"app": "x"}}
+    return {
+        "metadata": {"labels": labels(number)},
+        "spec": {"replicas": 0, "selector": selector, "template": template},
+    }
+
+
+OTHER_KINDS = {
+    f"/api/v1/namespaces/{BESIDE}/services": service,
+    f"/apis/policy/v1/namespaces/{BESIDE}/poddisruptionbudgets": budget,
+    f"/apis/apps/v1/namespaces/{BESIDE}/deployments": deployment,
+}
+
+
 def movable() -> Site:
     """One pod has to go, so that the dry run plans."""
     site = Site(NAMESPACE)
@@ -55,15 +89,26 @@ def movable() -> Site:
     return site
 
 
-def create(plane: ControlPlane, affinity: Callable[[int], Object]) -> Iterator[str]:
-    """Pending pods of default-scheduler's namespace that nobody binds; returns their paths."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-    for number in range(PODS):
+def create_pods(plane: ControlPlane, affinity: Callable[[int], Object]) -> Iterator[str]:
+    """Pending pods that nobody binds; returns their paths."""
+
+    def pod(number: int) -> Object:
+        return {"spec": pod_spec(schedulerName="nobody", affinity=affinity(number))}
+
+    return create(plane, f"/api/v1/namespaces/{NAMESPACE}/pods", pod, PODS)
+
+
+def create(
+    plane: ControlPlane, path: str, made: Callable[[int], Object], count: int = OTHERS
+) -> Iterator[str]:
+    """So many objects; returns their paths."""
+    for number in range(count):
+        document = made(number)
         name = f"large-{number}"
-        spec = pod_spec(schedulerName="nobody", affinity=affinity(number))
-        status, answer = plane.request("POST", path, {"metadata": {"name": name}, "spec": spec})
+        document["metadata"] = document.get("metadata", {}) | {"name": name}
+        status, answer = plane.request("POST", path, document)
         if status != 201:
-            raise SystemExit(f"pod {name}: {answer}")
+            raise SystemExit(f"{path} {name}: {str(answer)[:500]}")
         yield f"{path}/{name}"
 
 
@@ -101,11 +146,16 @@ def main() -> int:
         sites.build(movable())
         print("without: {:.0f} MiB, {}".format(*peak_mib(sites)))
         for affinity in (pod_terms, node_terms):
-            paths = list(create(plane, affinity))
+            paths = list(create_pods(plane, affinity))
             highest = max(highest, (found := peak_mib(sites))[0])
             print("{}: {:.0f} MiB, {}".format(affinity.__name__, *found), flush=True)
             for path in paths:
                 plane.request("DELETE", path, {"gracePeriodSeconds": 0})
+        plane.create_namespace(BESIDE)
+        for path, made in OTHER_KINDS.items():
+            count = len(list(create(plane, path, made)))
+            highest = max(highest, (found := peak_mib(sites))[0])
+            print("with {} {}: {:.0f} MiB, {}".format(count, made.__name__, *found), flush=True)
     print(f"limit: {limit:.0f} MiB")
     return highest > limit
 

@@ -19,9 +19,9 @@ EVERY = ""
 QUERY = r"/api/v1/query\?query="
 PART = r"(label_replace%28)?"
 AGES = QUERY + PART + r"time%28%29\+-\+"
-LOADS = QUERY + PART + r"1\+-\+sum"
+LOADS = QUERY + PART + r"1\+(-|%2F)\+"
 PODS = QUERY + PART + r"sum\+by\+%28namespace"
-SUMS = QUERY + PART + r"sum\+by\+%28node"
+SUMS = QUERY + PART + r"sum\+without"
 NODES = r"/api/v1/nodes\?"
 
 Samples = list[Any]

@@ -24,11 +24,14 @@ class PrometheusServer:
         scrape_interval: str = "1s",
         more_jobs: Sequence[Mapping[str, Any]] = (),
         more_flags: Sequence[str] = (),
+        *,
+        variables: Mapping[str, str] = GO,
     ) -> None:
         """`more_jobs` are further scrape configurations, the only ones without an exporter."""
         self._binary = binary
         self._directory = directory
         self._flags = more_flags
+        self._variables = variables
         self._server: Server | None = None
         self._http = urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS)
         (port,) = free_ports(1)
@@ -67,6 +70,12 @@ class PrometheusServer:
         self.stop()
 
     @property
+    def pid(self) -> int:
+        """Of the running process."""
+        assert self._server is not None
+        return self._server.pid
+
+    @property
     def data(self) -> Path:
         """Where it keeps its blocks."""
         return self._directory / "data"
@@ -85,7 +94,7 @@ class PrometheusServer:
                 *self._flags,
             ],
             self._directory,
-            GO,
+            self._variables,
         )
         self._server.wait_until("Prometheus is ready", self._is_ready)
 

@@ -130,13 +130,15 @@ def test_fake_usage_evicts_nothing_and_fake_clusters_hold_nothing(
 def test_fake_usage_under_the_name_of_the_kubelet_is_a_contradiction_with_a_reason(
     sites: Sites, stranger: Stranger
 ) -> None:
+    """The node would lose a pod because of its CPU, so all that its pods use is read."""
     stranger.exposes(*working_sets(sites, job="kubernetes-nodes-cadvisor", instance=HOT, node=""))
     wait_until_seen(
         sites,
         'container_memory_working_set_bytes{container="x",job="kubernetes-nodes-cadvisor"}',
     )
 
-    report = sites.look(SITE, "--evict", **TARGETS)
+    targets, low = {"cpu": 8, "memory": 75}, {"cpu": 5, "memory": 5}
+    report = sites.look(SITE, "--evict", targetThresholds=targets, thresholds=low)
     assert evicted(report) == []
     found = verdict(report, HOT)
     assert (found["node_class"], found["reason"]) == ("unknown", "pods_above_node")

@@ -102,6 +102,16 @@ def write_pods(history: History) -> None:
     history.container_memory(unlabelled, 70)
 
 
+def write_pods_root(history: History) -> None:
+    """The kubelet's cgroup of all pods: by systemd and by cgroupfs, and none on n-c."""
+    for name, cgroup in (("n-a", "/kubepods.slice"), ("n-b", "/kubepods"), ("n-c", "/other")):
+        labels = {"node": name, "instance": f"{name}:10250"}
+        web = {**labels, "namespace": "a", "pod": f"web-{name}", "container": "c1"}
+        for each, cores, used in ((web, 0.25, 50), ({**labels, "id": cgroup}, 0.5, 70)):
+            history.container_cpu(each, cores)
+            history.container_memory(each, used)
+
+
 def write_only_cadvisor(history: History) -> None:
     for labels, cores, used in (
         ({"instance": "10.0.0.1:10250", "node": "n-a"}, 1, 40),
@@ -297,6 +307,7 @@ STACKS = {
     "strangers": write_strangers,
     "regimes": write_five_regimes,
     "pods": write_pods,
+    "pods-root": write_pods_root,
     "cadvisor": write_only_cadvisor,
     "gaps": write_gaps,
     "restarts": write_exporter_restarts,
@@ -462,11 +473,25 @@ def test_the_pods_of_chosen_nodes_are_measured_as_in_a_reading_of_all_pods(
     assert some.throttled == everything.throttled
 
 
+SUM = PodChoice(sums=frozenset({"n-a"}))
+
+
+def test_the_cgroup_of_all_pods_is_their_sum_where_it_is_scraped(url: str) -> None:
+    choice = PodChoice(sums=frozenset({"n-a", "n-b", "n-c"}))
+
+    load = read(url, "pods-root", 300, choose=lambda _: choice)
+
+    sums = {name: of[Resource.MEMORY] for name, of in load.pod_sums.items()}
+    assert sums == {"n-a": (70.0,), "n-b": (70.0,), "n-c": (50.0,)}
+    for name, millicores in (("n-a", 500.0), ("n-b", 500.0), ("n-c", 250.0)):
+        assert load.pod_sums[name][Resource.CPU] == pytest.approx((millicores,))
+
+
 @pytest.mark.parametrize("stack", BY_STACK)
 def test_the_pods_of_a_node_are_summed_up(url: str, stack: str) -> None:
     nodes = [node("n-a", "10.0.0.1"), *OTHERS]
 
-    load = read(url, stack, 300, nodes=nodes, choose=lambda _: PodChoice())
+    load = read(url, stack, 300, nodes=nodes, choose=lambda _: SUM)
 
     assert load.pods == {}
     assert load.pod_sums.keys() == {"n-a"}
@@ -486,7 +511,7 @@ def test_all_pods_are_read_if_some_name_their_node_and_others_only_their_kubelet
 def test_a_sum_of_which_another_series_claims_more_is_not_believed(url: str) -> None:
     nodes = [node("n-a", "10.0.0.1"), node("n-b"), *OTHERS]
 
-    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: PodChoice())
+    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: SUM)
 
     assert load.pod_sums["n-a"] == dict.fromkeys((Resource.CPU, Resource.MEMORY), (math.inf,))
 

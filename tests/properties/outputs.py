@@ -12,9 +12,10 @@ from desched.service.process.logs import LogFormat, configure_logs
 from desched.service.telemetry.cycle_log import log_cycle
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.telemetry.status_endpoint import StatusEndpoint
-from desched.views.cycle_table import print_report, render_report
+from desched.views.cycle import CycleView
 from desched.views.pages.cycle_page import cycle_page
 from desched.views.rendering import ReportFormat
+from tests.shown import print_shown, shown
 
 FORMATS: tuple[ReportFormat, ...] = ("table", "json", "yaml")
 LOG_FORMATS: tuple[LogFormat, ...] = ("json", "console")
@@ -32,7 +33,7 @@ def every_output(report: CycleReport) -> None:
     metrics = ServiceMetrics(report.mode)
     metrics.cycle_completed(report)
     assert metrics.exposition()
-    assert json.loads(render_report(report, "json"))["plan"]["nodes"] is not None
+    assert json.loads(shown(report, "json"))["plan"]["nodes"] is not None
 
 
 def harmless(text: str) -> None:
@@ -42,15 +43,15 @@ def harmless(text: str) -> None:
 
 def _texts(report: CycleReport) -> Iterator[str]:
     for form in FORMATS:
-        yield render_report(report, form)
+        yield shown(report, form)
     terminal = Terminal()
-    print_report(report, Console(file=terminal, color_system=None, width=100))
+    print_shown(report, Console(file=terminal, color_system=None, width=100))
     yield terminal.getvalue()
     status = StatusEndpoint("desched-0", report.mode, lambda: report.started_at)
     status.cycle_completed(report)
     yield status.document().decode()
     yield status.page().text
-    yield cycle_page(report)
+    yield cycle_page(CycleView(report))
     for log_format in LOG_FORMATS:
         stream = io.StringIO()
         configure_logs(log_format, "info", stream)

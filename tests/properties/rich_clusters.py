@@ -90,12 +90,35 @@ profiles:
 )
 
 
+PATHS = (*("/etc/localtime",) * 6, "/sys/acme", "/dev/nvidia-acme", "/mnt/acme")
+
+ANNOTATIONS: tuple[dict[str, str], ...] = (
+    *(60 * ({},)),
+    {"desched.io/evict": f"{HIDDEN} says no"},
+    {"karpenter.sh/do-not-disrupt": f"{HIDDEN}-forever"},
+    {"karpenter.sh/do-not-disrupt": "false"},
+    {"volcano.sh/cooldown-time": HIDDEN},
+    {"volcano.sh/cooldown-time": "30s"},
+    {"volcano.sh/network-topology-mode": f"{HIDDEN}-hard"},
+    {"volcano.sh/jdb-min-available": f"{HIDDEN}-1"},
+    {"volcano.sh/jdb-min-available": " 1 "},
+    {"kubernetes.io/config.source": HIDDEN},
+    {"kubernetes.io/config.source": "api"},
+    {"controller.kubernetes.io/pod-deletion-cost": " 1_000 "},
+    {"controller.kubernetes.io/pod-deletion-cost": f"1 {HIDDEN}"},
+    {"scheduling.koordinator.sh/eviction-cost": "9" * 30},
+    {"descheduler.alpha.kubernetes.io/prefer-no-eviction": HIDDEN},
+)
+"""Texts of people and of tools, with numbers, words and durations that rules read."""
+
+
 class RichCluster:
     """One cluster for each seed, whose first node is often overloaded."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311  (no secret)
         self._gangs = random.Random(seed)  # noqa: S311  (no secret)
+        self._texts = random.Random(seed)  # noqa: S311  (no secret)
         self.nodes = [self._node(i) for i in range(self._chance.randint(4, 8))]
         # New names of namespaces sort between those of the two that keep their names, too.
         self.namespaces = ("ns-acme-shop", "vault", "kube-system", "ns-acme-tools")
@@ -120,7 +143,7 @@ class RichCluster:
             "cores": str(size.cpu_millicores // 1000),
             f"{MARK}-label": f"{MARK}-{i}",
         }
-        taints = (Taint("dedicated", "PreferNoSchedule", "batch"),) if self._often(0.2) else ()
+        taints = (Taint("dedicated", "PreferNoSchedule", "acme-batch"),) if self._often(0.2) else ()
         images = {
             f"{MARK}.example/web:1": 900 * 2**20 if self._often(0.5) else 0,
             f"{MARK}.example/unused:{i}": 2**30,
@@ -195,12 +218,16 @@ class RichCluster:
                 },
             ),
             (0.3, {"spread": (SpreadConstraint(ZONE, 2, self._often(0.5), selector(app=app)),)}),
-            (0.2, {"host_ports": (HostPort(8080),)}),
+            (0.2, {"host_ports": (HostPort(8080, address="acme-address"),)}),
             (0.2, {"tolerations": (Toleration("dedicated", "Exists"),)}),
             (0.5, {"images": (f"{MARK}.example/web:1",)}),
         ):
             if self._often(share):
                 fields |= more
+        if self._texts.random() < 0.1:
+            fields["tolerations"] = (Toleration("dedicated", value="acme-batch"),)
+        if self._texts.random() < 0.05:
+            fields["unevaluated"] = ("node affinity Gt acme",)
         return SchedulingClass(
             Amounts(millicores, memory, pods=1),
             scored_cpu_millicores=millicores,
@@ -216,7 +243,7 @@ class RichCluster:
                 (),
                 (PodVolume(VolumeKind.CLAIM, f"acme-data-{app}"),),
                 (PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),),
-                (PodVolume(VolumeKind.HOST_PATH, path="/etc/localtime"),),
+                (PodVolume(VolumeKind.HOST_PATH, path=self._texts.choice(PATHS)),),
             ]
         )
 
@@ -238,7 +265,9 @@ class RichCluster:
                 scheduling,
                 NOW - timedelta(hours=2),
                 labels,
-                {"gang.scheduling.koordinator.sh/min": f"{MARK}-3"} if self._often(0.3) else {},
+                {"gang.scheduling.koordinator.sh/min": f"{MARK}-3"}
+                if self._often(0.3)
+                else self._texts.choice(ANNOTATIONS),
                 Owner("ReplicaSet", f"{workload.name}-5d4", workload.uid, "apps/v1"),
                 "" if pending else on.name,
                 "Pending" if pending else "Running",

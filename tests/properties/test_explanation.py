@@ -13,7 +13,8 @@ from desched.policy.loading import parse_policy
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import Subject, SubjectKind
 from desched.views.explained.values import Explanation, PodExplanation, PodOutcome, RuleOutcome
-from desched.views.explanation import render_explanation
+from desched.views.explanation import print_explanation
+from desched.views.rendering import rendered
 from tests.properties.outputs import FORMATS, harmless
 from tests.properties.rich_clusters import POLICY, RichCluster
 
@@ -125,5 +126,5 @@ def test_what_stays_and_what_leaves_is_all_that_a_node_has(seed: int) -> None:
 def test_every_answer_can_be_shown(seed: int) -> None:
     for answer in all_answers(seed):
         for form in FORMATS:
-            harmless(render_explanation(answer, form))
+            harmless(rendered(answer, print_explanation, form))
         assert msgspec.json.encode(answer)

@@ -25,7 +25,8 @@ from desched.model.state import (
     State,
 )
 from desched.model.stored_state import decode_state, encode_state, pruned
-from desched.views.status import Status, render_status
+from desched.views.rendering import rendered
+from desched.views.status import Status, print_status
 from tests.builders import NOW, policy
 from tests.properties.hostile_cluster import HostileCluster, documents
 from tests.properties.mutations import mutated
@@ -112,7 +113,7 @@ def test_any_edit_of_the_memory_leads_to_a_report_or_a_careful_start(
     assert (found.state is None) == bool(found.problem)
     standing = Status(NOW, "here", "ConfigMap", found.state, found.problem)
     for form in ("table", "json", "yaml"):
-        harmless(render_status(standing, form))
+        harmless(rendered(standing, print_status, form))
     if found.state is None:
         return
     cluster.holds(documents())

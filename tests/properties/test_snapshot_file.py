@@ -26,7 +26,8 @@ from desched.snapshot_file.report import report_of
 from desched.snapshot_file.taken import Redaction, take_snapshot
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import Subject, SubjectKind
-from desched.views.explanation import render_explanation
+from desched.views.explanation import print_explanation
+from desched.views.rendering import rendered
 from desched.whatif.clock import VirtualClock
 from tests.builders import NOW
 from tests.properties.mutations import mutated
@@ -73,7 +74,7 @@ def planned(content: SnapshotContent) -> Plan:
 
 
 def test_the_clusters_have_something_to_decide() -> None:
-    plans = [Live(seed).plan() for seed in range(60)]
+    plans = [Live(seed).plan() for seed in range(90)]
 
     assert sum(bool(plan.evictions) for plan in plans) > 10
     assert len({refusal.reason for plan in plans for refusal in plan.refusals}) > 12
@@ -166,7 +167,7 @@ def test_a_damaged_file_gives_a_report_or_an_error_of_desched(document: Any) -> 
         for pod in content.snapshot.cluster.pods[:5]:
             with suppress(ConfigurationError):  # two objects may have one name now
                 subject = Subject(SubjectKind.POD, pod.name, pod.namespace)
-                harmless(render_explanation(explain(subject, decision, "file"), "table"))
+                harmless(rendered(explain(subject, decision, "file"), print_explanation, "table"))
         for node in content.snapshot.cluster.nodes:
             subject = Subject(SubjectKind.NODE, node.name)
-            harmless(render_explanation(explain(subject, decision, "file"), "json"))
+            harmless(rendered(explain(subject, decision, "file"), print_explanation, "json"))

@@ -32,6 +32,7 @@ from desched.cli import ExitCode
 from desched.model.report import Mode
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
+from tests.chart_reference import ALERTS, RUNBOOKS, with_alerts
 from tests.documented_commands import documented_commands
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
@@ -154,7 +155,7 @@ def test_the_documented_metrics_are_the_exposed_ones() -> None:
 
 
 def test_the_alerts_are_about_exposed_metrics() -> None:
-    rules = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())
+    rules = yaml.safe_load(ALERTS.read_text())
     alerts = rules["spec"]["groups"][0]["rules"]
 
     assert len({alert["alert"] for alert in alerts}) == len(alerts)
@@ -164,12 +165,11 @@ def test_the_alerts_are_about_exposed_metrics() -> None:
 
 
 def test_every_alert_has_a_section_that_its_runbook_url_leads_to() -> None:
-    rules = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())
+    rules = yaml.safe_load(ALERTS.read_text())
     alerts = [rule["alert"] for rule in rules["spec"]["groups"][0]["rules"]]
-    documented = reference().partition("## Alerts")[2].partition("\n## ")[0]
 
-    assert re.findall(r"^### (\w+)$", documented, re.MULTILINE) == alerts
-    assert {name.lower() for name in alerts} <= anchors(ROOT / "docs" / "operations-reference.md")
+    assert with_alerts(reference()) == reference(), "run `make generated`"
+    assert {name.lower() for name in alerts} <= anchors(RUNBOOKS)
 
 
 def test_the_dashboard_is_about_exposed_metrics() -> None:

@@ -17,11 +17,11 @@ from desched.model.report import Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.policy.loading import load_policy
-from desched.views.cycle_table import print_report
 from desched.whatif.history import Usage
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
 from tests.repository import ROOT
+from tests.shown import print_shown
 
 TUTORIAL = ROOT / "docs" / "tutorial-volcano.md"
 POLICY = load_policy(ROOT / "policies" / "volcano-published.yaml").policy
@@ -81,7 +81,7 @@ def report(title: str, usage: Mapping[str, int]) -> str:
     seen, _ = run_cycle(world, POLICY, State(), CycleInfo(1, Mode.DRY_RUN, "test"))
     console = Console(width=200, color_system=None)
     with console.capture() as capture:
-        print_report(seen, console)
+        print_shown(seen, console)
     return " ".join(capture.get().split())
 
 

@@ -14,8 +14,10 @@ from desched.adapters.kubernetes.client.access import GET_POD, Access
 from desched.adapters.kubernetes.client.api_types.status import Version
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
+from desched.adapters.kubernetes.client.memory_bounds import TooLarge
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading, UnreadKinds
 from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS, scaling_by_target
+from desched.adapters.kubernetes.objects.bounded_constraints import is_reduced, without_uncounted
 from desched.adapters.kubernetes.objects.budgets import (
     BUDGETS,
     NAMESPACES,
@@ -28,7 +30,6 @@ from desched.adapters.kubernetes.objects.declared_owners import (
     read_declared_owners,
 )
 from desched.adapters.kubernetes.objects.device_counts import DeviceObjects, with_devices
-from desched.adapters.kubernetes.objects.metadata import controller_of
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.network_topology import (
     HYPER_NODES,
@@ -62,13 +63,24 @@ from desched.adapters.kubernetes.objects.workloads import (
     workloads_by_controller,
 )
 from desched.errors import ObservationError, ObservationSource
-from desched.model.cluster import ClusterState, DeclaredGroup, Owner, Pod, PodRef, Workload
+from desched.model.cluster import (
+    ClusterState,
+    DeclaredGroup,
+    LargeObjects,
+    Owner,
+    Pod,
+    PodRef,
+    Workload,
+)
 from desched.model.pod_groups import declared_keys, groups_of
 from desched.model.snapshot import FreshPod, Room
 from desched.ports import MaybeFreshPod, PodToRead
 
 W = TypeVar("W")
 V = TypeVar("V")
+
+NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
+"""The label that each namespace has."""
 
 PAGE_SIZE = 500
 CLUSTER_DEADLINE_SECONDS = 240.0
@@ -102,6 +114,10 @@ KINDS: tuple[Kind[Any, Any], ...] = (
 
 class Lists(Protocol):
     """All objects of each kind."""
+
+    @property
+    def too_large(self) -> Sequence[TooLarge]:
+        """Those of them that are not kept."""
 
     def all(self, kind: Kind[W, V]) -> tuple[V, ...]:
         """All objects of a kind."""
@@ -185,10 +201,11 @@ class KubernetesReader:
 
         Five or six requests within one deadline, one more for a controller of a declared kind, two
         for a node with room, two or three for a gang, and four or five for ResourceClaims. Other
-        pods are read only for a gang that may spare one or move whole; then all of the namespace
-        are. No right is needed beyond those of `read_cluster` and `get pods`. Budgets are read
-        last, so that what protects the pod is the newest. VerticalPodAutoscalers are not read
-        again: what they recommend changes over hours.
+        pods are read only for a gang that may spare one or move whole, then all of the namespace,
+        or for a pod with claims, then those of its namespace on its node. No right is needed beyond
+        those of `read_cluster` and `get pods`. Budgets are read last, so that what protects the pod
+        is the newest. VerticalPodAutoscalers are not read again: what they recommend changes over
+        hours.
         """
         ref, read = at.pod, self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -210,11 +227,14 @@ class KubernetesReader:
         by_key = {(each.system, each.namespace, each.name): each for each in declared}
         groups = groups_of(pod, workload, by_key)
         gang = at.siblings and any(group.whole or not group.stays for group in groups)
-        siblings = read.all(pods_kind(), pod.namespace) if gang else ()
+        siblings: tuple[Pod, ...] = ()
+        if gang or pod.may_share_claims:
+            siblings = read.all(pods_kind(), pod.namespace, on_node="" if gang else pod.node)
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshPod(
             *(pod, node, workload, controller_owner, budgets, room, siblings, declared),
             owner_annotations=annotations,
+            too_large=next(map(str, read.too_large), ""),
         )
 
     def _reading(self, seconds: float) -> Reading:
@@ -240,7 +260,8 @@ def cluster_state(
     )
     scaling = scaling_by_target(read.all(AUTOSCALERS))
     sizing = sizing_by_target(read.all(VERTICAL_AUTOSCALERS))
-    nodes, pods = with_devices(nodes, pods, _device_objects(read))
+    reduced = [pod for pod in pods if pod.scheduling.unevaluated and is_reduced(pod.scheduling)]
+    nodes, pods = with_devices(without_uncounted(nodes, reduced), pods, _device_objects(read))
     state = ClusterState(
         nodes=nodes,
         pods=pods,
@@ -265,7 +286,27 @@ def cluster_state(
         own_pod=own_pod,
     )
     facts = server()
-    return replace(state, server_version=facts.version, server_times=facts.times)
+    large = {each.name for each in read.too_large if each.kind == NAMESPACES.wire.__name__}
+    return replace(
+        state,
+        server_version=facts.version,
+        server_times=facts.times,
+        too_large=_large_objects(read.too_large, reduced),
+        namespaces={**state.namespaces, **{name: {NAME_OF_NAMESPACE: name} for name in large}},
+    )
+
+
+def _large_objects(found: Iterable[TooLarge], reduced: Iterable[Pod]) -> Mapping[str, LargeObjects]:
+    """What is not kept, by namespace."""
+    large: dict[str, LargeObjects] = {}
+    for each in found:
+        known = large.get(each.namespace, LargeObjects(example=str(each)))
+        large[each.namespace] = replace(known, objects=known.objects + 1)
+    for pod in reduced:
+        example = f"Pod {pod.name}: {pod.scheduling.unevaluated[0]}"
+        known = large.get(pod.namespace, LargeObjects(example=example))
+        large[pod.namespace] = replace(known, pods=known.pods + 1)
+    return large
 
 
 def _device_objects(read: Lists) -> DeviceObjects:
@@ -312,7 +353,9 @@ def _room(read: Reading, name: str) -> Room | None:
     node = read.named(NODES, name)
     if node is None:
         return None
-    return Room(node, read.all(pods_kind(), on_node=name))
+    pods = read.all(pods_kind(), on_node=name)
+    (node,) = without_uncounted((node,), pods)
+    return Room(node, pods)
 
 
 def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
@@ -320,7 +363,7 @@ def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
     match owner.kind:
         case "ReplicaSet":
             found = _named(read, REPLICA_SETS, owner, namespace)
-            above = controller_of(found[0].metadata.owner_references) if found else None
+            above = found[0].owner if found else None
             if above is None or above.kind != "Deployment":
                 return Controllers(replica_sets=found)
             return Controllers(_named(read, DEPLOYMENTS, above, namespace), found)

@@ -7,6 +7,7 @@ from desched.adapters.kubernetes.client.access import LIST_SERVICES
 from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Wire
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.objects.metadata import texts_of
 from desched.model.measures import ServiceAddress, ServicePort
 
 PAGE_SIZE = 500
@@ -39,7 +40,7 @@ def _address(item: _Service) -> ServiceAddress:
         if port.protocol in {None, "TCP"}
     )
     metadata = item.metadata
-    return ServiceAddress(metadata.namespace, metadata.name, metadata.labels or {}, ports)
+    return ServiceAddress(metadata.namespace, metadata.name, texts_of(metadata.labels), ports)
 
 
 def _number(target_port: int | str) -> int | None:

@@ -28,6 +28,7 @@ from desched.adapters.kubernetes.client.connection import (
 )
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.objects.metadata import texts_of
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL, steered_until
 from desched.errors import ObservationError
 from desched.model.cluster import STEERING_TAINT
@@ -73,7 +74,7 @@ class _NodeMetadata(Wire):
 
 
 def _standing(node: _NodeMetadata) -> tuple[str, datetime | None]:
-    return node.metadata.name, steered_until(node.metadata.annotations)
+    return node.metadata.name, steered_until(texts_of(node.metadata.annotations))
 
 
 _NODES = Kind(LIST_NODES, _Node, lambda node: node)

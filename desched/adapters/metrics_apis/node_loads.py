@@ -18,7 +18,7 @@ from desched.model.load import (
 )
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
-from desched.policy.policy import MetricsSource, MetricsType
+from desched.policy.policy import HistoryGrid, MetricsSource, MetricsType
 
 COVERED_SHARE = 0.8
 LONGEST_GAP_SHARE = 0.3
@@ -31,8 +31,6 @@ MOST_AHEAD_SECONDS = 60.0
 """The kubelet's clock, which a sample has, may be ahead by this much."""
 
 LOWEST_RATIO, HIGHEST_RATIO = -0.01, 1.05
-HISTORY_STEPS = 10
-"""Between the points that show whether load is sustained."""
 
 Problem = tuple[UnknownReason, str]
 
@@ -78,14 +76,14 @@ class NodeSamples:
         return Unknown(*problem), SeenLoad(age, levels, waits if uncovered else None)
 
     def history(
-        self, resource: Resource, window_seconds: int, sustained_seconds: int
+        self, resource: Resource, window_seconds: int, grid: HistoryGrid
     ) -> LoadHistory | None:
-        """The load at regular points of this time, None without any sample."""
+        """The load at these points, None without any sample."""
         curve, newest_at = self._curve(window_seconds), self._newest_at
         if curve is None or newest_at is None:
             return None
-        step = sustained_seconds // HISTORY_STEPS
-        ends = (newest_at - step * back for back in range(HISTORY_STEPS, -1, -1))
+        step = grid.step_seconds
+        ends = (newest_at - step * back for back in range(grid.steps, -1, -1))
         sampled = self._sampled_seconds(window_seconds)
         means = (curve.mean(end - sampled, end) for end in ends)
         return LoadHistory(step, tuple(self._plausible(resource, mean, sampled) for mean in means))

@@ -202,7 +202,7 @@ class SampledLoadReader:
 def kept_seconds(policy: Policy) -> float:
     """For how long a sample matters."""
     further = (w.window_seconds for r in policy.rules for w in r.destination_windows)
-    sustained = policy.sustained_seconds + policy.shortest_window_seconds
+    sustained = policy.history.seconds + policy.shortest_window_seconds
     longest = max((policy.longest_window_seconds, sustained, *further))
     return longest + 2 * STALE_AFTER_SECONDS
 
@@ -223,8 +223,8 @@ def _nodes_load(samples: Sequence[NodeSamples], policy: Policy) -> ClusterLoad:
         loads[name], seen[name] = {}, {}
         for resource, its in windows.items():
             loads[name][resource], seen[name][resource] = each.load(resource, its)
-            if policy.sustained_seconds:
-                past = each.history(resource, its[0], policy.sustained_seconds)
+            if policy.history.seconds:
+                past = each.history(resource, its[0], policy.history)
                 if past is not None:
                     history.setdefault(name, {})[resource] = past
             if further := policy.destination_windows(resource):

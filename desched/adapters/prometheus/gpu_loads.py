@@ -59,7 +59,7 @@ class GpuLoads:
         self._queries = queries
         self._index = index
         self._metrics = policy.metrics
-        self._sustained_seconds = policy.sustained_seconds
+        self._history = policy.history
         watched = policy.windows(Resource.GPU)
         self._is_watched = bool(watched)
         self._windows = watched or (policy.shortest_window_seconds,)
@@ -99,12 +99,12 @@ class GpuLoads:
         return replace(load, nodes=loads, gpu_usages=usages)
 
     def history(self) -> dict[Resource, dict[str, LoadHistory]]:
-        """The mean load of the GPUs of each node over `sustainedFor`; nothing if it is unknown."""
+        """The mean load of the GPUs of each node in the past; nothing if it is unknown."""
         if not self._is_watched:
             return {}
         tracks = LoadTracks(self._queries, self._index, {Resource.GPU: self._mean})
         try:
-            found = tracks.history(self._sustained_seconds)
+            found = tracks.history(self._history)
         except ObservationError:
             return {}
         return {} if self._queries.warnings else found

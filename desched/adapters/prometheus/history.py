@@ -10,14 +10,10 @@ from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query
 from desched.model.load import LoadHistory
 from desched.model.resources import Resource
-from desched.policy.policy import DestinationWindow, ResourceRule
+from desched.policy.policy import DestinationWindow, HistoryGrid, ResourceRule
 
-HISTORY_STEPS = 10
-"""Between the points that show whether load is sustained."""
-
-HOUR_STEPS = 12
-HOUR_STEP_SECONDS = 300
-"""Of the last hour, which is read for people."""
+LAST_HOUR = HistoryGrid(steps=12, step_seconds=300)
+"""What is read for people."""
 
 MOST_STEPS = 60
 """Of a destination window; longer windows are read in wider steps, or by a recording rule."""
@@ -35,23 +31,16 @@ class LoadTracks(NamedTuple):
     nodes: NodeIndex
     expressions: Mapping[Resource, Query]
 
-    def history(self, sustained_seconds: int) -> dict[Resource, dict[str, LoadHistory]]:
-        """The load of each node at regular points of this time.
+    def history(self, grid: HistoryGrid) -> dict[Resource, dict[str, LoadHistory]]:
+        """The load of each node at these points.
 
         If a node has several series, the lowest value counts: it leads to fewer evictions.
         """
-        return self._back(HISTORY_STEPS, sustained_seconds // HISTORY_STEPS)
-
-    def last_hour(self) -> dict[Resource, dict[str, LoadHistory]]:
-        """The load of each node over the last hour, for people."""
-        return self._back(HOUR_STEPS, HOUR_STEP_SECONDS)
-
-    def _back(self, steps: int, step_seconds: int) -> dict[Resource, dict[str, LoadHistory]]:
         parts = {f"{resource}_load": query for resource, query in self.expressions.items()}
-        grids = self.queries.grids(parts, steps, step_seconds)
+        grids = self.queries.grids(parts, *grid)
         return {
             resource: {
-                node: LoadHistory(step_seconds, points)
+                node: LoadHistory(grid.step_seconds, points)
                 for node, points in self._by_node(grids[f"{resource}_load"], min).items()
             }
             for resource in self.expressions

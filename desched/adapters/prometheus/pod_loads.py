@@ -1,15 +1,13 @@
-"""The usage of pods: one sum for each node, and by pod for those pods whose usage decides.
+"""The usage of those pods whose usage decides.
 
-A cluster may have 150,000 pods, and few of them are on overloaded nodes. The sums show which labels
-the series of a node's pods have; the queries for the pods on some nodes match these labels. Pods of
-a controller are matched by their names, which begin with its own.
+A cluster may have 150,000 pods, and few of them are on overloaded nodes. The queries for the pods
+on some nodes match the labels of their kubelets' series. Pods of a controller are matched by their
+names, which begin with its own.
 """
 
-import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from os.path import commonprefix
 from typing import TypeVar
 
 import msgspec
@@ -19,21 +17,18 @@ from desched.adapters.prometheus.client import (
     url_length,
 )
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query, requests_for
+from desched.adapters.prometheus.kubelets import Kubelets, one_of
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_usages import (
     PodKey,
     PodSeries,
     Usages,
-    agree,
-    scale,
     throttled,
     usage_query,
     usages,
 )
 from desched.adapters.prometheus.queries import (
     Scope,
-    pod_scope,
-    pod_sums,
     pod_usage,
     throttled_pods,
 )
@@ -59,7 +54,6 @@ T = TypeVar("T")
 
 _SUFFIX = "-[a-z0-9]+"
 _IS_SUFFIX = re.compile(_SUFFIX).fullmatch
-_NOT_LITERAL = re.compile(r"[^a-zA-Z0-9_:-]")
 
 
 class PodReadings(msgspec.Struct, frozen=True):
@@ -70,6 +64,9 @@ class PodReadings(msgspec.Struct, frozen=True):
     pods: PodChoice | None
 
 
+NOTHING_READ = PodReadings({}, frozenset(), PodChoice())
+
+
 class PodLoads:
     """Reads the usage of pods in one cycle, over the windows of each resource."""
 
@@ -78,42 +75,24 @@ class PodLoads:
         queries: CycleQueries,
         index: NodeIndex,
         metrics: MetricsSource,
-        windows: Mapping[Resource, Sequence[int]],
+        kubelets: Kubelets,
         cluster: ClusterState,
     ) -> None:
         self._cluster = cluster
         self._queries = queries
         self._index = index
-        self._windows = windows
         self._metrics = metrics
-        self._own = {resource for resource in windows if f"pod_{resource}" in metrics.queries}
-        self._scopes = {resource: pod_scope(metrics, resource) for resource in windows}
-        self._hints: dict[str, set[tuple[str, str]]] = {}
+        self._kubelets = kubelets
+        self._windows, self._scopes = kubelets.windows, kubelets.scopes
+        self._own = {r for r in self._windows if f"pod_{r}" in metrics.queries}
 
     @property
     def can_choose(self) -> bool:
         """Whether the pods of some nodes can be asked for; a query of the user is for all pods."""
         return not self._own
 
-    def sums(self) -> dict[str, dict[Resource, tuple[float, ...]]]:
-        """What the pods of each node use together, a value per window; see `ClusterLoad`."""
-        found: dict[str, dict[Resource, tuple[float, ...]]] = {}
-        answers = self._queries.parts_of_pods(
-            {
-                f"{resource}_{seconds}": Query(pod_sums(resource, seconds, self._scopes[resource]))
-                for resource, windows in self._windows.items()
-                for seconds in windows
-            }
-        )
-        for resource, windows in self._windows.items():
-            columns = [self._by_node(answers[f"{resource}_{s}"], resource) for s in windows]
-            for node in set().union(*columns):
-                of_node = tuple(column.get(node, 0.0) for column in columns)
-                found.setdefault(node, {})[resource] = of_node
-        return found
-
     def read(self, pods: PodChoice | None) -> PodReadings:
-        """The usage of at least these pods, after `sums`; None means all."""
+        """The usage of at least these pods; None means all."""
         parts = self._parts(pods) if pods is not None else None
         if pods is None or parts is None:
             found = {r: self._usages(r, self._everywhere(r), None) for r in self._windows}
@@ -129,24 +108,19 @@ class PodLoads:
             for resource, windows in self._windows.items()
         }
         held_back = throttled(about("throttled_"), self._index)
-        return PodReadings(_pods(found), held_back, pods)
+        readings = PodReadings(_pods(found), held_back, pods)
+        if self._has_silent_node(readings) and self._kubelets.learn_from_pods():
+            return self.read(pods)
+        return readings
 
-    def _by_node(self, found: PodSeries, resource: Resource) -> dict[str, float]:
-        """The sum of each node; infinity if it is in doubt, so that the pods of the node are read.
-
-        Two series of a node may be scrapes of one kubelet, or each a part of its pods.
-        """
-        sums: dict[str, float] = {}
-        for each in found:
-            hints = each.labels.node, each.labels.instance
-            node = self._index.hinted(hints)
-            if node is None:
-                continue
-            self._hints.setdefault(node, set()).add(hints)
-            value = each.value * scale(resource) if each.value >= 0.0 else math.inf
-            known = sums.get(node, value)
-            sums[node] = max(value, known) if agree(value, known) else math.inf
-        return sums
+    def _has_silent_node(self, found: PodReadings) -> bool:
+        """Whether a chosen node has pods and none was measured: their labels may be others."""
+        nodes = found.pods.nodes if found.pods else ()
+        ready = ([p for p in self._cluster.pods_by_node.get(n, ()) if p.ready] for n in nodes)
+        return any(
+            pods and not any((pod.namespace, pod.name) in found.usage for pod in pods)
+            for pods in ready
+        )
 
     def _everywhere(self, resource: Resource) -> Iterator[PodSeries]:
         """The series of all pods, window by window."""
@@ -166,11 +140,13 @@ class PodLoads:
         of_controllers = sum(len(names) for _, names in controllers)
         if on_nodes + of_controllers > MOST_PODS_SHARE * len(self._cluster.pods):
             return None
-        nodes = sorted(pods.nodes & self._hints.keys())
+        if pods.nodes:
+            self._kubelets.learn()
+        nodes = sorted(pods.nodes & self._kubelets.hints.keys())
         for count in range(1, MOST_REQUESTS + 1):
             by_name = _dealt(controllers, min(count, MOST_MATCHERS_OF_NAMES))
             matchers = [
-                *map(self._node_matcher, _dealt(nodes, count)),
+                *map(self._kubelets.matcher, _dealt(nodes, count)),
                 *map(_pod_matcher, by_name),
             ]
             if None in matchers:
@@ -194,14 +170,6 @@ class PodLoads:
             if (owner := pod.owner) is not None and (pod.namespace, owner.uid) in controllers
         )
         return sorted((name, pods) for (_, _, name), pods in found.items())
-
-    def _node_matcher(self, nodes: Iterable[str]) -> Scope | None:
-        """A matcher of the labels `node` or `instance` of the pods' series, None without these."""
-        hints = {hints for node in nodes for hints in self._hints[node]}
-        for label, values in zip(("node", "instance"), zip(*hints, strict=True), strict=True):
-            if all(values):
-                return f'{label}=~"{_one_of(values)}"'
-        return None
 
     def _about(self, matcher: str, number: int) -> Iterator[tuple[str, Query]]:
         """The queries for the pods whose series match."""
@@ -243,19 +211,6 @@ def _pod_matcher(controllers: Iterable[tuple[str, Sequence[str]]]) -> Scope:
             beginnings.add(controller)
         else:
             others.update(pods)
-    expressions = [_one_of(beginnings) + _SUFFIX] if beginnings else []
-    expressions += [_one_of(others)] if others else []
+    expressions = [one_of(beginnings) + _SUFFIX] if beginnings else []
+    expressions += [one_of(others)] if others else []
     return f'pod=~"{"|".join(expressions)}"'
-
-
-def _one_of(values: Iterable[str]) -> str:
-    """A short regular expression for these values, and perhaps for others.
-
-    A dot stands for each character that would have to be escaped.
-    """
-    literal = sorted({_NOT_LITERAL.sub(".", value) for value in values})
-    prefix = commonprefix(literal)  # noqa: RUF071  (these are no paths)
-    backwards = [value[len(prefix) :][::-1] for value in literal]
-    suffix = commonprefix(backwards)  # noqa: RUF071  (nor are these)
-    middles = [value[len(suffix) :][::-1] for value in backwards]
-    return f"{prefix}({'|'.join(middles)}){suffix[::-1]}" if len(literal) > 1 else prefix

@@ -34,6 +34,13 @@ _USAGES = {
     Resource.MEMORY: "container_memory_working_set_bytes",
 }
 _ROOT = 'id="/"'
+_PODS_ROOT = 'id=~"/kubepods|/kubepods.slice"'
+_CONTAINERS = 'container!="",container!="POD",pod!=""'
+# Sandboxes have an image. A regular expression for the id would be compared with that of each
+# container of the cluster, which takes longer than all else.
+_POD_CGROUPS = 'container="",image="",pod!=""'
+_OF_CGROUPS = "namespace, pod, container, id, image, name, cpu"
+"""The labels by which the cgroups of a kubelet differ."""
 
 EXPORTER_SCOPE = (
     'job=~"node-exporter|node_exporter|prometheus-node-exporter|kubernetes-service-endpoints|node'
@@ -198,28 +205,44 @@ def pod_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
     A container that a kubelet reports twice counts once. The pod's cgroup is read if the runtime
     does not label containers.
     """
-    return _pod_usage(partial(_usage, resource, window_seconds, scope))
-
-
-def _pod_usage(usage: Callable[[str], str]) -> str:
-    containers = usage('container!="",container!="POD",pod!=""')
-    cgroups = usage('container="",pod!="",id=~".*pod[^/]*"')
+    usage = partial(_usage, resource, window_seconds, scope)
     return (
-        f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({containers}))"
-        f" or max by ({_BY_POD}) ({cgroups})"
+        f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({usage(_CONTAINERS)}))"
+        f" or max by ({_BY_POD}) ({usage(_POD_CGROUPS)})"
     )
 
 
-def pod_sums(resource: Resource, window_seconds: int, scope: Scope) -> str:
-    """The usage of all pods of each node together over a window, in cores or bytes.
+def pod_sums(
+    resource: Resource, window_seconds: int, scope: Scope, *, containers: bool = True
+) -> str:
+    """The usage of all pods together over a window, a series for each scrape of their kubelet.
 
-    Memory counts only where it is still used: the mean of a container that has ended is over the
-    time in which it ran, so it would count in full. A rate is over the whole window.
+    In cores or bytes, by the cgroups of pods for runtimes that do not label containers. Memory
+    counts only where it is still used: the mean of a container that has ended is over the time in
+    which it ran, so it would count in full. A rate is over the whole window.
     """
-    usage = pod_usage(resource, window_seconds, scope)
+    conditions = _CONTAINERS if containers else _POD_CGROUPS
+    usage = _usage(resource, window_seconds, scope, conditions)
     if resource is Resource.MEMORY:
-        usage = _pod_usage(partial(_present_usage, resource, window_seconds, scope))
-    return f"sum by (node, instance) ({usage})"
+        usage += f" and {selector(_USAGES[resource], conditions, scope)}"
+    return f"sum without ({_OF_CGROUPS}) ({usage})"
+
+
+def root_sums(resource: Resource, window_seconds: int, scope: Scope) -> str:
+    """The same by the cgroup of all pods of a node, which many stacks do not keep."""
+    usage = _usage(resource, window_seconds, scope, _PODS_ROOT)
+    return f"max by (node, instance) ({usage})"
+
+
+def kubelets(scope: Scope) -> str:
+    """The labels of each kubelet's series."""
+    return f"group by (node, instance) ({selector('machine_memory_bytes', '', scope)})"
+
+
+def kubelets_of_pods(resource: Resource, scope: Scope) -> str:
+    """The same from the series of pods, which are many."""
+    of_pods = selector(_USAGES[resource], 'pod!=""', scope)
+    return f"group by (node, instance) ({of_pods})"
 
 
 def throttled_pods(window_seconds: int, scope: Scope) -> str:
@@ -274,12 +297,6 @@ def _usage(resource: Resource, window_seconds: int, scope: Scope, conditions: st
     return f"{mean}({series}[{window_seconds}s])"
 
 
-def _present_usage(resource: Resource, window_seconds: int, scope: Scope, conditions: str) -> str:
-    """The same for the cgroups that still exist."""
-    present = selector(_USAGES[resource], conditions, scope)
-    return f"{_usage(resource, window_seconds, scope, conditions)} and {present}"
-
-
 def _exporter_cpu(window_seconds: int, scope: Scope) -> str:
     def seconds(modes: str) -> str:
         counter = selector("node_cpu_seconds_total", modes, scope)
@@ -288,8 +305,9 @@ def _exporter_cpu(window_seconds: int, scope: Scope) -> str:
     # No pod causes waiting for a disk or the hypervisor; `user` includes guests.
     idle = seconds('mode=~"idle|iowait|steal"')
     busy = seconds('mode!~"idle|iowait|steal|guest|guest_nice"')
-    # The sum of both has no value, rather than 0, where relabelling keeps idle time alone.
-    return f"1 - {idle} / ({idle} + {busy})"
+    # busy / (idle + busy), with each of them once. It has no value, rather than 0, where
+    # relabelling keeps idle time alone.
+    return f"1 / (1 + {idle} / {busy})"
 
 
 def _exporter_memory(window_seconds: int, scope: Scope) -> str:
@@ -340,7 +358,8 @@ def _exporter(
 
 NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
     Resource.CPU: (
-        _exporter("node_cpu_seconds_total", 'mode="idle"', _exporter_cpu),
+        # All CPUs are scraped at the same time; the label is absent if they have been added up.
+        _exporter("node_cpu_seconds_total", 'mode="idle",cpu=~"|0"', _exporter_cpu),
         _root(Resource.CPU, "machine_cpu_cores"),
     ),
     Resource.MEMORY: (

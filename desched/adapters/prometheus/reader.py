@@ -10,11 +10,12 @@ from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.gpu_loads import GpuLoads
-from desched.adapters.prometheus.history import LoadTracks
+from desched.adapters.prometheus.history import LAST_HOUR, LoadTracks
+from desched.adapters.prometheus.kubelets import Kubelets
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.pod_loads import PodLoads, PodReadings
+from desched.adapters.prometheus.pod_loads import NOTHING_READ, PodLoads, PodReadings
 from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, several_clusters
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
@@ -26,7 +27,7 @@ from desched.ports import ChoosePods, all_pods
 
 T = TypeVar("T")
 
-MOST_ROUNDS = 3
+MOST_ROUNDS = 4
 """Of choosing pods; then all are read."""
 
 
@@ -77,7 +78,8 @@ class PrometheusLoadReader:
         queries, index = CycleQueries(self._client), NodeIndex(cluster)
         windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
         node_loads = NodeLoads(queries, index, policy.metrics)
-        pod_loads = PodLoads(queries, index, policy.metrics, windows, cluster)
+        kubelets = Kubelets(queries, index, policy.metrics, windows)
+        pod_loads = PodLoads(queries, index, policy.metrics, kubelets, cluster)
         everything = choose is all_pods or not pod_loads.can_choose
         loads = node_loads.read(windows, cluster)
         expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
@@ -89,13 +91,13 @@ class PrometheusLoadReader:
             {},
             destination_ratios=_by_node(dict(_destinations(tracks, policy))),
             pods_of=PodChoice(),
-            pod_sums={} if everything else pod_loads.sums(),
         )
         of_nodes = gpus.added_to(of_nodes, cluster)
 
         def completed(load: ClusterLoad) -> ClusterLoad:
-            if policy.sustained_seconds and load.pods_of != PodChoice() and not load.history:
-                found = tracks.history(policy.sustained_seconds)
+            asked = load.pods_of is None or load.pods_of.has_pods
+            if policy.history.seconds and asked and not load.history:
+                found = tracks.history(policy.history)
                 load = replace(load, history=_by_node({**found, **gpus.history()}))
             evaluated = queries.evaluated
             return replace(
@@ -109,16 +111,17 @@ class PrometheusLoadReader:
         if everything:
             load = completed(_of_all_pods(of_nodes, pod_loads.read(None)))
         else:
-            load = _with_pods(of_nodes, pod_loads, choose, completed)
+            load = _with_pods(of_nodes, kubelets, pod_loads, choose, completed)
         if self._last_hour:
             # It is read last and nothing depends on it, neither on a warning nor on an error.
             with suppress(ObservationError):
-                load = replace(load, last_hour=_by_node(tracks.last_hour()))
+                load = replace(load, last_hour=_by_node(tracks.history(LAST_HOUR)))
         return load
 
 
 def _with_pods(
     load: ClusterLoad,
+    kubelets: Kubelets,
     pods: PodLoads,
     choose: ChoosePods,
     completed: Callable[[ClusterLoad], ClusterLoad],
@@ -137,7 +140,8 @@ def _with_pods(
         missing = chosen - read
         if not missing:
             return load
-        found = pods.read(missing)
+        sums = kubelets.sums(missing.sums) if missing.sums else {}
+        found = pods.read(missing) if missing.has_pods else NOTHING_READ
         if found.pods is None:
             return completed(_of_all_pods(load, found))
         load = replace(
@@ -145,12 +149,13 @@ def _with_pods(
             pods={**load.pods, **found.usage},
             throttled=load.throttled | found.throttled,
             pods_of=read | missing,
+            pod_sums={**load.pod_sums, **sums},
         )
     return completed(_of_all_pods(load, pods.read(None)))
 
 
 def _of_all_pods(load: ClusterLoad, found: PodReadings) -> ClusterLoad:
-    return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None)
+    return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None, pod_sums={})
 
 
 def _destinations(

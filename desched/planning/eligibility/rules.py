@@ -134,6 +134,11 @@ def _phase(pod: Pod, _: Terms) -> Why | Refused:
     return not pod.ready
 
 
+def _namespace_unclear(pod: Pod, context: EligibilityContext) -> Why:
+    found = context.cluster.too_large.get(pod.namespace)
+    return str(found) if found is not None and found.objects else None
+
+
 def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
     found = context.eviction_annotations(pod)
     return found.detail if found.forbids else None
@@ -251,6 +256,7 @@ RULES: tuple[Rule, ...] = (
         in_cluster=lambda pod, context: context.cluster.runs_desched(pod),
     ),
     Rule(RefusalReason.NOT_READY, _phase),
+    Rule(RefusalReason.OBJECTS_TOO_LARGE, in_cluster=_namespace_unclear),
     Rule(RefusalReason.OPTED_OUT, in_cluster=_opted_out),
     Rule(RefusalReason.POD_GROUP, in_cluster=pod_groups.needed),
     Rule(RefusalReason.BARE_POD, in_cluster=_owner),

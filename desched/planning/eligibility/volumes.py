@@ -9,6 +9,7 @@ is lost with the pod; the policy may accept that.
 
 import posixpath
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.model.model_caches import kserve_claim
@@ -88,6 +89,14 @@ def disk_storage(pod: Pod, terms: Terms) -> Why:
         return None  # KubeVirt moves what it keeps there
     on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)
     return terms.protections.local_storage and on_disk and VolumeKind.EMPTY_DIR.value
+
+
+def plain_path(path: str) -> str:
+    """A path that says nothing about its owner, and of which `host_paths` finds the same."""
+    normal = posixpath.normpath(path)
+    same = (each for each in SAME_ON_EVERY_NODE if normal == each or normal.startswith(f"{each}/"))
+    driver = (each.replace("*", "x") for each in DRIVER_PATHS if fnmatchcase(normal, each))
+    return next(chain(same, driver), "/path")
 
 
 def host_paths(pod: Pod, _: Terms) -> Why:

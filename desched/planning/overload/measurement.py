@@ -15,6 +15,10 @@ from desched.policy.policy import ResourceRule
 
 RESOURCE_ORDER = tuple(Resource)
 
+USUAL_PEAK_QUANTILE = 0.8
+KNOWN_SHARE = 0.5
+"""Of the points of the last hour that must be known."""
+
 PODS_ABOVE_NODE_FACTOR = 1.25
 PODS_ABOVE_NODE_RATIO = 0.05
 """The pods' usage is a part of the node's, so their sum can exceed it only because the two are not
@@ -114,12 +118,13 @@ def measure(
         base = bases[-1].denominator
         arrived = book.unseen_on(node.name, resource, rule.windows_seconds[-1]) / base
         further = _further_highest(node, rule, book, base)
+        usual = _usual_peak(node, resource, book)
         found.append(
             NodeLoad(
                 rule,
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
                 departed_load.leave(node.name, resource, bases),
-                max(_highest(bases) + arrived, further or 0.0),
+                max(max(_highest(bases), usual) + arrived, further or 0.0),
                 receives=further is not None,
             )
         )
@@ -149,10 +154,22 @@ def _bases(
     if exceeds := _exceeds(load, _seen_memory(sums, node, load, book), own.denominator):
         return exceeds
     if load.pods_ratios:  # no pod's series can raise the load above what the node bears out
-        most = map(max, load.pods_ratios, ratios)
-        sums = [min(used, ratio * own.denominator) for used, ratio in zip(sums, most, strict=True)]
+        sums = [min(used, most) for used, most in zip(sums, _most_memory(node, load), strict=True)]
     allocatable = float(node.allocatable.memory_bytes)
     return own, Basis(allocatable, tuple(used / allocatable for used in sums))
+
+
+def may_exceed_by_pods(node: Node, load: Measured, ratio: float) -> bool:
+    """Whether the pods may use more than this share of the node's allocatable memory."""
+    limit = ratio * node.allocatable.memory_bytes
+    return not load.pods_ratios or min(_most_memory(node, load)) > limit
+
+
+def _most_memory(node: Node, load: Measured) -> list[float]:
+    """The most memory that the pods can use in each window by the node's own figures, in bytes."""
+    capacity = float(node.capacity.memory_bytes)
+    levels = zip(load.pods_ratios, load.levels, strict=True)
+    return [max(ratio, level.ratio) * capacity for ratio, level in levels]
 
 
 def _sums(
@@ -199,6 +216,21 @@ def _exceeds(load: Measured, of_pods: Sequence[float], capacity: float) -> Unkno
             detail = f"its pods would use {found:.1%} of its capacity, the node reports {own:.1%}"
             return Unknown(UnknownReason.PODS_ABOVE_NODE, detail)
     return None
+
+
+def _usual_peak(node: Node, resource: Resource, book: UsageBook) -> float:
+    """What the node's load exceeds for a fifth of the last hour; 0 if that is not known.
+
+    Where load swings, a node that is idle just now is not a good destination for that.
+    """
+    policy = book.policy
+    history = book.snapshot.load.history.get(node.name, {}).get(resource)
+    if history is None or not policy.waits_by_swing:
+        return 0.0
+    known = sorted(ratio for ratio in history.ratios if ratio is not None)
+    if len(known) < KNOWN_SHARE * len(history.ratios):
+        return 0.0
+    return known[min(len(known) - 1, int(USUAL_PEAK_QUANTILE * len(known)))]
 
 
 def _highest(bases: tuple[Basis, ...]) -> float:

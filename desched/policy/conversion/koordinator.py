@@ -1,6 +1,5 @@
 """Koordinator's LowNodeLoad as LoadAware."""
 
-from desched.policy.compatibility import EXTENDED
 from desched.policy.conversion.balancing import (
     args_of,
     convert_deviation,
@@ -29,6 +28,7 @@ CONTROLLER = "MigrationController"
 _KEYS = ("lowThresholds", "highThresholds")
 _CHECKS = 5
 _INTERVAL_SECONDS = 120
+_LEAST_SECONDS = 300
 _LONGEST_SECONDS = 24 * 3600
 _DROPPED = {
     "nodeMetricExpirationSeconds": "desched always asks how old samples are.",
@@ -116,12 +116,12 @@ def _checks(section: OriginalSection) -> int:
 
 
 def _set_sustained(args: OriginalSection, draft: Draft, seconds: int) -> None:
-    """Never less than desched's default."""
-    lasted = min(max(seconds, EXTENDED.sustained_seconds), _LONGEST_SECONDS)
+    """A node there waits for a number of checks, however calm its load is."""
+    lasted = min(max(seconds, _LEAST_SECONDS), _LONGEST_SECONDS)
     draft.load_aware["sustainedFor"] = duration_text(lasted)
     text = (
-        "a number of checks in a row there; here for how long the load has lasted, at least the "
-        "default."
+        "a number of checks in a row there; here for how long the load has lasted, at least five "
+        "minutes."
     )
     if "anomalyCondition" in args:
         args.changed("anomalyCondition", text, here("sustainedFor"))

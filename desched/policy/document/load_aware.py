@@ -122,8 +122,16 @@ class LoadAwareArgs(PluginArgs):
     windows: Windows | None = optional(example={"cpu": ["5m", "15m"]})
     """The times over which load is measured, by resource."""
     sustained_for: Seconds | None = optional(seconds=EXTENDED.sustained_seconds, example="15m")
-    """For how long a node must have been above a target, at 80 % of the points of Prometheus'
-    history, before its pods move; `0s` turns this off."""
+    """How long a node must have been above a target, for 90 % of this time by Prometheus' history,
+    before its pods move; `0s` turns this off. A policy that has only this key waits exactly so
+    long. Without it, or with `sustainedForAtLeast`, a node whose load hardly swings waits for less.
+    Sources without a history have `5m` by default."""
+    sustained_for_at_least: Seconds | None = optional(
+        seconds=EXTENDED.least_sustained_seconds, example="2m"
+    )
+    """The shortest such time. A node waits for it if its load hardly swings: the time grows with
+    the square of the median change of its load from one shortest window to the next, in the hour
+    before it was overloaded."""
     destination_windows: DestinationWindows | None = optional(
         example={"cpu": [{"window": "1h", "statistic": "p95"}]}
     )

@@ -33,6 +33,7 @@ from desched.policy.wording import did_you_mean, quoted
 
 LEAST_SUSTAINED_SECONDS = 10
 """History is looked at in ten steps of whole seconds."""
+LEAST_SWINGING_SECONDS = 5
 
 _NO_TIER = 'names no tier of HyperNodes; write its number, as in "topology.volcano.sh/tier-1".'
 
@@ -68,6 +69,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         node_selector=all_of(document.node_selector, args.node_selector if alone else None),
         destination_selector=all_of(profile.evictor.node_selector),
         sustained_seconds=defaults.sustained_seconds,
+        least_sustained_seconds=defaults.least_sustained_seconds,
         deviation_floor_ratio=defaults.deviation_floor / 100,
         pools=node_pools(args, at) if alone else as_pools(profiles),
         only_pools=not alone,
@@ -90,7 +92,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         else args.chained_moves,
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
-    _check_sustained(policy.sustained_seconds, at)
+    _check_sustained(policy, at)
     check_kept_windows(policy, at)
     _warn_of_other_meanings(profile)
     _check_tiers_and_labels(args, at)
@@ -107,7 +109,21 @@ def _scheduler_rules(section: SchedulerSection) -> SchedulerRules:
     )
 
 
-def _check_sustained(seconds: int, notes: Notes) -> None:
+def _check_sustained(policy: Policy, notes: Notes) -> None:
+    seconds, least = policy.sustained_seconds, policy.least_sustained_seconds
+    if least != seconds and not LEAST_SWINGING_SECONDS <= least < seconds:
+        notes.refuse(
+            f'found "{duration_text(least)}", allowed is from '
+            f'"{duration_text(LEAST_SWINGING_SECONDS)}" to less than sustainedFor, '
+            f'"{duration_text(seconds)}".',
+            "sustainedForAtLeast",
+        )
+    elif least != seconds and policy.metrics.type.is_sampled:
+        notes.refuse(
+            f"needs a history of load, and {policy.metrics.type.in_words} has none; write "
+            "sustainedFor alone.",
+            "sustainedForAtLeast",
+        )
     if seconds and not LEAST_SUSTAINED_SECONDS <= seconds <= LONGEST_WINDOW_SECONDS:
         notes.refuse(
             f'found "{duration_text(seconds)}", allowed is "0s" for off, or from '

@@ -19,10 +19,14 @@ SHORTEST_INTERVAL_SECONDS = 1
 
 @dataclass(frozen=True)
 class Schedule:
-    """The trigger of cycles, and its description for people."""
+    """The trigger of cycles, and its description for people; whether early cycles may come between.
+
+    A person who writes a cron expression has chosen the times.
+    """
 
     trigger: BaseTrigger
     text: str
+    allows_early_cycles: bool = False
 
 
 def every(seconds: int) -> Schedule:
@@ -34,7 +38,9 @@ def every(seconds: int) -> Schedule:
     if seconds < SHORTEST_INTERVAL_SECONDS:
         raise ConfigurationError("The interval between cycles must be at least 1s.")
     return Schedule(
-        IntervalTrigger(seconds=seconds, timezone=UTC), f"every {duration_text(seconds)}"
+        IntervalTrigger(seconds=seconds, timezone=UTC),
+        f"every {duration_text(seconds)}",
+        allows_early_cycles=True,
     )
 
 

@@ -12,9 +12,11 @@ from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.report import CycleReport, NotActing
 from desched.model.state import PauseScope
-from desched.planning.placement.forecast_trust import forecast_quality
 from desched.service.telemetry.help_texts import HELP_TEXTS
-from desched.views.status import OnHold, on_hold
+from desched.views.cycle import CycleView
+
+MOST_NAMESPACES = 20
+"""Namespaces that have a series of their own: tenants decide how many there are."""
 
 
 class CycleGauges(Collector):
@@ -33,8 +35,9 @@ class CycleGauges(Collector):
         report = self.report
         if report is None:
             return
+        cycle = CycleView(report)
         for name, label, values, found in _COUNTS_BY_VALUE:
-            counts = Counter(found(report))
+            counts = Counter(found(cycle))
             yield _family(name, [label], (([value.value], counts[value]) for value in values))
         loads = (
             ([verdict.node, pressure.resource.value], pressure.highest_ratio)
@@ -45,10 +48,11 @@ class CycleGauges(Collector):
         planned = [([self._mode], len(report.plan.evictions))]
         yield _family("desched_planned_evictions", ["mode"], planned)
         for name, number in _NUMBERS:
-            yield _family(name, [], [([], number(report))])
+            yield _family(name, [], [([], number(cycle))])
+        yield _family("desched_too_large_objects", ["namespace"], _too_large(report))
         if (dark := report.observed.unknown_gpu_nodes) is not None:
             yield _family("desched_unknown_gpu_nodes", [], [([], dark)])
-        quality = forecast_quality(report.state, report.started_at)
+        quality = cycle.state.forecast_quality
         for name, ratio in zip(_FORECAST_NAMES, quality or (), strict=bool(quality)):
             yield _family(name, [], [([], ratio)])
 
@@ -62,46 +66,47 @@ def _family(
     return family
 
 
-def _unknown(report: CycleReport) -> Iterator[UnknownReason]:
-    return (v.reason for v in report.plan.nodes if isinstance(v.reason, UnknownReason))
+def _too_large(report: CycleReport) -> Iterable[tuple[list[str], float]]:
+    counts = Counter({name: it.objects + it.pods for name, it in report.too_large.items()})
+    return (([name], count) for name, count in counts.most_common(MOST_NAMESPACES))
 
 
-def _unrelieved(report: CycleReport) -> Iterator[NodeReason]:
-    for verdict in report.plan.nodes:
-        if verdict.node_class is NodeClass.OVERLOADED and isinstance(verdict.reason, NodeReason):
-            yield verdict.reason
+def _unknown(cycle: CycleView) -> Iterator[StrEnum | None]:
+    return (v.reason for v in cycle.report.plan.nodes)
 
 
-def _saturated_pools(report: CycleReport) -> int:
-    pools = {v.pool for v in report.plan.nodes if v.reason is NodeReason.POOL_SATURATED}
-    return len(pools | ({""} if report.plan.hold is HoldReason.CLUSTER_SATURATED else set()))
+def _unrelieved(cycle: CycleView) -> Iterator[StrEnum | None]:
+    nodes = cycle.report.plan.nodes
+    return (v.reason for v in nodes if v.node_class is NodeClass.OVERLOADED)
 
 
-def _on_hold(report: CycleReport) -> OnHold:
-    return on_hold(report.state, report.started_at)
+def _saturated_pools(cycle: CycleView) -> int:
+    plan = cycle.report.plan
+    pools = {v.pool for v in plan.nodes if v.reason is NodeReason.POOL_SATURATED}
+    return len(pools | ({""} if plan.hold is HoldReason.CLUSTER_SATURATED else set()))
 
 
-_Found = Callable[[CycleReport], Iterable[StrEnum | None]]
+_Found = Callable[[CycleView], Iterable[StrEnum | None]]
 
-# Each has one series for every value, 0 for a value that is not found.
+# Each has one series for every value, 0 for a value that is not found; others are not counted.
 _COUNTS_BY_VALUE: tuple[tuple[str, str, type[StrEnum], _Found], ...] = (
-    ("desched_nodes", "class", NodeClass, lambda r: (v.node_class for v in r.plan.nodes)),
+    ("desched_nodes", "class", NodeClass, lambda c: (v.node_class for v in c.report.plan.nodes)),
     ("desched_unknown_nodes", "reason", UnknownReason, _unknown),
     ("desched_unrelieved_nodes", "reason", NodeReason, _unrelieved),
-    ("desched_refusals", "reason", RefusalReason, lambda r: (x.reason for x in r.plan.refusals)),
-    ("desched_hold", "reason", HoldReason, lambda r: [r.plan.hold]),
-    ("desched_not_acting", "reason", NotActing, lambda r: [r.not_acting]),
-    ("desched_paused", "scope", PauseScope, lambda r: (p.scope for p in _on_hold(r).pauses)),
+    ("desched_refusals", "reason", RefusalReason, lambda c: (x.reason for x in c.refusals)),
+    ("desched_hold", "reason", HoldReason, lambda c: [c.report.plan.hold]),
+    ("desched_not_acting", "reason", NotActing, lambda c: [c.report.not_acting]),
+    ("desched_paused", "scope", PauseScope, lambda c: (p.scope for p in c.state.pauses)),
 )
 
-_NUMBERS: tuple[tuple[str, Callable[[CycleReport], float]], ...] = (
-    ("desched_unresolved_series", lambda r: r.observed.unresolved_series),
+_NUMBERS: tuple[tuple[str, Callable[[CycleView], float]], ...] = (
+    ("desched_unresolved_series", lambda c: c.report.observed.unresolved_series),
     ("desched_saturated_pools", _saturated_pools),
-    ("desched_other_deschedulers", lambda r: len(r.other_deschedulers)),
-    ("desched_evictions_in_flight", lambda r: len(r.state.in_flight)),
-    ("desched_workloads_cooling_down", lambda r: len(_on_hold(r).cool_downs)),
-    ("desched_nodes_cooling_down", lambda r: len(_on_hold(r).cooling_nodes)),
-    ("desched_state_bytes", lambda r: len(msgspec.json.encode(r.state))),
+    ("desched_other_deschedulers", lambda c: len(c.report.other_deschedulers)),
+    ("desched_evictions_in_flight", lambda c: len(c.report.state.in_flight)),
+    ("desched_workloads_cooling_down", lambda c: len(c.state.cool_downs)),
+    ("desched_nodes_cooling_down", lambda c: len(c.state.cooling_nodes)),
+    ("desched_state_bytes", lambda c: len(msgspec.json.encode(c.report.state))),
 )
 
 # In the order of the fields of ForecastQuality.

@@ -31,7 +31,7 @@ def log_cycle(report: CycleReport) -> None:
 def essentials(report: CycleReport) -> Mapping[str, Any]:
     """The counts and reasons of a cycle; parts that are empty are left out."""
     plan, cycle = report.plan, CycleView(report)
-    names, held = cycle.names_by_class, cycle.on_hold
+    names, held = cycle.names_by_class, cycle.state
     line = {
         "cycle": report.cycle,
         "result": report.result.value,
@@ -70,6 +70,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "chain_broken": [
             f"{describe_chain(each.chain)}: {each.why}" for each in cycle.broken_chains[:MOST_NAMES]
         ],
+        "too_large": _first(f"{name}: {each}" for name, each in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),
     }

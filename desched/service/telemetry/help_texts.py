@@ -33,6 +33,7 @@ HELP_TEXTS: Mapping[str, str] = {
     "desched_unresolved_series": "Load series that match no known node.",
     "desched_saturated_pools": "Pools that need more nodes; a cluster without pools is one.",
     "desched_other_deschedulers": "Other deschedulers, which undo the work of this one.",
+    "desched_too_large_objects": "Objects too large to be kept, in the namespaces with most.",
     "desched_evictions_in_flight": "Evictions whose result is not known yet.",
     "desched_workloads_cooling_down": "Workloads that cool down after a move.",
     "desched_nodes_cooling_down": "Nodes that cool down because moves did not relieve them.",

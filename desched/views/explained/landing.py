@@ -7,7 +7,6 @@ import numpy as np
 from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.landing import expected_on
-from desched.model.resources import Resource
 from desched.planning.arrays import Ints
 from desched.planning.placement.destinations import Destination, Destinations
 from desched.planning.placement.examination import PlacesExamined, examine
@@ -21,15 +20,10 @@ from desched.views.explained.values import (
     NodeCount,
     Placement,
 )
+from desched.views.formatting import RESOURCE_NAMES
 
 MOST_CHANCES, MOST_NEAR = 5, 3
 
-_RESOURCES = {
-    Resource.CPU: "CPU",
-    Resource.MEMORY: "memory",
-    Resource.GPU: "GPU",
-    Resource.PODS: "pods",
-}
 _MILLICORES_PER_CORE, _GIB = 1000, 2**30
 
 
@@ -82,7 +76,7 @@ class _Placing:
         above = sorted(np.flatnonzero(passing), key=lambda i: (over[i], names[i]))
         for i in above[:MOST_NEAR]:
             parts = [
-                f"{ratio[i] * 100:.1f} points of {_RESOURCES[resource]}"
+                f"{ratio[i] * 100:.1f} points of {RESOURCE_NAMES[resource]}"
                 for resource, ratio in found.over_ceiling.items()
                 if ratio[i] > 0
             ]

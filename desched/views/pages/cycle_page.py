@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from desched.model.plan import NodeClass
-from desched.model.report import CycleReport
 from desched.policy.durations import duration_text
-from desched.views.cycle import CycleView, LoadView
+from desched.views.cycle import CycleView, LoadView, by_name
 from desched.views.formatting import percent, resource_title
 from desched.views.pages.document import document
 
@@ -78,15 +77,12 @@ class LoadBar(NamedTuple):
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def cycle_page(report: CycleReport, *, single: bool = False) -> str:
-    """The page; `single` means that no other cycle follows."""
-    cycle = CycleView(report, single=single)
-    title = f"{'Plan' if cycle.dry_run else 'Cycle'} for {report.target}"
-    refusals = sorted(cycle.refusals, key=lambda refusal: (refusal.node, refusal.pod))
+def cycle_page(cycle: CycleView) -> str:
+    """The page of a cycle."""
     values = {
-        "title": title,
-        "refusals": refusals[:MOST_REFUSALS],
-        "refusals_left": max(0, len(refusals) - MOST_REFUSALS),
+        "title": f"{'Plan' if cycle.dry_run else 'Cycle'} for {cycle.report.target}",
+        "refusals": sorted(cycle.refusals, key=by_name)[:MOST_REFUSALS],
+        "refusals_left": max(0, len(cycle.refusals) - MOST_REFUSALS),
         **cycle_values(cycle, MOST_NODES),
     }
     return document("cycle.html", values).text
@@ -107,6 +103,7 @@ def cycle_values(cycle: CycleView, most_nodes: int) -> Mapping[str, object]:
         "tiles": list(_tiles(cycle)),
         "nodes": nodes,
         "nodes_left": left,
+        "columns": cycle.columns(wide=True),
         "resources": [resource_title(resource) for resource in cycle.resources],
         "bars": bars,
     }

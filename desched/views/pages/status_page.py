@@ -12,7 +12,7 @@ from desched.views.formatting import moment
 from desched.views.pages.cycle_page import cycle_values
 from desched.views.pages.document import TABLES, Html, asset, document
 from desched.views.reasons import sentence_of
-from desched.views.status import IN_FLIGHT, state_sections
+from desched.views.status import StateView
 
 MOST_NODES = 200
 MOST_MOVES = 200
@@ -73,7 +73,6 @@ def status_page(status: ServiceStatus) -> Html:
     }
     if report is not None:
         moves = sorted(report.state.evictions, key=lambda each: each.evicted_at, reverse=True)
-        resting = state_sections(report.state, status.now)
         values |= cycle_values(CycleView(report), MOST_NODES)
         values |= {
             "moves": [
@@ -81,7 +80,7 @@ def status_page(status: ServiceStatus) -> Html:
                 for each in moves[:MOST_MOVES]
             ],
             "moves_left": max(0, len(moves) - MOST_MOVES),
-            "resting": [each for each in resting if each.title != IN_FLIGHT],
+            "resting": StateView(report.state, status.now).resting,
         }
     return document(
         "status.html",

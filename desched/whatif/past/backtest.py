@@ -4,12 +4,14 @@ import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 
 from desched.history.past import Caveat, Doubt, Past
+from desched.model.report import CycleReport
 from desched.model.resources import Resource
 from desched.policy.policy import Policy
 from desched.ports import World
@@ -57,7 +59,7 @@ def lead_seconds(policies: Sequence[Policy]) -> int:
         for rule in policy.rules
         for window in rule.destination_windows
     )
-    sources = (policy.sustained_seconds + policy.longest_window_seconds for policy in policies)
+    sources = (policy.history.seconds + policy.longest_window_seconds for policy in policies)
     return max([*sources, *further], default=0)
 
 
@@ -127,33 +129,36 @@ class _Run:
 
     def figures(self, progress: Progress) -> PolicyFigures:
         simulation = self._replay.begin()
-        evictor, desched = RecordingEvictor(simulation), Descheduler(self._policy, TARGET)
+        evictor, interval = RecordingEvictor(simulation), self._pace.interval_seconds
+        desched = Descheduler(self._policy, TARGET, interval_seconds=interval)
         done = 0
 
-        def act(world: World) -> None:
+        def act(world: World) -> CycleReport:
             nonlocal done
-            self._run.counts.add(desched.cycle(world))
             done += 1
             if done % COLLECTED_CYCLES == 0:
                 gc.collect()
-            progress(done / self._cycles)
+            progress(self._pace.done_share(simulation.clock.monotonic(), self._cycles))
+            return self._run.counts.add(desched.cycle(world))
 
         with _without_garbage_collection():
             run_cycles(simulation, act, self._cycles, self._pace, evictor)
         nodes = self._run.nodes
         load = load_by_step(simulation, nodes, self._pace)
-        after = evictor.result(nodes, load, self._run.targets, self._pace)
+        after = replace(
+            evictor.result(nodes, load, self._run.targets, self._pace), demand_is_known=False
+        )
         return self._run.figures(self._happened(after), after)
 
     def _happened(self, like: LoopResult) -> LoopResult:
         """What really happened, in the same steps and with the same targets."""
-        load: Floats = np.zeros(like.load.shape)
+        load: Floats = np.full(like.load.shape, np.nan)
         first = int(self._pace.begins_at // self._past.step_seconds)
         steps = slice(first, first + load.shape[1])
         for i, resource in enumerate(MEASURED):
             if (ratios := self._past.node_ratios.get(resource)) is not None:
                 load[:, :, i] = ratios[:, steps]
-        return LoopResult(load, like.targets, (), like.seconds, {}, like.step_seconds)
+        return replace(like, load=load, moves=(), replicas={})
 
 
 @contextmanager

@@ -2,6 +2,7 @@ import pytest
 
 from desched.bootstrap.runs import Ending
 from desched.cli import main
+from desched.views.cycle import CycleView
 from desched.views.pages.cycle_page import cycle_page
 from tests.page_reader import Page
 from tests.unit.service.example_reports import REPORT
@@ -26,7 +27,7 @@ def test_the_report_of_a_plan_is_written_as_a_page_and_its_place_named(tmp_path,
 
     assert main(["plan", "--report", str(file)]) == 0
 
-    assert file.read_text() == cycle_page(REPORT, single=True)
+    assert file.read_text() == cycle_page(CycleView(REPORT, single=True))
     captured = capsys.readouterr()
     assert captured.err == f"desched: The report is in {file}\n"
     assert captured.out == ""

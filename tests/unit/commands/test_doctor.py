@@ -430,7 +430,7 @@ def test_clusters_in_one_prometheus_lead_to_matchers_and_a_second_look(run, prom
     def answer(asked):
         if asked.query.startswith("count by"):
             return vector(({"cluster": "eu"}, 1.0))
-        of_cpu = asked.query.startswith("1 - sum by") and "node_cpu" in asked.query
+        of_cpu = asked.query.startswith("1 / (1") and "node_cpu" in asked.query
         selected = 'cluster="eu"' in asked.query or asked.path.endswith("query_range")
         if not of_cpu or selected:
             return Prometheus()(asked)
@@ -452,7 +452,7 @@ def test_the_written_policy_is_the_one_that_was_checked(run, prometheus, tmp_pat
     loaded = load_policy(path)
     assert loaded.warnings == ()
     assert loaded.policy.metrics.address == prometheus.url
-    assert "5m/15m for cpu" in found["windows"]["found"]
+    assert "5m for cpu" in found["windows"]["found"]
     assert found["stderr"].startswith(f"desched: Wrote {path}. Try it with `desched plan --policy")
     assert "The fullest of 1 nodes is at 50 % today." in path.read_text()
 

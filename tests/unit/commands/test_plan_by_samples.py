@@ -125,7 +125,7 @@ def test_a_single_look_shows_the_load_and_which_commands_help(run, policy):
     unjudged = {each["node"]: each["unjudged"] for each in json.loads(out)["plan"]["nodes"]}
     assert unjudged["n-a"][0]["measured"][0] == [300, pytest.approx(0.9)]
     assert "`desched plan --wait 3m` takes samples for three minutes" in err
-    assert "decides after 15m" in err
+    assert "decides after 10m" in err
 
 
 def test_a_single_look_plans_by_the_samples_of_the_running_service(run, cluster, policy):
@@ -181,7 +181,7 @@ def test_the_doctor_judges_by_the_newest_samples(run, policy):
     assert "`desched plan --wait 3m`" in checks["prometheus"]["fix"]
     assert checks["nodes"]["found"].startswith("2 nodes have trusted load, 0 unknown")
     assert checks["thresholds"]["found"].startswith("1 node is overloaded now")
-    assert "decides after 15m" in checks["history"]["found"]
+    assert "decides after 10m" in checks["history"]["found"]
     assert code == 0
 
 

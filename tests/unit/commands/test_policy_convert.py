@@ -1,11 +1,13 @@
 import io
 import json
+import re
 
 import pytest
 import yaml
 
 from desched.cli import main
 from desched.policy.loading import parse_policy
+from tests.properties.outputs import Terminal
 from tests.repository import ROOT
 
 ORIGINALS = ROOT / "tests" / "unit" / "policy" / "conversion" / "originals"
@@ -27,10 +29,13 @@ def test_the_policy_goes_to_standard_output_and_the_notes_to_standard_error(caps
 
 
 @pytest.mark.parametrize("columns", ["40", "80"])
-def test_the_notes_fit_the_width(capsys, monkeypatch, columns):
+def test_the_notes_fit_the_terminal(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     main(["policy", "convert", KOORDINATOR])
-    assert max(map(len, capsys.readouterr().err.splitlines())) <= int(columns)
+    text = re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue())
+    assert max(map(len, text.splitlines())) <= int(columns)
 
 
 def test_json_is_the_same_policy(capsys):

@@ -18,12 +18,12 @@ from desched.model.report import Mode
 from desched.model.state import State
 from desched.policy.loading import PolicyText, parse_policy
 from desched.snapshot_file.storage import load_snapshot
-from desched.views.rendering import plain_value
 from desched.whatif.demo import POLICY_FILE
 from desched.whatif.scenarios import OVERLOADED_NODE, guarded_scenario
 from desched.whatif.world import Simulation
 from tests.page_reader import Page
 from tests.repository import ROOT
+from tests.shown import shown
 
 POLICY = ROOT / "desched" / "whatif" / POLICY_FILE
 
@@ -62,7 +62,7 @@ def test_the_plan_of_a_snapshot_is_that_of_a_dry_run(live, tmp_path, capsys) -> 
     info = CycleInfo(1, Mode.DRY_RUN, "live")
     report, _ = run_cycle(live.world(acting=False), policy, State(), info)
     assert report.plan.evictions
-    assert found["plan"] == json.loads(json.dumps(plain_value(report.plan)))
+    assert found["plan"] == json.loads(shown(report, "json"))["plan"]
     assert found["target"] == "snapshot of the lab"
     assert found["policy"] == f"{POLICY_FILE} in {path}"
 

@@ -136,14 +136,14 @@ def test_queries_of_the_policy_stay() -> None:
 @pytest.mark.parametrize(
     ("given", "interval", "windows"),
     [
-        ((), 30.0, (300, 900)),
-        ((), 15.0, (300, 900)),
-        ((), 60.0, (300, 900)),
-        ((), 120.0, (480, 1440)),
+        ((), 30.0, (300,)),
+        ((), 15.0, (300,)),
+        ((), 60.0, (300,)),
+        ((), 120.0, (480,)),
         ((120, 600), 30.0, (120, 600)),
         ((60, 600), 30.0, (600,)),
         ((10,), 15.0, (10,)),
-        ((60,), 60.0, (300, 900)),
+        ((60,), 60.0, (300,)),
     ],
 )
 def test_windows_fit_the_scrape_interval(
@@ -155,12 +155,17 @@ def test_windows_fit_the_scrape_interval(
 def test_windows_of_nodes_and_pods_both_fit() -> None:
     slow_pods = examination(metrics=metrics(measure("pod_memory", interval_seconds=120.0)))
     found = args(slow_pods)
-    assert found["windows"] == {"cpu": ["5m", "15m"], "memory": ["8m", "24m"]}
+    assert found["windows"] == {"cpu": ["5m"], "memory": ["8m"]}
 
 
 def test_sustained_for_stays() -> None:
-    assert proposed(examination(), policy(sustained_seconds=1800)).sustained_seconds == 1800
-    assert proposed(examination()).sustained_seconds == 600
+    given = policy(sustained_seconds=900, least_sustained_seconds=900)
+    kept = proposed(examination(), given)
+    assert (kept.sustained_seconds, kept.least_sustained_seconds) == (900, 900)
+    by_swing = policy(sustained_seconds=900, least_sustained_seconds=60)
+    kept = proposed(examination(), by_swing)
+    assert (kept.sustained_seconds, kept.least_sustained_seconds) == (900, 60)
+    assert "sustainedFor" not in text_for(examination())
 
 
 @pytest.mark.parametrize(

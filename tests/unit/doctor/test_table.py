@@ -10,7 +10,8 @@ from rich.console import Console
 
 from desched.doctor.checks import CheckName, Diagnosis, ok, problem, unknown, warning
 from desched.doctor.diagnosis import diagnose
-from desched.doctor.table import DoctorReport, print_diagnosis, render_diagnosis, summary
+from desched.doctor.table import DoctorReport, print_diagnosis, summary
+from desched.views.rendering import rendered
 from tests.builders import NOW
 from tests.unit.doctor.cases import CASES
 from tests.unit.doctor.examinations import examination
@@ -66,9 +67,9 @@ def test_the_summary_counts_what_stands_in_the_way(checks, said):
 
 def test_json_and_yaml_have_every_field_of_every_check():
     found = report(FINE, ODD)
-    document = json.loads(render_diagnosis(found, "json"))
+    document = json.loads(rendered(found, print_diagnosis, "json"))
 
-    assert document == yaml.safe_load(render_diagnosis(found, "yaml"))
+    assert document == yaml.safe_load(rendered(found, print_diagnosis, "yaml"))
     assert document["version"] == "desched.io/doctor/v1"
     assert document["safe_to_start"] is True
     assert document["checks"][1] == {

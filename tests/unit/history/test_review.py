@@ -11,6 +11,8 @@ from desched.model.plan import RefusalReason
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.model.state import MoveResult
+from desched.views.comparison import CPU_UNKNOWN
+from desched.views.review import review_view
 from tests.unit.example_logbook import CYCLE, dry_run, logbook
 from tests.unit.service.example_reports import POD, REPORT, STARTED_AT, record
 
@@ -26,9 +28,9 @@ def test_a_dry_run_of_an_hour():
     assert (found.started_at, found.ended_at) == (STARTED_AT, STARTED_AT + 11 * CYCLE)
     assert found.cycles == 12
     assert found.covered_seconds == 600 + 11 * 300  # the first one stands for the longest gap
-    assert found.overloaded_node_minutes == 10 + 5 * 5
-    assert found.longest_overload_minutes == 35
-    assert found.overloaded_nodes == 1
+    assert found.overload.node_minutes == 10 + 5 * 5
+    assert found.overload.longest_episode_minutes == 35
+    assert found.overload.nodes == 1
     assert found.relieved_share == 1.0
     assert found.evictions == 1
     assert found.evictions_per_day == pytest.approx(86_400 / 3_900)
@@ -36,6 +38,30 @@ def test_a_dry_run_of_an_hour():
     te3, te5 = found.nodes
     assert (te3.overloaded_minutes, te3.highest[Resource.CPU], te3.evictions) == (35, 0.9, 1)
     assert (te5.overloaded_minutes, te5.highest[Resource.CPU], te5.evictions) == (0, 0.1, 0)
+
+
+def test_the_severity_is_that_of_the_means_of_steps_and_of_the_covered_time():
+    found = review(
+        logbook(dry_run(0, ratio=0.95), *(dry_run(i, ratio=0.997) for i in (1, 2))), LONG_AGO
+    )
+
+    assert found.overload.above_90_node_minutes == 10 + 5 + 5
+    assert found.overload.full_cpu_node_minutes == 5 + 5
+    assert found.overload.excess_point_minutes == pytest.approx(10 * 15 + 2 * 5 * 20)
+    assert found.overload.unmet_cpu_node_minutes is None
+
+
+def test_without_the_load_of_cpu_the_time_at_100_percent_is_left_out():
+    cycle = dry_run(0)
+    nodes = tuple(
+        replace(node, pressures=tuple(replace(p, resource=Resource.MEMORY) for p in node.pressures))
+        for node in cycle.plan.nodes
+    )
+    found = review(logbook(replace(cycle, plan=replace(cycle.plan, nodes=nodes))), LONG_AGO)
+
+    assert found.overload.full_cpu_node_minutes is None
+    assert CPU_UNKNOWN in "".join(review_view(found).notes[0][1])
+    assert "node-minutes at 100 % CPU" not in {each.label for each in review_view(found).figures}
 
 
 def test_its_timeline_has_the_loads_with_their_lines_and_the_reasons():
@@ -59,7 +85,7 @@ def test_only_what_happened_since_then_counts():
     found = review(book, STARTED_AT + 39 * CYCLE)
 
     assert found.started_at == STARTED_AT + 39 * CYCLE
-    assert (found.cycles, found.evictions, found.overloaded_node_minutes) == (3, 0, 0)
+    assert (found.cycles, found.evictions, found.overload.node_minutes) == (3, 0, 0)
     assert found.relieved_share is None
     assert found.timeline.steps == 4
     assert review(book, LONG_AGO).evictions == 1

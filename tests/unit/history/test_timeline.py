@@ -29,14 +29,14 @@ MEMORY = load(Resource.MEMORY, (0.1, 0.1, 0.9, 0.1), (0.1, 0.1, 0.1, 0.1))
 
 
 def test_a_node_counts_once_however_many_of_its_resources_are_above_their_targets() -> None:
-    assert timeline(CPU).overloaded_node_minutes == 3
-    assert timeline(CPU, MEMORY).overloaded_node_minutes == 4
-    assert timeline(MEMORY, MEMORY).overloaded_node_minutes == 1
+    assert timeline(CPU).overload.node_minutes == 3
+    assert timeline(CPU, MEMORY).overload.node_minutes == 4
+    assert timeline(MEMORY, MEMORY).overload.node_minutes == 1
 
 
 def test_an_episode_lasts_while_any_resource_is_above_its_target() -> None:
-    assert timeline(CPU).longest_episode_minutes == 2
-    assert timeline(CPU, MEMORY).longest_episode_minutes == 4
+    assert timeline(CPU).overload.longest_episode_minutes == 2
+    assert timeline(CPU, MEMORY).overload.longest_episode_minutes == 4
 
 
 def test_each_node_has_its_own_overloaded_minutes_and_highest_load() -> None:
@@ -46,8 +46,8 @@ def test_each_node_has_its_own_overloaded_minutes_and_highest_load() -> None:
 
 
 def test_steps_may_have_any_length() -> None:
-    assert timeline(CPU, step_seconds=300.0).overloaded_node_minutes == 15
-    assert timeline(CPU, step_seconds=300.0).longest_episode_minutes == 10
+    assert timeline(CPU, step_seconds=300.0).overload.node_minutes == 15
+    assert timeline(CPU, step_seconds=300.0).overload.longest_episode_minutes == 10
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,5 @@ def test_steps_may_have_any_length() -> None:
     ids=["no load", "no step", "unknown", "no rule", "at the target"],
 )
 def test_what_is_not_above_a_target_is_no_overload(loads: tuple[LoadOverTime, ...]) -> None:
-    assert timeline(*loads).overloaded_node_minutes == 0
-    assert timeline(*loads).longest_episode_minutes == 0
+    assert timeline(*loads).overload.node_minutes == 0
+    assert timeline(*loads).overload.longest_episode_minutes == 0

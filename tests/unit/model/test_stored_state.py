@@ -109,6 +109,11 @@ def test_the_gang_of_an_eviction_is_kept():
     assert encode_state(state).count(b'"gang"') == 1
 
 
+def test_from_when_an_early_cycle_counts_is_not_of_the_next_cycle():
+    state = State(evictions=(record(1),), counted_since=NOW)
+    assert decode_state(encode_state(state)).state == State(evictions=(record(1),))
+
+
 def test_the_text_has_its_version():
     assert json.loads(encode_state(State(since=NOW))) == {
         "version": 1,

@@ -11,10 +11,14 @@ from desched.model.cluster import (
     Autoscaler,
     Node,
     Owner,
+    PersistentVolume,
+    PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PodRef,
+    PodVolume,
     Taint,
+    VolumeKind,
     Workload,
 )
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
@@ -66,6 +70,7 @@ class Second:
         self.room: Room | None = None
         self.siblings: tuple[Pod, ...] = ()
         self.owner_annotations: dict[str, str] | None = {}
+        self.too_large = ""
 
     def finding(self) -> Refused:
         owner = self.controller_owner
@@ -73,6 +78,7 @@ class Second:
             *(self.pod, self.node, self.workload, owner, self.budgets, self.room),
             self.siblings,
             owner_annotations=self.owner_annotations,
+            too_large=self.too_large,
         )
         now = NOW + timedelta(seconds=self.later_seconds)
         return reconsider(self.eviction, look, self.context, now)
@@ -100,6 +106,27 @@ class SecondOfChain(Second):
             for number, each in enumerate(cores)
         )
         self.room = Room(self.room.node, tuple(there))
+
+
+DATA = (PodVolume(VolumeKind.CLAIM, "data"),)
+
+
+def test_a_claim_for_one_node_that_another_pod_has_begun_to_use_keeps_the_pod() -> None:
+    claim = PersistentVolumeClaim("apps", "data", "nfs", "pv", for_one_node=True)
+    second = Second(claims={("apps", "data"): claim}, volumes={"pv": PersistentVolume("pv")})
+    second.pod = pod("a", on="hot", volumes=DATA)
+    second.siblings = (second.pod, pod("c", on="cool", of=None, volumes=DATA))
+    assert second.reason() is None
+    second.siblings = (second.pod, pod("c", on="hot", of=None, volumes=DATA))
+    assert second.finding() == Finding(
+        RefusalReason.SHARED_CLAIM, "claim data: apps/c uses it, too"
+    )
+
+
+def test_an_object_of_its_namespace_that_has_become_too_large_keeps_the_pod() -> None:
+    second = Second()
+    second.too_large = "PodDisruptionBudget big: 900 KiB"
+    assert second.finding() == Finding(RefusalReason.OBJECTS_TOO_LARGE, second.too_large)
 
 
 @pytest.mark.parametrize("cores", [(), (2,), (1.5, 0.5)])

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from desched.model.cluster import Node, Pod
-from desched.model.load import Measured, PodChoice
+from desched.model.load import Measured, PodChoice, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
@@ -27,6 +27,7 @@ YOUNG: dict[str, Any] = {
     "created_at": NOW - timedelta(seconds=100),
     "started_at": NOW - timedelta(seconds=100),
 }
+SUMS = PodChoice(sums=frozenset(NAMES))
 Ratios = Mapping[str, tuple[Any, Any]]
 
 
@@ -35,10 +36,10 @@ def world(
     ratios: Ratios | None = None,
     usage: Mapping[str, tuple[float, float]] | None = None,
     nodes: Iterable[Node] | None = None,
-    read: PodChoice = PodChoice(),  # noqa: B008  (immutable)
+    read: PodChoice = SUMS,
     **of_load: Any,
 ) -> Snapshot:
-    """Four nodes of which `hot` is overloaded unless `ratios` differ; the pods of `read` are."""
+    """Four nodes of which `hot` is overloaded unless `ratios` differ; `read` has been read."""
     ratios = ratios or dict.fromkeys(NAMES, (0.2, 0.2)) | {"hot": (0.9, 0.2)}
     full = replace(load(ratios, usage), **of_load)
     seen = snapshot(nodes or map(node, NAMES), pods, full)
@@ -146,6 +147,48 @@ def measured_at(ratio: float) -> Measured:
     found = load({"n": (ratio, 0.1)}).nodes["n"][Resource.CPU]
     assert isinstance(found, Measured)
     return found
+
+
+def summed(seen: Snapshot, by: Policy = NO_CHAINS, state: State | None = None) -> set[str]:
+    """The nodes of which the sum is needed."""
+    return set(needed_pods(Situation.of(seen, by, state or State())).sums)
+
+
+def test_the_sum_of_each_node_with_pods_is_needed_once_a_node_may_be_relieved() -> None:
+    memory = replace(measured_at(0.2), pods_ratios=(0.2,))
+    ratios: Ratios = dict.fromkeys(NAMES, (0.2, memory)) | {"hot": (0.9, memory)}
+    seen = world(*ONE_EACH[:-1], ratios=ratios, read=PodChoice())
+    assert summed(seen) == {"hot", "cool", "idle"}
+    lost = EvictionRecord(pod("gone").ref, "hot", "uid-web", NOW, certain("far"), left_at=NOW)
+    settling = State(evictions=(replace(lost, result=MoveResult.NOT_WANTED),))
+    assert summed(seen, state=settling) == set()
+    assert summed(seen, policy(sustained_seconds=600)) == set()
+
+
+def test_without_overload_the_sum_is_needed_where_it_may_show_overload() -> None:
+    """Of what a node has in use, pods may use all; of an unknown amount, too."""
+    memory = measured_at(0.5)
+    ratios: Ratios = {
+        "hot": (0.2, replace(memory, pods_ratios=(0.76,))),
+        "cool": (0.2, replace(memory, pods_ratios=(0.74,))),
+        "idle": (0.2, memory),
+        "far": (0.2, Unknown(UnknownReason.STALE)),
+    }
+    small = [
+        replace(n, allocatable=replace(n.allocatable, memory_bytes=n.capacity.memory_bytes - GIB))
+        for n in map(node, NAMES)
+    ]
+    seen = world(*ONE_EACH, ratios=ratios, nodes=small, read=PodChoice())
+    assert summed(seen, policy(rule(Resource.MEMORY, target_ratio=0.8))) == {"hot", "idle"}
+    assert summed(seen, policy(rule(Resource.CPU))) == set()
+
+
+def test_with_thresholds_around_the_mean_each_sum_is_needed() -> None:
+    memory = replace(measured_at(0.2), pods_ratios=(0.2,))
+    seen = world(*ONE_EACH, ratios=dict.fromkeys(NAMES, (0.2, memory)), read=PodChoice())
+    distance = rule(Resource.MEMORY, low_ratio=0.3, target_ratio=0.3)
+    assert summed(seen, policy(distance)) == set()
+    assert summed(seen, policy(distance, deviation=True)) == set(NAMES)
 
 
 def test_where_replacements_are_expected_or_have_landed_their_load_is_judged() -> None:

@@ -46,6 +46,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "limits",
         "protections",
         "sustained_seconds",
+        "least_sustained_seconds",
         "deviation_floor_ratio",
         "dead_band_ratio",
         "max_landing_risk",
@@ -175,8 +176,14 @@ def test_another_word_is_refused():
 def test_a_policy_that_names_nothing_has_the_extended_defaults():
     policy = Policy("", "", (), MetricsSource(""))
     document = resolved()
-    names = ("sustained_seconds", "deviation_floor_ratio", "dead_band_ratio", "max_landing_risk")
-    assert [getattr(policy, name) for name in names] == [300, 0.5, 0.05, 0.15]
+    names = (
+        "sustained_seconds",
+        "least_sustained_seconds",
+        "deviation_floor_ratio",
+        "dead_band_ratio",
+        "max_landing_risk",
+    )
+    assert [getattr(policy, name) for name in names] == [1800, 120, 0.5, 0.05, 0.15]
     assert not differing(policy, document) & {
         *names,
         "limits",
@@ -201,8 +208,8 @@ def test_the_description_of_a_limit_has_its_default(section, field, share):
 
 def test_the_reference_names_each_default_that_differs():
     table = reference().partition("### What `compatibility: Strict`")[2].partition("\n## ")[0]
-    # The floor and the dead band stand in one row.
-    assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 1
+    # The floor and the dead band stand in one row, and so do the two times to last.
+    assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 2
 
 
 # --- the floor: on a node that is hot, whatever is switched off --------------------------------

@@ -140,7 +140,20 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tupl
             {"targetThresholds.cpu": ("80 %", "85 %")},
         ),
         ({"windows": {"cpu": ["5m", "15m"]}}, {"windows.cpu": ("5m", "5m, 15m")}),
-        ({"duration": "300s", "stopMargin": 5, "sustainedFor": "300s"}, {}),
+        (
+            {
+                "duration": "300s",
+                "stopMargin": 5,
+                "sustainedFor": "1800s",
+                "sustainedForAtLeast": "120s",
+            },
+            {},
+        ),
+        (
+            {"sustainedFor": "5m"},
+            {"sustainedFor": ("30m", "5m"), "sustainedForAtLeast": ("2m", "none")},
+        ),
+        ({"sustainedForAtLeast": "1m"}, {"sustainedForAtLeast": ("2m", "1m")}),
         (
             {"evictionLimits": {"total": "2%"}},
             {"evictionLimits.total": ("5 % of the nodes, at least 20", "2 % of the nodes")},

@@ -26,10 +26,11 @@ from desched.model.resources import Resource
 from desched.ports import LeaseRecord
 from desched.service.telemetry.kubernetes_events import move_note
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.views.cycle_table import render_report
-from desched.views.status import Status, render_status
+from desched.views.rendering import rendered
+from desched.views.status import Status, print_status
 from tests.properties.mutations import STEERING_TEXTS
 from tests.properties.outputs import FORMATS, every_output, harmless
+from tests.shown import shown
 from tests.unit.service.example_reports import (
     BACK,
     EVICTION,
@@ -99,14 +100,14 @@ def test_every_output_of_a_report_is_harmless(mode: Mode, result: CycleResult) -
 
 def test_json_has_the_original_text() -> None:
     report = poisoned(with_all(REPORT))
-    assert json.loads(render_report(report, "json"))["target"] == report.target
+    assert json.loads(shown(report, "json"))["target"] == report.target
 
 
 def test_details_do_not_pass_for_lines_of_the_summary() -> None:
     forged = msgspec.structs.replace(
         HELD, plan=msgspec.structs.replace(HELD.plan, hold_detail="x\nEvicted all\u2028of it")
     )
-    summary = " ".join(render_report(forged, "table").splitlines()[-2:])
+    summary = " ".join(shown(forged, "table").splitlines()[-2:])
     assert r"(x\nEvicted all\u2028of it)." in summary
 
 
@@ -116,7 +117,7 @@ def test_the_status_is_harmless(form: Any) -> None:
     status = Status(
         STARTED_AT, "here", "ConfigMap", FOLLOWED_UP.state, "a problem", lease, "another"
     )
-    harmless(render_status(poisoned(status), form))
+    harmless(rendered(poisoned(status), print_status, form))
 
 
 def test_the_exposition_can_be_read_whatever_nodes_are_called() -> None:
@@ -132,7 +133,7 @@ def test_a_note_on_a_move_names_the_pod() -> None:
 
 
 def test_reasons_of_unknown_nodes_have_no_markup() -> None:
-    table = render_report(poisoned(with_all(REPORT)), "table")
+    table = shown(poisoned(with_all(REPORT)), "table")
     assert UnknownReason.STALE in table
     assert "[bold]" in table
 

@@ -16,7 +16,7 @@ from desched.service.process.clock import SystemClock
 from desched.snapshot_file.comparison import PlanComparison, compare_reports
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot
-from desched.views.cycle_table import render_report
+from tests.shown import shown
 
 FILE = Path(__file__).parent / "stored" / "desched-0.1.0.snapshot"
 CONTENT = load_snapshot(FILE)
@@ -91,7 +91,7 @@ def test_a_plan_shows_what_it_would_do_without_a_limit_of_zero() -> None:
     own = report_of(CONTENT, policy(), SystemClock())
     zero = report_of(CONTENT, policy(OWN.replace("total: 20", "total: 0")), SystemClock())
     assert zero.plan == own.plan
-    said = render_report(zero, "table")
+    said = shown(zero, "table")
     assert "To evict, run" not in said
     assert " ".join(said.split()).endswith(
         "The policy's limit of 0 forbids evictions until its line is removed (p:17: "

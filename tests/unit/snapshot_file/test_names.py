@@ -1,7 +1,7 @@
 """Every text of a snapshot is renamed, or is known to be no name."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ from desched.model.model_caches import (
     kserve_claim,
     models_of,
 )
-from desched.model.names import NodeName, Plain
+from desched.model.names import Form, NodeName, Plain
 from desched.model.pod_groups import TASK, groups_of
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
@@ -32,11 +32,78 @@ from desched.snapshot_file.names import with_new_names
 from desched.snapshot_file.renaming import Renaming, renames_of
 from tests.builders import NOW, certain, load, node, pod, policy, snapshot
 
+PLAIN_TEXTS = frozenset(
+    {
+        "Amounts.extended",
+        "CSINode.attach_limits",
+        "ClusterState.priority_classes",
+        "ClusterState.server_version",
+        "ClusterState.sized_owners",
+        "ClusterState.storage_classes",
+        "ClusterState.unread_kinds",
+        "DeclaredGroup.system",
+        "GroupPart.match_label_keys",
+        "GroupTopology.level",
+        "GroupTopology.preferred_level",
+        "HostPort.protocol",
+        "LastCycle.mode",
+        "LastCycle.result",
+        "ModelCopies.system",
+        "Node.addresses",
+        "Node.images",
+        "Node.operating_system",
+        "Owner.api_version",
+        "Owner.kind",
+        "PersistentVolume.csi_driver",
+        "PersistentVolume.csi_handle",
+        "PersistentVolume.labels",
+        "PersistentVolume.storage_class",
+        "PersistentVolumeClaim.storage_class",
+        "Pod.phase",
+        "Pod.qos",
+        "Pod.scheduler",
+        "PodAffinityTerm.topology_key",
+        "Requirement.key",
+        "SchedulingClass.images",
+        "SpreadConstraint.match_label_keys",
+        "SpreadConstraint.topology_key",
+        "StorageClass.name",
+        "StorageClass.provisioner",
+        "Taint.effect",
+        "Taint.key",
+        "Toleration.effect",
+        "Toleration.key",
+        "Toleration.operator",
+        "Topology.levels",
+        "Topology.system",
+        "Workload.kind",
+    }
+)
+"""Addresses are dropped; images and handles of volumes are numbers before names are replaced."""
+
 
 def test_every_text_of_a_snapshot_and_of_the_state_has_a_mark() -> None:
     """Else nobody decided whether it is a name."""
     assert renames_of(Snapshot).keys() == {"cluster", "load"}
     assert {"evictions", "pauses", "chains"} < renames_of(State).keys()
+
+
+def test_the_texts_that_keep_their_value_are_these() -> None:
+    """Each is a key, a kind, a zone or a word of Kubernetes; a new one has to be judged."""
+    assert set(_plain_texts(Snapshot)) | set(_plain_texts(State)) == PLAIN_TEXTS
+
+
+def _plain_texts(kind: Any, where: str = "") -> Iterator[str]:
+    """Where texts are, by struct and field, that are the same in a file with new names."""
+    if Form.PLAIN in get_args(kind)[1:]:
+        yield where
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            yield from _plain_texts(hint, f"{kind.__name__}.{name}")
+    else:
+        for part in get_args(kind):
+            if part is not Ellipsis:
+                yield from _plain_texts(part, where)
 
 
 @pytest.mark.parametrize(

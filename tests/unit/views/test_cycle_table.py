@@ -6,7 +6,7 @@ from rich.console import Console
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedTaint, TaintRemoval, Unsteered
 from desched.model.report import Mode, TaintChange
-from desched.views.cycle_table import print_report
+from tests.shown import print_shown
 from tests.unit.service.example_reports import (
     BROKEN,
     EVICTION,
@@ -21,7 +21,7 @@ from tests.unit.service.example_reports import (
 
 def printed(report):
     stream = io.StringIO()
-    print_report(report, Console(file=stream, width=120))
+    print_shown(report, Console(file=stream, width=120))
     return stream.getvalue()
 
 

@@ -16,7 +16,8 @@ from desched.observation import observe
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation
-from desched.views.explanation import print_explanation, render_explanation
+from desched.views.explanation import print_explanation
+from desched.views.rendering import rendered
 from desched.whatif.demo import demo_policy
 from desched.whatif.history import Usage
 from desched.whatif.scenarios import guarded_scenario, steering_scenario
@@ -41,7 +42,7 @@ def shown(explanation: Explanation, width: int = 80) -> str:
 def test_a_node_is_told_from_its_load_to_its_pods() -> None:
     text = shown(answer("node/te3"))
 
-    assert "te3 is overloaded for at least 5 min." in text
+    assert "te3 is overloaded for 54 min." in text
     assert "CPU 5m     92.5             80/75/70   82.5     92.5        0.0" in text
     assert "the plan takes 12.5 off, and 5.0 remain." in text
     assert "What stays: 50.0 points by 1 pod (bare_pod)" in text
@@ -88,11 +89,13 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(question: str, 
 def test_json_and_yaml_have_the_same_content(question: str) -> None:
     found = answer(question)
 
-    document = json.loads(render_explanation(found, "json"))
-    assert document == yaml.safe_load(render_explanation(found, "yaml"))
+    document = json.loads(rendered(found, print_explanation, "json"))
+    assert document == yaml.safe_load(rendered(found, print_explanation, "yaml"))
     assert document["version"] == "desched.io/explanation/v1"
     assert [document[kind] is not None for kind in ("node", "pod", "workload")].count(True) == 1
-    assert all(line == line.rstrip() for line in render_explanation(found, "table").splitlines())
+    assert all(
+        line == line.rstrip() for line in rendered(found, print_explanation, "table").splitlines()
+    )
 
 
 def test_names_cannot_move_the_cursor() -> None:

@@ -1,20 +1,32 @@
 """The table of nodes: as wide as the terminal, and plain when piped."""
 
 import io
+import json
 
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure, UnjudgedLoad
+from desched.model.plan import NodeClass, NodeReason, NodeVerdict, ResourcePressure, UnjudgedLoad
 from desched.model.report import CycleReport, GpuLoad, RecentLoad
 from desched.model.resources import Resource
-from desched.views.cycle import CycleView
+from desched.views import cycle
+from desched.views.cycle import NODE_COLUMNS, CycleView
 from desched.views.node_table import print_nodes
-from tests.unit.service.example_reports import REPORT, pressure
+from desched.views.pages.cycle_page import cycle_page
+from tests.page_reader import Page
+from tests.shown import shown
+from tests.unit.service.example_reports import EVICTION, REPORT, pressure
 
 HOUR = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, None, 0.7, 0.8, 0.81, 0.9, 1.0, 1.0)
 LINE = "▁▁▂▃▄▅ ▆▇▇███"
+
+
+@pytest.fixture(autouse=True)
+def only_loads(request, monkeypatch):
+    """Tests of the layout are about loads; a further column must not change them."""
+    if "column" not in request.fixturenames:
+        monkeypatch.setattr(cycle, "NODE_COLUMNS", ())
 
 
 def load(node, resource, ratios=HOUR):
@@ -172,3 +184,24 @@ def test_gpus_that_are_judged_have_lines_and_a_load_after_the_plan():
         found = gpu_rows(lines)
         assert [each[:2] for each in found] == [["GPU", "87.5"], ["GPU", "?"]]
         assert found[0][-1] == "50.0"
+
+
+@pytest.mark.parametrize("column", NODE_COLUMNS, ids=lambda column: column.key)
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_each_column_stands_in_a_terminal_on_the_page_and_in_json(column, width):
+    paused = replace(
+        report("worker-1", "worker-2").plan.nodes[0],
+        node_class=NodeClass.OVERLOADED,
+        reason=NodeReason.POOL_PAUSED,
+        pool="blue",
+    )
+    plan = replace(REPORT.plan, nodes=(paused,), evictions=(replace(EVICTION, node=paused.node),))
+    of = replace(REPORT, plan=plan)
+    text = column.text(CycleView(of).nodes[0])
+    page = Page(cycle_page(CycleView(of)))
+    (found,) = json.loads(shown(of, "json"))["plan"]["nodes"]
+
+    assert text
+    assert text in [cell.text for cell in page.tables["nodes"][0]]
+    assert found[column.key] == text
+    assert column.wide or text in " ".join(printed(of, width))

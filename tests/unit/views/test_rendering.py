@@ -39,9 +39,9 @@ from desched.model.report import (
 from desched.model.resources import Resource
 from desched.model.state import MoveResult, Pause, PauseScope
 from desched.views.cycle import CycleView
-from desched.views.cycle_table import TableView, print_report, render_report
 from desched.views.reasons import sentence_of
 from tests.builders import certain
+from tests.shown import print_shown, shown
 from tests.unit.service.example_reports import FOLLOWED_UP
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -103,10 +103,10 @@ def report(
     )
 
 
-def shown(cycle: CycleReport, width: int = 80) -> str:
+def printed(cycle: CycleReport, width: int = 80) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        print_report(cycle, console)
+        print_shown(cycle, console)
     return capture.get()
 
 
@@ -114,7 +114,7 @@ def shown(cycle: CycleReport, width: int = 80) -> str:
 
 
 def test_json_holds_enumerations_as_values_iso_times_and_four_decimals() -> None:
-    document = json.loads(render_report(report(node("a", 0.123456789)), "json"))
+    document = json.loads(shown(report(node("a", 0.123456789)), "json"))
     assert document["version"] == "desched.io/report/v1"
     assert document["mode"] == "dry_run"
     assert document["started_at"] == "2026-01-01T00:00:00Z"
@@ -124,14 +124,14 @@ def test_json_holds_enumerations_as_values_iso_times_and_four_decimals() -> None
 
 def test_yaml_has_the_structure_of_json() -> None:
     cycle = report(node("a", 0.9), evictions=(eviction(),))
-    assert yaml.safe_load(render_report(cycle, "yaml")) == json.loads(render_report(cycle, "json"))
+    assert yaml.safe_load(shown(cycle, "yaml")) == json.loads(shown(cycle, "json"))
 
 
 def test_pending_pods_without_reserved_room_are_named_by_namespace() -> None:
     cycle = report(node("a"))
     crowd = (Unreserved("evil", UnreservedReason.NAMESPACE_SHARE, 13),)
     plan = msgspec.structs.replace(cycle.plan, unreserved=crowd)
-    found = render_report(msgspec.structs.replace(cycle, plan=plan), "table")
+    found = shown(msgspec.structs.replace(cycle, plan=plan), "table")
     assert "13 pods of namespace evil (namespace_share): Their namespace has reserved" in found
 
 
@@ -145,7 +145,7 @@ def test_nodes_and_refusals_are_sorted_and_evictions_keep_their_order() -> None:
             Refusal(PodRef("n", "p"), "a", RefusalReason.BARE_POD),
         ),
     )
-    plan = json.loads(render_report(cycle, "json"))["plan"]
+    plan = json.loads(shown(cycle, "json"))["plan"]
     assert [verdict["node"] for verdict in plan["nodes"]] == ["a", "b"]
     assert [refusal["pod"]["name"] for refusal in plan["refusals"]] == ["p", "q"]
     assert [each["pod"]["name"] for each in plan["evictions"]] == ["z", "y"]
@@ -153,7 +153,7 @@ def test_nodes_and_refusals_are_sorted_and_evictions_keep_their_order() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_a_number_is_null(value: float) -> None:
-    rendered = render_report(report(node("a", value)), "json")
+    rendered = shown(report(node("a", value)), "json")
     assert json.loads(rendered)["plan"]["nodes"][0]["pressures"][0]["lowest_ratio"] is None
 
 
@@ -161,7 +161,7 @@ def test_what_is_not_a_number_is_null(value: float) -> None:
 
 
 def test_the_hottest_node_comes_first_and_shows_its_lines() -> None:
-    output = shown(report(node("cool", 0.1), node("hot", 0.9), node("warm", 0.5)))
+    output = printed(report(node("cool", 0.1), node("hot", 0.9), node("warm", 0.5)))
     assert output.index("hot ") < output.index("warm ") < output.index("cool ")
     assert "CPU % 5m" in output
     assert "90.0" in output
@@ -172,7 +172,7 @@ def test_a_node_without_numbers_is_shown_with_its_reason() -> None:
     unknown = NodeVerdict(
         "dark", NodeClass.UNKNOWN, reason=UnknownReason.STALE, detail="600 seconds"
     )
-    output = shown(report(node("a"), unknown))
+    output = printed(report(node("a"), unknown))
     assert "dark (600 seconds)" in output
     assert sentence_of(UnknownReason.STALE) in output
 
@@ -180,7 +180,7 @@ def test_a_node_without_numbers_is_shown_with_its_reason() -> None:
 def test_of_many_nodes_only_the_interesting_are_shown_and_the_others_counted() -> None:
     cool = [node(f"cool-{number}", 0.2) for number in range(40)]
     cycle = report(node("a", 0.9), node("b", 0.1), *cool, evictions=(eviction(),))
-    output = shown(cycle)
+    output = printed(cycle)
     assert "… and 22 more balanced" in output
     assert "cool-39" not in output
     assert "\nb " in output  # the expected destination
@@ -191,7 +191,7 @@ def test_refusals_are_grouped_with_counts_examples_and_the_sentence() -> None:
         Refusal(PodRef("n", f"p{number}"), "a", RefusalReason.PVC_POD, "data")
         for number in range(12)
     ]
-    output = shown(report(node("a", 0.9), refusals=tuple(refusals)))
+    output = printed(report(node("a", 0.9), refusals=tuple(refusals)))
     assert "12 pods on overloaded nodes stay:" in output
     assert sentence_of(RefusalReason.PVC_POD).split(",")[0] in output
     assert "n/p9 (data)" in output
@@ -204,7 +204,7 @@ def test_a_detail_that_several_share_is_shown_once() -> None:
         NodeVerdict(name, NodeClass.UNKNOWN, reason=UnknownReason.STALE, detail=detail)
         for name, detail in (("d1", "600 s"), ("d2", "600 s"), ("d3", "900 s"))
     ]
-    output = shown(report(node("a"), *dark))
+    output = printed(report(node("a"), *dark))
     assert "  d1, d2 (600 s) " in output
     assert "  d3 (900 s) " in output
 
@@ -213,7 +213,7 @@ def test_an_outcome_is_shown_with_the_api_servers_message() -> None:
     planned = eviction()
     outcome = Outcome(planned.pod, "a", EvictionVerdict.BLOCKED_BY_BUDGET, AT, "needs 2, has 2")
     cycle = report(node("a", 0.9), evictions=(planned,), result=CycleResult.NOT_EVICTED)
-    output = shown(msgspec.structs.replace(cycle, mode=Mode.EVICT, outcomes=(outcome,)))
+    output = printed(msgspec.structs.replace(cycle, mode=Mode.EVICT, outcomes=(outcome,)))
     assert "blocked_by_budget: Its PodDisruptionBudget refused." in output
     assert "needs 2, has 2" in output
 
@@ -221,20 +221,20 @@ def test_an_outcome_is_shown_with_the_api_servers_message() -> None:
 def test_an_eviction_is_shown_with_what_it_costs() -> None:
     dear = msgspec.structs.replace(eviction(), cost=2.525)
     cycle = report(node("a", 0.9), evictions=(dear,))
-    assert "of Deployment shop/web, priority 7, cost 2.5" in shown(cycle)
-    assert json.loads(render_report(cycle, "json"))["plan"]["evictions"][0]["cost"] == 2.525
+    assert "of Deployment shop/web, priority 7, cost 2.5" in printed(cycle)
+    assert json.loads(shown(cycle, "json"))["plan"]["evictions"][0]["cost"] == 2.525
 
 
 def test_a_pod_of_another_scheduler_is_marked_in_the_table() -> None:
     theirs = msgspec.structs.replace(eviction(), scheduler="volcano")
-    text = shown(report(node("a", 0.9), evictions=(theirs,)))
+    text = printed(report(node("a", 0.9), evictions=(theirs,)))
     assert "placed by volcano, possibly on any other node where it fits" in text
-    assert "placed by" not in shown(report(node("a", 0.9), evictions=(eviction(),)))
+    assert "placed by" not in printed(report(node("a", 0.9), evictions=(eviction(),)))
 
 
 def test_names_cannot_move_the_cursor_or_be_read_as_markup() -> None:
     evil = msgspec.structs.replace(eviction(), pod=PodRef("shop", "\x1b[2J[red]\u202ex\r"))
-    output = shown(report(node("[bold]a\x07"), evictions=(evil,)))
+    output = printed(report(node("[bold]a\x07"), evictions=(evil,)))
     assert not set("\x1b\x07\r\u202e") & set(output)
     assert r"shop/\x1b[2J[red]\u202ex\r" in output
     assert r"[bold]a\x07" in output
@@ -247,7 +247,7 @@ def test_a_hold_with_braces_in_its_detail_is_shown_unchanged() -> None:
         hold=HoldReason.SEVERAL_CLUSTERS,
         hold_detail='{cluster="x"}',
     )
-    assert '{cluster="x"}' in shown(cycle, width=200).splitlines()[-1]
+    assert '{cluster="x"}' in printed(cycle, width=200).splitlines()[-1]
 
 
 @pytest.mark.parametrize("result", CycleResult)
@@ -260,13 +260,13 @@ def test_the_last_line_is_a_sentence_about_what_happened(result: CycleResult) ->
     )
     if result is CycleResult.NOT_ACTING:
         cycle = msgspec.structs.replace(cycle, not_acting=NotActing.PAUSED)
-    last = shown(cycle, width=300).splitlines()[-1]
+    last = printed(cycle, width=300).splitlines()[-1]
     assert last.endswith(".")
     assert "{" not in last
 
 
 def last_line(cycle: CycleReport, *, single: bool) -> str:
-    return render_report(cycle, "table", TableView(single=single)).splitlines()[-1]
+    return shown(cycle, "table", single=single).splitlines()[-1]
 
 
 def test_after_a_single_run_the_next_one_must_wait_for_the_measurements() -> None:
@@ -312,7 +312,7 @@ def test_where_no_node_has_data_the_matchers_are_mentioned(
 
 
 def test_the_table_format_has_no_trailing_blanks() -> None:
-    rendered = render_report(report(node("a"), node("b", 0.9), evictions=(eviction(),)), "table")
+    rendered = shown(report(node("a"), node("b", 0.9), evictions=(eviction(),)), "table")
     assert all(line == line.rstrip() for line in rendered.splitlines())
 
 
@@ -320,11 +320,11 @@ def test_the_table_format_has_no_trailing_blanks() -> None:
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     name = "ip-10-0-113-204.eu-central-1.compute.internal"
     cycle = report(node(name, 0.9), evictions=(eviction("x" * 120),))
-    assert max(map(len, shown(cycle, width).splitlines())) <= width
+    assert max(map(len, printed(cycle, width).splitlines())) <= width
 
 
 def test_the_table_format_is_the_terminal_output_without_colour() -> None:
-    rendered = render_report(report(node("a", 0.9), evictions=(eviction(),)), "table")
+    rendered = shown(report(node("a", 0.9), evictions=(eviction(),)), "table")
     assert "Would evict 1 pod" in rendered
     assert "\x1b" not in rendered
 
@@ -336,7 +336,7 @@ def test_a_hold_is_shown_with_its_numbers() -> None:
         hold=HoldReason.TOO_MANY_UNKNOWN_NODES,
         hold_detail="2 of 4",
     )
-    last = shown(cycle, width=200).splitlines()[-1]
+    last = printed(cycle, width=200).splitlines()[-1]
     assert last.startswith("Nothing is evicted: The load of too many nodes is unknown")
     assert last.endswith("(2 of 4).")
 
@@ -345,13 +345,13 @@ def test_a_hold_is_shown_with_its_numbers() -> None:
 
 
 def test_without_earlier_moves_there_is_no_section_about_them() -> None:
-    output = shown(report(node("a")))
+    output = printed(report(node("a")))
     for heading in ("Results of", "in flight", "Left alone", "Another descheduler"):
         assert heading not in output
 
 
 def test_results_of_earlier_evictions_are_shown_failures_first() -> None:
-    output = shown(FOLLOWED_UP, width=200)
+    output = printed(FOLLOWED_UP, width=200)
     assert "Results of earlier evictions:" in output
     assert f"1 back_on_source: {sentence_of(MoveResult.BACK_ON_SOURCE)}" in output
     assert "shop/web-2 te3 → te3" in output
@@ -359,14 +359,14 @@ def test_results_of_earlier_evictions_are_shown_failures_first() -> None:
 
 
 def test_evictions_in_flight_are_shown_with_where_they_are_expected() -> None:
-    output = shown(FOLLOWED_UP, width=200)
+    output = printed(FOLLOWED_UP, width=200)
     assert (
         "shop/web-3 of Deployment shop/web left te3 1 h ago (11:00 UTC), expected on te5" in output
     )
 
 
 def test_what_is_left_alone_is_shown_with_its_end_and_reason() -> None:
-    output = shown(FOLLOWED_UP, width=200).partition("left alone for now:")[2]
+    output = printed(FOLLOWED_UP, width=200).partition("left alone for now:")[2]
     assert "pool gpu ends in 1 h (13:00 UTC) (started automatically" in output
     assert "moves of 2 workloads failed" in output
     assert "one careful move must succeed before others follow" in output
@@ -382,28 +382,28 @@ def test_the_reason_why_evictions_are_not_allowed_is_shown_once() -> None:
         not_acting=NotActing.OUTSIDE_WINDOW,
         not_acting_detail="until 06:00 Europe/Berlin",
     )
-    assert shown(waiting, width=200).count("until 06:00 Europe/Berlin") == 1
-    assert shown(waiting, width=200).splitlines()[-1] == (
+    assert printed(waiting, width=200).count("until 06:00 Europe/Berlin") == 1
+    assert printed(waiting, width=200).splitlines()[-1] == (
         "1 pod would be evicted, but not now: The policy's windows forbid evictions at this time "
         "(until 06:00 Europe/Berlin)."
     )
     idle = msgspec.structs.replace(waiting, result=CycleResult.NOTHING_TO_DO)
-    assert "Evictions are not allowed now: The policy's windows" in shown(idle, width=200)
+    assert "Evictions are not allowed now: The policy's windows" in printed(idle, width=200)
 
 
 def test_other_deschedulers_are_named_with_what_to_do() -> None:
     cycle = msgspec.structs.replace(report(node("a")), other_deschedulers=("Volcano in x",))
     assert (
         "Another descheduler runs in this cluster: Volcano in x. They undo each other's work; "
-        "choose one." in shown(cycle, width=200)
+        "choose one." in printed(cycle, width=200)
     )
 
 
 def test_a_descheduler_that_is_acknowledged_is_no_warning() -> None:
     beside = ("Volcano descheduler in x",)
     cycle = msgspec.structs.replace(report(node("a")), acknowledged_deschedulers=beside)
-    assert "Beside desched on purpose: Volcano descheduler in x." in shown(cycle, width=200)
-    assert "choose one" not in shown(cycle, width=200)
+    assert "Beside desched on purpose: Volcano descheduler in x." in printed(cycle, width=200)
+    assert "choose one" not in printed(cycle, width=200)
 
 
 def test_names_in_earlier_moves_cannot_move_the_cursor() -> None:
@@ -411,17 +411,17 @@ def test_names_in_earlier_moves_cannot_move_the_cursor() -> None:
         FOLLOWED_UP.state,
         pauses=(Pause(PauseScope.EVERYTHING, AT, None, why="\x1b[2J", by="\u202ealice"),),
     )
-    output = shown(msgspec.structs.replace(FOLLOWED_UP, state=state))
+    output = printed(msgspec.structs.replace(FOLLOWED_UP, state=state))
     assert not set("\x1b\u202e") & set(output)
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_line_of_earlier_moves_is_wider_than_the_terminal(width: int) -> None:
-    assert max(map(len, shown(FOLLOWED_UP, width).splitlines())) <= width
+    assert max(map(len, printed(FOLLOWED_UP, width).splitlines())) <= width
 
 
 def test_each_field_of_the_state_is_there_also_with_its_default() -> None:
-    record = json.loads(render_report(FOLLOWED_UP, "json"))["state"]["evictions"][2]
+    record = json.loads(shown(FOLLOWED_UP, "json"))["state"]["evictions"][2]
     assert record["result"] is None
     assert record["probe"] is False
     assert record["left_at"] == "2026-03-04T11:00:00Z"
@@ -442,7 +442,7 @@ def fresh(name: str) -> NodeVerdict:
 
 
 def test_the_first_look_shows_loads_and_from_when_they_can_be_judged() -> None:
-    output = shown(report(fresh("a"), fresh("b")))
+    output = printed(report(fresh("a"), fresh("b")))
 
     assert "CPU % 5m/15m" in output
     assert "(42.1/40.0)" in output
@@ -450,7 +450,7 @@ def test_the_first_look_shows_loads_and_from_when_they_can_be_judged() -> None:
 
 
 def test_a_node_without_any_load_has_a_question_mark_beside_others() -> None:
-    output = shown(report(fresh("a"), NodeVerdict("dark", NodeClass.UNKNOWN)))
+    output = printed(report(fresh("a"), NodeVerdict("dark", NodeClass.UNKNOWN)))
 
     assert re.search(r"^dark +unknown +\?", output, re.MULTILINE)
 
@@ -464,31 +464,31 @@ def busy() -> CycleReport:
 
 
 def test_each_pod_that_stays_is_named_with_its_node() -> None:
-    output = " ".join(shown(busy(), 200).split())
+    output = " ".join(printed(busy(), 200).split())
 
     assert "a: n/p00, n/p02, n/p04, n/p06, n/p08 b: n/p01, n/p03" in output
     assert "… and 20 more" in output
 
 
 def test_all_pods_that_stay_can_be_shown() -> None:
-    text = render_report(busy(), "table", TableView(all_pods=True))
+    text = shown(busy(), "table", all_pods=True)
 
     assert all(f"n/p{i:02}" in text for i in range(30))
     assert "more" not in text
 
 
 def test_one_node_can_be_shown_with_its_pods_and_where_they_go() -> None:
-    text = render_report(busy(), "table", TableView(node="b", all_pods=True))
+    text = shown(busy(), "table", node="b", all_pods=True)
 
     assert "n/p01" in text
     assert "n/p00" not in text
     assert not re.search(r"^[ac] ", text, re.MULTILINE)
 
-    of_source = render_report(busy(), "table", TableView(node=eviction().node))
+    of_source = shown(busy(), "table", node=eviction().node)
     assert "Would evict 1 pod" in of_source
     assert re.search(rf"^{eviction().expected_node} ", of_source, re.MULTILINE)
 
 
 def test_a_node_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigurationError, match='There is no node "x" among the 3 nodes'):
-        render_report(busy(), "table", TableView(node="x"))
+        shown(busy(), "table", node="x")

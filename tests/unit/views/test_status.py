@@ -25,7 +25,8 @@ from desched.model.state import (
 )
 from desched.ports import LeaseRecord
 from desched.views.reasons import describe_unsteered
-from desched.views.status import Status, render_status, sections
+from desched.views.rendering import rendered
+from desched.views.status import Status, print_status
 from tests.builders import NOW, certain
 from tests.unit.service.example_reports import CHAIN, TOLD_CHAIN
 
@@ -46,7 +47,7 @@ def status(state: State | None, **fields) -> Status:
 
 
 def said(title: str, state: State | None, **fields) -> list[str]:
-    (lines,) = [lines for name, lines in sections(status(state, **fields)) if name == title]
+    (lines,) = [lines for name, lines in status(state, **fields).sections if name == title]
     return list(lines)
 
 
@@ -58,22 +59,22 @@ def changed(record: EvictionRecord, **fields) -> EvictionRecord:
 
 
 def test_before_the_first_cycle_there_is_no_state():
-    titles = [title for title, _ in sections(status(None))]
+    titles = [title for title, _ in status(None).sections]
     assert titles == ["leader", "state"]
     assert "none yet" in said("state", None)[0]
 
 
 def test_a_state_that_cannot_be_used_comes_first_and_is_not_called_absent():
-    found = list(sections(status(None, problem="It is damaged.")))
+    found = list(status(None, problem="It is damaged.").sections)
     assert found[0] == ("PROBLEM", ["It is damaged."])
     assert [title for title, _ in found] == ["PROBLEM", "leader"]
 
 
 def test_empty_sections_are_marked_as_empty():
-    lines = dict(sections(status(State())))
+    lines = dict(status(State()).sections)
     assert lines["last cycle"] == ["none yet"]
     empty = ("pauses", "in flight", "chains", "cool-downs", "cooling nodes", "forecasts")
-    text = render_status(status(State()), "table")
+    text = rendered(status(State()), print_status, "table")
     for title in empty:
         assert lines[title] == []
         assert re.search(rf"^{title} +none$", text, re.MULTILINE)
@@ -257,7 +258,7 @@ def test_the_leader_is_named_if_there_is_one(fields, line):
 
 def test_long_lists_are_cut_and_counted():
     cool_downs = tuple(CoolDown(str(i), f"w{i}", NOW + (i + 1) * MINUTE) for i in range(13))
-    text = render_status(status(State(cool_downs=cool_downs)), "table")
+    text = rendered(status(State(cool_downs=cool_downs)), print_status, "table")
     assert text.count(" ends in ") == 10
     assert "… and 3 more; --output json has all" in text
 
@@ -278,7 +279,7 @@ BUSY = status(
 
 
 def test_a_table_moves_no_cursor_and_fits_a_terminal():
-    text = render_status(BUSY, "table")
+    text = rendered(BUSY, print_status, "table")
     assert "\\x1b[2Jgone\\u202e\\n" in text
     assert "al\\x07ice" in text
     assert all(character.isprintable() or character == "\n" for character in text)
@@ -289,7 +290,7 @@ def test_a_table_moves_no_cursor_and_fits_a_terminal():
 
 def test_of_several_lines_each_has_a_mark():
     cool_downs = tuple(CoolDown(str(i), f"w{i}", NOW + MINUTE) for i in range(2))
-    text = render_status(status(State(cool_downs=cool_downs)), "table")
+    text = rendered(status(State(cool_downs=cool_downs)), print_status, "table")
     assert text.count("•") == 2
     assert "• w0 ends in" in text
     assert "• w1 ends in" in text
@@ -297,13 +298,13 @@ def test_of_several_lines_each_has_a_mark():
 
 def test_text_that_looks_like_markup_is_shown_as_it_is():
     cycle = LastCycle(NOW, "desched-1", "evict", "held", not_acting="[bold]x[/bold] [/red]")
-    text = render_status(status(State(last_cycle=cycle)), "table")
+    text = rendered(status(State(last_cycle=cycle)), print_status, "table")
     assert "[bold]x[/bold] [/red]" in text
 
 
 def test_json_and_yaml_have_the_same_content_with_every_field():
-    document = json.loads(render_status(BUSY, "json"))
-    assert yaml.safe_load(render_status(BUSY, "yaml")) == document
+    document = json.loads(rendered(BUSY, print_status, "json"))
+    assert yaml.safe_load(rendered(BUSY, print_status, "yaml")) == document
     assert document["version"] == "desched.io/status/v1"
     assert document["asked_at"] == "2026-05-01T12:00:00Z"
     assert document["lease"]["holder"] == "desched-1"
@@ -316,5 +317,5 @@ def test_json_and_yaml_have_the_same_content_with_every_field():
 
 
 def test_without_a_state_json_has_null_and_the_problem():
-    document = json.loads(render_status(status(None, problem="It is damaged."), "json"))
+    document = json.loads(rendered(status(None, problem="It is damaged."), print_status, "json"))
     assert (document["state"], document["problem"]) == (None, "It is damaged.")

@@ -1,6 +1,8 @@
 """A made-up morning: pods with a steady load, too many of them on one node."""
 
+import dataclasses
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from desched.early_cycle import early_cycle_at
 from desched.model.cluster import ClusterState, SchedulingClass
 from desched.model.load import ClusterLoad
 from desched.model.plan import NodeClass
@@ -33,6 +36,7 @@ NODE = Amounts(cpu_millicores=32_000, memory_bytes=128 * 2**30)
 NODES = tuple(f"n{i:03}" for i in range(8))
 SHARE = 0.0375
 """What a pod uses of a node: 16 pods use 60 % of it, 23 pods 86 %."""
+INTERVAL = timedelta(seconds=INTERVAL_SECONDS)
 CYCLES = 14
 MINUTES = (CYCLES + 1) * 5
 EVEN, HEAVY, LIGHT = (Amounts(cpu, 2**30, pods=1) for cpu in (500, 1_500, 10))
@@ -83,7 +87,16 @@ def a_trap() -> Day:
 def desched(day: Day, by: Policy) -> tuple[LoopResult, list[CycleReport]]:
     reports: list[CycleReport] = []
     itself = Descheduler(by, "test")
-    return run(day.begin(), lambda world: reports.append(itself.cycle(world)), by, CYCLES), reports
+
+    def act(world: World) -> CycleReport:
+        reports.append(itself.cycle(world))
+        return reports[-1]
+
+    return run(day.begin(), act, by, CYCLES), reports
+
+
+def ticks_of(reports: list[CycleReport]) -> list[datetime]:
+    return [report.started_at for report in reports if report.state.counted_since is None]
 
 
 def nobody(day: Day, cycles: int = CYCLES) -> LoopResult:
@@ -94,7 +107,7 @@ def test_load_is_what_pods_use_where_they_are() -> None:
     result = nobody(a_morning())
     assert result.load.shape == (len(NODES), MINUTES, 2)
     assert np.allclose(result.load[:, :, 0].T, np.array([23, 9, *[16] * 6]) * SHARE)
-    assert (result.overload_minutes, result.moves) == (MINUTES, [])
+    assert (result.overload.node_minutes, result.moves) == (MINUTES, [])
 
 
 def test_a_morning_on_which_nothing_is_above_its_target_sees_no_eviction() -> None:
@@ -105,7 +118,7 @@ def test_a_morning_on_which_nothing_is_above_its_target_sees_no_eviction() -> No
 
 def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice() -> None:
     result, reports = desched(a_morning(), policy())
-    assert result.overload_minutes < 60
+    assert result.overload.node_minutes < 60
     assert 0 < len(result.moves) <= 4
     assert (result.came_back, result.replica_repeats, result.pending_minutes) == (0, 0, 0)
     accepted = [o for r in reports for o in r.outcomes if o.verdict is EvictionVerdict.EVICTED]
@@ -116,10 +129,27 @@ def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice(
 def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
     slow = policy(limits=replace(policy().limits, per_minute=1))
     result, reports = desched(a_morning(on_n000=25), slow)
-    first, second, third, *_ = (move.at for move in result.moves)
-    assert (first % INTERVAL_SECONDS, second - first) == (0, 60)
-    assert third % INTERVAL_SECONDS == 0
+    first, second, *_ = (move.at for move in result.moves)
+    assert second - first == 60
     assert max(report.duration_seconds for report in reports) == 60
+    assert {later - earlier for earlier, later in pairwise(ticks_of(reports))} == {INTERVAL}
+
+
+def test_early_cycles_follow_the_rule_of_the_service_and_count_from_tick_to_tick() -> None:
+    _, reports = desched(a_morning(on_n000=25), policy())
+    ticks = ticks_of(reports)
+    assert {later - earlier for earlier, later in pairwise(ticks)} == {INTERVAL}
+    early = 0
+    for before, report in pairwise(reports):
+        tick = max(at for at in ticks if at <= before.started_at)
+        ended_at = before.started_at + timedelta(seconds=before.duration_seconds)
+        begins = early_cycle_at(before, ended_at, tick + INTERVAL)
+        assert report.started_at == (begins or tick + INTERVAL)
+        if begins:
+            early += 1
+            assert report.state.counted_since == tick
+    assert early > 0
+    assert len(ticks) == CYCLES
 
 
 class ReadsAll(NamedTuple):
@@ -158,7 +188,7 @@ def test_soft_taints_let_pods_leave_a_node_that_the_scheduler_likes_best() -> No
     without, _ = desched(a_trap(), NOT_STEERING)
     result, reports = desched(a_trap(), policy())
     assert without.moves == []
-    assert result.overload_minutes < 60
+    assert result.overload.node_minutes < 60
     assert 0 < len(result.moves) <= 4
     assert (result.came_back, result.replica_repeats) == (0, 0)
     assert any(report.taints for report in reports)
@@ -188,16 +218,27 @@ def test_the_severity_of_overload_is_in_node_minutes_and_points() -> None:
     memory = [[0.1, 0.1, 0.1, 0.9, 0.1, 0.1], [np.nan, 0.8, 0.86, 0.95, 0.8, 0.8]]
     load, targets = np.stack([cpu, memory], axis=2), np.array([0.8, 0.85])
     result = LoopResult(load, targets, (), 720.0, {}, step_seconds=120.0)
-    assert result.overload_minutes == 14
-    assert result.node_minutes_above(0.9) == 8
-    assert result.full_cpu_node_minutes == 4
-    assert result.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
-    assert result.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
+    found = result.overload
+    assert found.node_minutes == 14
+    assert found.above_90_node_minutes == 8
+    assert found.full_cpu_node_minutes == 4
+    assert found.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
+    assert found.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
+    assert (found.longest_episode_minutes, found.nodes) == (10, 2)
+
+
+def test_measured_load_is_full_at_what_rounds_to_100_percent() -> None:
+    load = np.array([[[0.994, 0.1], [0.996, 0.1], [1.2, 0.1]]])
+    asked = LoopResult(load, np.ones(2), (), 180.0, {})
+    measured = dataclasses.replace(asked, demand_is_known=False)
+    assert asked.overload.full_cpu_node_minutes == 1
+    assert measured.overload.full_cpu_node_minutes == 2
+    assert measured.overload.unmet_cpu_node_minutes is None
 
 
 def test_without_a_target_nothing_is_in_excess() -> None:
     result = LoopResult(np.full((1, 3, 2), 1.5), np.array([np.inf, np.inf]), (), 180.0, {})
-    assert result.excess_point_minutes == 0
+    assert result.overload.excess_point_minutes == 0
     assert result.unmet_cpu_node_minutes == 1.5
 
 

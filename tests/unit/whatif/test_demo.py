@@ -4,14 +4,14 @@ import io
 
 from rich.console import Console
 
-from desched.views.cycle_table import print_report
 from desched.whatif.demo import run_demo
+from tests.shown import print_shown
 
 
 def test_the_gpu_cluster_is_relieved_and_each_refusal_names_its_object() -> None:
     written = io.StringIO()
 
-    assert run_demo(Console(file=written, width=200), print_report, scenario="ai") == 0
+    assert run_demo(Console(file=written, width=200), print_shown, scenario="ai") == 0
 
     said = written.getvalue()
     assert 'Inference may move by desched.io/evict: "true"; other pods with a GPU stay.' in said

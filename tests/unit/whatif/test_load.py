@@ -93,7 +93,7 @@ def test_a_node_that_joined_within_the_window_is_unknown() -> None:
 
 def history(of: Simulation, node: str = "a") -> LoadHistory:
     """CPU over the last ten minutes."""
-    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600)
+    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600, least_sustained_seconds=600)
     found = of.load.read_load(of.cluster.read_cluster(), lasting)
     return found.history[node][Resource.CPU]
 
@@ -131,7 +131,7 @@ def test_destination_windows_are_statistics_of_means_over_the_shortest_window() 
 def of_chosen(made: Simulation, *choices: PodChoice) -> ClusterLoad:
     """The load if these pods are chosen, one choice after the other."""
     asked = iter((*choices, choices[-1]))
-    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600)
+    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600, least_sustained_seconds=600)
     return made.load.read_load(made.cluster.read_cluster(), lasting, lambda _: next(asked))
 
 
@@ -154,7 +154,8 @@ def test_of_pods_that_are_not_chosen_only_the_sum_on_their_node_is_read() -> Non
         both = calm.cpu_millicores[i] + quiet.cpu_millicores[i]
         assert sums[Resource.CPU][i] == pytest.approx(both)
     assert sums[Resource.MEMORY] == pytest.approx((2 * GIB,))
-    assert set(found.history) == {"a"}
+    assert set(found.history) == {"a", "b"}  # destinations are judged by it as well
+    assert of_chosen(two_nodes(), PodChoice()).history == {}
     assert everything.pods_of is None
     assert everything.pod_sums == {}
 
@@ -162,10 +163,13 @@ def test_of_pods_that_are_not_chosen_only_the_sum_on_their_node_is_read() -> Non
 def test_pods_are_chosen_until_no_more_are_needed() -> None:
     first, second = PodChoice(frozenset({"a"})), PodChoice(frozenset({"b"}))
     found = of_chosen(two_nodes(), PodChoice(), first)
-    assert found.pods_of == PodChoice()
+    assert found.pods_of is not None
+    assert not found.pods_of.has_pods
     assert found.pods == {}
     assert found.history == {}
-    assert of_chosen(two_nodes(), first, second).pods_of == first | second
+    both = of_chosen(two_nodes(), first, second).pods_of
+    assert both is not None
+    assert both.nodes == {"a", "b"}
 
 
 def test_the_pods_of_a_controller_can_be_chosen() -> None:

@@ -20,7 +20,6 @@ from desched.model.resources import Resource
 from desched.model.state import MoveResult, State
 from desched.policy.policy import Policy
 from desched.ports import ChoosePods, LoadReader, all_pods
-from desched.views.cycle_table import print_report
 from desched.whatif import demo
 from desched.whatif.closed_loop import Descheduler
 from desched.whatif.gpu_cluster import RACKS, RIGHT_RACK
@@ -35,6 +34,7 @@ from desched.whatif.scenarios import (
 )
 from desched.whatif.world import Simulation
 from tests.repository import ROOT
+from tests.shown import print_shown
 
 INTERVAL_SECONDS = 300
 POLICIES = ROOT / "policies"
@@ -212,7 +212,7 @@ def said(report: CycleReport) -> Counter[tuple[str, str]]:
 def test_the_demonstration_shows_before_each_move_and_after() -> None:
     console = Console(width=80, color_system=None)
     with console.capture() as capture:
-        code = demo.run_demo(console, print_report)
+        code = demo.run_demo(console, print_shown)
     output = capture.get()
     assert code == 0
     assert "87.5  overloaded" in output
@@ -240,7 +240,7 @@ def test_the_demonstration_keeps_what_happened_without_and_with_desched() -> Non
         f"{OVERLOADED_NODE} (first scene)": length,
         "te1 (second scene)": length,
     }
-    assert 0 < after.overloaded_node_minutes < before.overloaded_node_minutes / 2
+    assert 0 < after.overload.node_minutes < before.overload.node_minutes / 2
     assert [(each.node, each.landed_on, each.result) for each in after.evictions] == [
         ("te3 (first scene)", "te5 (first scene)", MoveResult.LANDED_AS_FORECAST),
         ("te1 (second scene)", "te5 (second scene)", MoveResult.LANDED_AS_FORECAST),
@@ -252,7 +252,7 @@ def test_the_demonstration_keeps_what_happened_without_and_with_desched() -> Non
 def test_the_demonstration_of_gpus_fits_into_80_columns_and_names_systems_and_objects() -> None:
     console = Console(width=80, color_system=None)
     with console.capture() as capture:
-        code = demo.run_demo(console, print_report, scenario="ai")
+        code = demo.run_demo(console, print_shown, scenario="ai")
     output = capture.get()
     assert code == 0
     assert max(map(len, output.splitlines())) <= 80

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from datetime import datetime
 from http import HTTPStatus
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types.metadata import Items, ListMeta, Named
 from desched.adapters.kubernetes.client.api_types.status import Status
+from desched.adapters.kubernetes.client.memory_bounds import memory_of
 from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")
@@ -22,6 +23,9 @@ _MAKING = Lock()
 NAMED = msgspec.json.Decoder(Named)
 _STATUS = msgspec.json.Decoder(Status)
 _RAW_ITEMS = msgspec.json.Decoder(Items[Raw])
+
+LARGE_PAGE_BYTES = 8 * 2**20
+"""The largest page of a list that is decoded at once; ordinary pages are smaller."""
 
 UNDECODABLE = (msgspec.DecodeError, RecursionError)
 """Errors for JSON that is broken, of another shape, or nested without end."""
@@ -100,8 +104,7 @@ class Decoder(Generic[W, V]):
             ObservationError: it is not such a list, or an object in it cannot be read.
         """
         try:
-            items = self._page.decode(body)
-            values = [self._build(item) for item in items.items or ()]
+            items, values = self._large(body) if len(body) > LARGE_PAGE_BYTES else self._small(body)
         except (*UNDECODABLE, ValueError) as error:
             raise self._error_for(body, error) from error
         metadata = items.metadata or ListMeta()
@@ -110,6 +113,15 @@ class Decoder(Generic[W, V]):
             missing = f"it ends {metadata.remaining_item_count} objects early"
             raise _unreadable(f"The list of {self._kind}s", missing)
         return Page(values, token, metadata.resource_version or "")
+
+    def _small(self, body: bytes) -> tuple[Items[Any], list[V]]:
+        items = self._page.decode(body)
+        return items, [self._build(item) for item in items.items or ()]
+
+    def _large(self, body: bytes) -> tuple[Items[Any], list[V]]:
+        """One object after the other, which takes longer and less memory at a time."""
+        items = _RAW_ITEMS.decode(body)
+        return items, [self._build(self._object.decode(item)) for item in items.items or ()]
 
     def one(self, body: bytes) -> V:
         """The value of one object.
@@ -169,13 +181,24 @@ class RawDecoder(Generic[V]):
         return None if data in {b"", b"null"} else self._decoder.decode(data)
 
 
+LARGEST_SHARED_BYTES = 4 * 2**10
+"""Larger parts are not shared, so that a tenant who changes one again and again fills no memory."""
+
+
 class Shared(dict[bytes, V]):
-    """Values by the bytes that they are made from: equal parts share one value."""
+    """Values by the bytes that they are made from: equal parts share one value.
+
+    `size_bytes` is the memory of all of them.
+    """
 
     def __init__(self, make: Callable[[bytes], V]) -> None:
         super().__init__()
         self._make = make
+        self.size_bytes = 0
 
     def __missing__(self, data: bytes) -> V:
-        value = self[data] = self._make(data)
+        value = self._make(data)
+        if len(data) <= LARGEST_SHARED_BYTES:
+            self[data] = value
+            self.size_bytes += len(data) + memory_of(value, len(data))
         return value

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -22,6 +22,16 @@ from desched.adapters.kubernetes.client.api_types.status import (
 )
 from desched.adapters.kubernetes.client.connection import JSON, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
+from desched.adapters.kubernetes.client.memory_bounds import (
+    BEYOND_NAMESPACE,
+    LARGEST_BYTES,
+    LARGEST_JSON_BYTES,
+    ORDINARY_JSON_BYTES,
+    NamespaceShares,
+    ObjectKey,
+    TooLarge,
+    kept_bytes,
+)
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 
 W = TypeVar("W")
@@ -35,7 +45,9 @@ class Kind(NamedTuple, Generic[W, V]):
 
     `may_be_absent`: a server that lacks its API group has none of it. `accept` is the form in which
     the server answers. `is_optional`: there is none of it, too, if the server does not have it in
-    this version, or if the account may not read it.
+    this version, or if the account may not read it. `size_of` is the number of bytes of JSON that
+    are kept of an object, for kinds of which a tenant may write large ones. `remembered_bytes` is
+    what the builder holds beside the values that are kept.
     """
 
     access: Access
@@ -45,10 +57,48 @@ class Kind(NamedTuple, Generic[W, V]):
     accept: str = JSON
     is_optional: bool = False
     is_discovered: bool = False
+    size_of: Callable[[W], int] | None = None
+    remembered_bytes: Callable[[], int] = lambda: 0
 
     def decoder(self) -> Decoder[W, V]:
-        """A decoder of one object or a list of them."""
+        """A decoder of one object or a list of them, however large."""
         return Decoder(self.wire, self.build)
+
+    def decoder_within(self, shares: NamespaceShares) -> Decoder[W, V | TooLarge]:
+        """The same within these shares of namespaces."""
+        return Decoder(self.wire, self.builder_within(shares))
+
+    def builder_within(self, shares: NamespaceShares) -> Callable[[W], V | TooLarge]:
+        """Makes the value of an object, unless it is too large."""
+        if self.size_of is None:
+            return self.build
+        return partial(self._bounded, shares, self.size_of)
+
+    def _bounded(
+        self, shares: NamespaceShares, size_of: Callable[[W], int], item: W
+    ) -> V | TooLarge:
+        """The value, or why the object is too large to be kept."""
+        key = self.key_of(item)
+        size_bytes = size_of(item)
+        if size_bytes > LARGEST_JSON_BYTES:
+            shares.release(key)
+            why = f"{size_bytes >> 10} KiB to be read, more than {LARGEST_JSON_BYTES >> 10}"
+        else:
+            value = self.build(item)
+            measured = kept_bytes(value) if size_bytes > ORDINARY_JSON_BYTES else 0
+            if measured > LARGEST_BYTES:
+                shares.release(key)
+                why = f"{measured >> 10} KiB of memory, more than {LARGEST_BYTES >> 10}"
+            elif shares.admits(key, measured):
+                return value
+            else:
+                why = BEYOND_NAMESPACE
+        _, namespace, name = key
+        return TooLarge(self.wire.__name__, namespace or name, name, why)
+
+    def key_of(self, item: Any) -> ObjectKey:
+        """What identifies the object among those of all kinds."""
+        return self.access, item.metadata.namespace, item.metadata.name
 
 
 class Listing(NamedTuple, Generic[V]):
@@ -111,8 +161,8 @@ class Reading:
     """Reads that belong together, with one deadline for all of them.
 
     `request_seconds` is for each request with its retries. `dates` are the server's clock at each
-    answer that has it. `unread` takes the optional kinds that are not read. Each read raises
-    ObservationError unless it is complete in time.
+    answer that has it. `unread` takes the optional kinds that are not read, `too_large` the objects
+    that are not kept. Each read raises ObservationError unless it is complete in time.
     """
 
     connection: KubernetesConnection
@@ -121,6 +171,8 @@ class Reading:
     deadline: Deadline
     dates: list[datetime] = field(default_factory=list)
     unread: UnreadKinds = field(default_factory=UnreadKinds)
+    too_large: list[TooLarge] = field(default_factory=list)
+    shares: NamespaceShares = field(default_factory=NamespaceShares)
     _groups: Sequence[APIGroup] | None = field(default=None, init=False)
 
     def one(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
@@ -129,14 +181,14 @@ class Reading:
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
             return None
         _require_ok(answer, kind.access)
-        return kind.decoder().one(answer.body)
+        return self._first([kind.decoder_within(self.shares).one(answer.body)])
 
     def named(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
         """The object of this name, None if there is none; for kinds that may only be listed."""
         selector = {"fieldSelector": f"metadata.name={name}"}
         answer = self._get(kind.access, kind.access.path(namespace), selector)
         _require_ok(answer, kind.access)
-        return next(iter(kind.decoder().page(answer.body).values), None)
+        return self._first(kind.decoder_within(self.shares).page(answer.body).values)
 
     def all(self, kind: Kind[W, V], namespace: str = "", *, on_node: str = "") -> tuple[V, ...]:
         """All objects of a kind, of one namespace if it is given, or the pods on a node."""
@@ -164,7 +216,7 @@ class Reading:
 
     def _pages(self, kind: Kind[W, V], path: str, selector: Mapping[str, str]) -> Listing[V] | None:
         """All pages, None if the continue token expired on the way."""
-        decoder = kind.decoder()
+        decoder = kind.decoder_within(self.shares)
         values: list[V] = []
         token = ""
         limit = self.page_size
@@ -192,10 +244,18 @@ class Reading:
                 return None
             _require_ok(answer, kind.access)
             page = decoder.page(answer.body)
-            values += page.values
+            values += self._kept(page.values)
             token = page.token
             if not token:
                 return Listing(values, page.version)
+
+    def _first(self, found: Sequence[V | TooLarge]) -> V | None:
+        return next(iter(self._kept(found)), None)
+
+    def _kept(self, found: Sequence[V | TooLarge]) -> Sequence[V]:
+        """Those that are kept."""
+        self.too_large += (each for each in found if isinstance(each, TooLarge))
+        return [each for each in found if not isinstance(each, TooLarge)]
 
     def _lacks_group(self, what: Access) -> bool:
         """Whether the server's own list of its API groups lacks the group of the kind.

@@ -8,6 +8,7 @@ from desched.adapters.kubernetes.client.api_types import autoscalers
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.model.cluster import Autoscaler
 from desched.model.resources import quantity
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
 Target = tuple[str, str, str]
 """Kind, namespace and name of a workload."""
@@ -33,8 +34,9 @@ def scaling_of_target(item: autoscalers.HorizontalPodAutoscaler) -> tuple[Target
     )
     # With zero desired replicas it has not measured yet, unless it may scale to zero.
     under_way = desired != current and (desired > 0 or spec.min_replicas == 0)
-    target = (reference.kind, item.metadata.namespace, reference.name)
-    return target, Scaling(autoscaler, under_way)
+    # No workload has a longer name.
+    kind, name = (text[: LONGEST_NAME + 1] for text in (reference.kind, reference.name))
+    return (kind, item.metadata.namespace, name), Scaling(autoscaler, under_way)
 
 
 def scaling_by_target(found: Iterable[tuple[Target, Scaling]]) -> Mapping[Target, Scaling]:

@@ -4,10 +4,18 @@ Of a pod beyond the bounds, only its requests, its host ports and a coarse anti-
 The anti-affinity keeps away more pods than the pod's own terms, never fewer.
 """
 
-from collections.abc import Iterable
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from desched.model.cluster import PodAffinityTerm, SchedulingClass
+from msgspec.structs import replace
+
+from desched.adapters.kubernetes.client.memory_bounds import (
+    BEYOND_NAMESPACE,
+    LARGEST_NAMESPACE_BYTES,
+    ORDINARY_BYTES,
+    kept_bytes,
+)
+from desched.model.cluster import Node, Pod, PodAffinityTerm, PodVolume, SchedulingClass
 from desched.model.selectors import LabelSelector
 
 LARGEST_CONSTRAINTS_BYTES = 64 * 2**10
@@ -19,8 +27,15 @@ MOST_TERMS = 64
 MOST_REQUIREMENTS = 256
 """The requirements of the affinity of a pod for nodes."""
 
-LARGEST_LABELS_BYTES = 64 * 2**10
 MOST_VOLUMES = 1_000
+
+MOST_CLAIMS = 256
+"""More than a node attaches."""
+
+MOST_RESOURCES = 64
+"""With as many extended resources, a pod is too large."""
+
+TOO_LARGE = "too large: "
 
 MOST_TERMS_OF_NAMESPACE = 10_000
 """The terms of all different pods of a namespace together."""
@@ -32,13 +47,20 @@ compared with it."""
 WHOLE_CLUSTER = "kubernetes.io/os"
 """The kubelet gives each node this label; nearly all nodes have the same value."""
 
+FEW = 20
+"""So many labels or volumes are no large part: their JSON has less than 10 KiB."""
+
+_RESOURCES = "extended resources"
 _EVERYTHING = LabelSelector()
 
 
 def bounded(found: SchedulingClass) -> SchedulingClass:
     """The class, without its constraints if it has too many."""
+    resources = len(found.requests.extended)
+    if resources >= MOST_RESOURCES:
+        return without_constraints(found, f"{resources} {_RESOURCES}, more than {MOST_RESOURCES}")
     for count, most, what in (
-        (len(list(_terms(found))), MOST_TERMS, "affinity terms"),
+        (number_of_terms(found), MOST_TERMS, "affinity terms"),
         (len(found.spread), MOST_TERMS, "spread constraints"),
         (_node_requirements(found), MOST_REQUIREMENTS, "requirements for nodes"),
     ):
@@ -47,12 +69,33 @@ def bounded(found: SchedulingClass) -> SchedulingClass:
     return found
 
 
-def has_terms(found: SchedulingClass) -> bool:
-    """Whether the class has terms about other pods."""
-    return any(True for _ in _terms(found))
+def is_reduced(found: SchedulingClass) -> bool:
+    """Whether only what `without_constraints` returns is known of the class."""
+    return any(why.startswith(TOO_LARGE) for why in found.unevaluated)
 
 
-def cost_of_terms(found: SchedulingClass, namespace: str) -> int:
+def without_uncounted(nodes: Sequence[Node], pods: Iterable[Pod]) -> Sequence[Node]:
+    """The nodes; those of pods with too many extended resources have none, for some may be taken.
+
+    A kubelet also admits pods that request resources that its node lacks.
+    """
+    unclear = {pod.node for pod in pods if len(pod.scheduling.requests.extended) >= MOST_RESOURCES}
+    if not unclear:
+        return nodes
+    return tuple(
+        replace(node, allocatable=replace(node.allocatable, extended=()))
+        if node.name in unclear
+        else node
+        for node in nodes
+    )
+
+
+def number_of_terms(found: SchedulingClass) -> int:
+    """The number of terms about other pods."""
+    return len(_terms(found))
+
+
+def _cost_of_terms(found: SchedulingClass, namespace: str) -> int:
     """What the terms of a pod of this namespace count."""
     return sum(FOREIGN_TERM_COST if _is_foreign(t, namespace) else 1 for t in _terms(found))
 
@@ -61,21 +104,21 @@ def _is_foreign(term: PodAffinityTerm, namespace: str) -> bool:
     return term.namespace_selector is not None or bool({*term.namespaces} - {namespace})
 
 
-def _terms(found: SchedulingClass) -> Iterable[PodAffinityTerm]:
-    return chain(found.pod_affinity, found.pod_anti_affinity, found.preferred_pod_affinity)
+def _terms(found: SchedulingClass) -> tuple[PodAffinityTerm, ...]:
+    return (*found.pod_affinity, *found.pod_anti_affinity, *found.preferred_pod_affinity)
 
 
 def _node_requirements(found: SchedulingClass) -> int:
     required = found.required_node_affinity or ()
-    terms = chain(required, (term for _, term in found.preferred_node_affinity))
+    terms = (*required, *(term for _, term in found.preferred_node_affinity))
     return sum(1 + len(term.labels) + len(term.fields) for term in terms)
 
 
 def without_constraints(found: SchedulingClass, why: str) -> SchedulingClass:
-    """What is kept of a class beyond the bounds; `why` becomes the constraint not evaluated."""
+    """What is kept of a class beyond the bounds, and why no more is."""
     return SchedulingClass(
-        requests=found.requests,
-        unevaluated=(why,),
+        unevaluated=(TOO_LARGE + why,),
+        requests=replace(found.requests, extended=found.requests.extended[:MOST_RESOURCES]),
         scored_cpu_millicores=found.scored_cpu_millicores,
         scored_memory_bytes=found.scored_memory_bytes,
         pod_anti_affinity=_coarse(found.pod_anti_affinity),
@@ -96,3 +139,65 @@ def _coarse(terms: Iterable[PodAffinityTerm]) -> tuple[PodAffinityTerm, ...]:
         PodAffinityTerm(key, _EVERYTHING, namespace_selector=_EVERYTHING if other else None)
         for key, other in sorted(elsewhere.items())
     )
+
+
+def has_many(labels: Mapping[str, str], volumes: tuple[PodVolume, ...]) -> bool:
+    """Whether labels or volumes of a pod may be a large part."""
+    return len(labels) > FEW or len(volumes) > FEW
+
+
+class NamespaceParts:
+    """Counts the terms and the large parts of the different pods of each namespace.
+
+    `refused_bytes` is the memory of those that were not admitted.
+    """
+
+    def __init__(self) -> None:
+        self._classes: dict[tuple[str, int], str] = {}
+        self._parts: set[tuple[str, int]] = set()
+        self._terms = Counter[str]()
+        self._bytes = Counter[str]()
+        self.refused_bytes = 0
+
+    def refusal_of(self, namespace: str, found: SchedulingClass) -> str:
+        """Why the namespace has too much already to keep the class; empty if it has not.
+
+        The caller keeps the class, so that no other one gets its id.
+        """
+        key = namespace, id(found)
+        known = self._classes.get(key)
+        if known is None:
+            known = self._classes[key] = self._refusal(namespace, found)
+        return known
+
+    def _refusal(self, namespace: str, found: SchedulingClass) -> str:
+        self._terms[namespace] += _cost_of_terms(found, namespace)
+        if number_of_terms(found) and self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
+            return f"affinity terms beyond {MOST_TERMS_OF_NAMESPACE} of its namespace"
+        return "" if self._has_room(namespace, kept_bytes(found)) else BEYOND_NAMESPACE
+
+    def admits_parts(
+        self, namespace: str, labels: Mapping[str, str], volumes: tuple[PodVolume, ...]
+    ) -> bool:
+        """Whether labels and volumes of a pod may be kept; equal ones count once."""
+        admitted = True
+        if len(labels) > FEW:
+            admitted = self._admits(namespace, labels, hash(frozenset(labels.items())))
+        if len(volumes) > FEW:
+            admitted = admitted and self._admits(namespace, volumes, hash(volumes))
+        return admitted
+
+    def _admits(self, namespace: str, part: object, digest: int) -> bool:
+        key = namespace, digest
+        if key not in self._parts and self._has_room(namespace, kept_bytes(part)):
+            self._parts.add(key)
+        return key in self._parts
+
+    def _has_room(self, namespace: str, size_bytes: int) -> bool:
+        if size_bytes <= ORDINARY_BYTES:
+            return True
+        if self._bytes[namespace] + size_bytes > LARGEST_NAMESPACE_BYTES:
+            self.refused_bytes += size_bytes
+            return False
+        self._bytes[namespace] += size_bytes
+        return True

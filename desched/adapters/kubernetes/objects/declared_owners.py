@@ -6,7 +6,7 @@ from typing import NamedTuple
 from desched.adapters.kubernetes.client.api_types.metadata import Named
 from desched.adapters.kubernetes.client.connection import METADATA_LIST
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
-from desched.adapters.kubernetes.objects.metadata import relevant_annotations
+from desched.adapters.kubernetes.objects.metadata import annotations_of
 from desched.errors import ObservationError
 from desched.model.cluster import ControllerKey, Owner
 
@@ -15,7 +15,7 @@ _Found = tuple[ControllerKey, Mapping[str, str]]
 
 def _annotated(item: Named) -> _Found:
     found = item.metadata
-    return (found.namespace, found.uid), relevant_annotations(found.annotations)
+    return (found.namespace, found.uid), annotations_of(found.annotations)
 
 
 class OwnerKind(NamedTuple):

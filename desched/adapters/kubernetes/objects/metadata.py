@@ -1,59 +1,53 @@
-"""Parts of metadata that matter: the controller, and the annotations that desched reads."""
+"""Parts of metadata that matter: the controller, and the labels and annotations that are read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+
+from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types.metadata import OwnerReference
+from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.model.cluster import Owner
+from desched.planning.annotations import ANNOTATIONS
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
-PREFIXES = (
-    "descheduler.alpha.kubernetes.io/",
-    "desched.io/",
-    "kubernetes.io/config.",
-    "cluster-autoscaler.kubernetes.io/",
-    "controller.kubernetes.io/",
-    "gang.scheduling.koordinator.sh/",
-    "gpu-fraction",
-    "gpu-memory",
-    "internal.serving.kserve.io/localmodel-pvc-name",
-    "karpenter.sh/",
-    "kueue.x-k8s.io/",
-    "leaderworkerset.sigs.k8s.io/",
-    "networking.gke.io/interfaces",
-    "pod-group-name",
-    "pod-group.scheduling.sigs.k8s.io",
-    "scheduling.k8s.io/",
-    "scheduling.koordinator.sh/",
-    "scheduling.volcano.sh/",
-    "volcano.sh/",
-)
+_STRINGS = RawDecoder(dict[str, str])
+_OWNERS = RawDecoder(list[OwnerReference])
+
 LONGEST_ANNOTATION = 2048
-"""Characters of an annotation's value that are kept."""
+MOST_CHARACTERS = 4 * LONGEST_ANNOTATION
+SHORTEST_CUT = 400
+"""Characters of an annotation's value that are kept: fewer if all values together are too long.
 
-_ENCODED_PREFIXES = tuple(f'"{prefix}'.encode() for prefix in PREFIXES)
-_ESCAPES = (b"\\u", b"\\/")
-
-
-def relevant_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
-    """The annotations that desched reads; the many others are not kept.
-
-    The end of a very long value is not kept either: no value that means anything is so long.
-    """
-    return {
-        key: value[:LONGEST_ANNOTATION]
-        for key, value in (annotations or {}).items()
-        if key.startswith(PREFIXES)
-    }
+No value that means anything is longer; the key and the value of a label have at most 381.
+"""
 
 
-def may_be_relevant(encoded: bytes) -> bool:
-    """Whether JSON text can contain such an annotation; if not, it need not be decoded.
-
-    An escaped letter or slash could hide one, so text with an escape always may.
-    """
-    return any(part in encoded for part in _ENCODED_PREFIXES + _ESCAPES)
+def texts_of(raw: Raw | bytes) -> dict[str, str]:
+    """A mapping of texts, such as labels."""
+    return _STRINGS(raw) or {}
 
 
-def controller_of(owners: Iterable[OwnerReference] | None) -> Owner | None:
+def annotations_of(raw: Raw | bytes) -> dict[str, str]:
+    """The annotations that desched reads; the many others are not kept."""
+    texts = texts_of(raw)
+    if ANNOTATIONS.isdisjoint(texts):
+        return {}  # nearly always
+    found = {key: value[:LONGEST_ANNOTATION] for key, value in texts.items() if key in ANNOTATIONS}
+    if sum(map(len, found.values())) <= MOST_CHARACTERS:
+        return found
+    return {key: value[:SHORTEST_CUT] for key, value in found.items()}
+
+
+def controller_of(raw: Raw | bytes) -> Owner | None:
     """The one owner that controls the object."""
-    found = (owner for owner in owners or () if owner.controller)
-    return next((Owner(o.kind, o.name, o.uid, o.api_version) for o in found), None)
+    return _controller(_OWNERS(raw) or ())
+
+
+def _controller(owners: Iterable[OwnerReference]) -> Owner | None:
+    found = (owner for owner in owners if owner.controller)
+    return next((Owner(*map(_cut, (o.kind, o.name, o.uid, o.api_version))) for o in found), None)
+
+
+def _cut(name: str) -> str:
+    """The name, with one character too many at most, so that too long a one matches none."""
+    return name[: LONGEST_NAME + 1]

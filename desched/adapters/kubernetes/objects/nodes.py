@@ -7,6 +7,7 @@ from sys import intern
 from desched.adapters.kubernetes.client.access import LIST_NODES
 from desched.adapters.kubernetes.client.api_types import nodes
 from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.kubernetes.objects.metadata import texts_of
 from desched.adapters.kubernetes.objects.pod_requests import node_amounts
 from desched.model.cluster import Node, Taint
 
@@ -22,7 +23,7 @@ def node(item: nodes.Node) -> Node:
     metadata, spec, status = item.metadata, item.spec, item.status
     if metadata.creation_timestamp is None:
         raise ValueError("no metadata.creationTimestamp")
-    labels = metadata.labels or {}
+    labels = texts_of(metadata.labels)
     info = status.node_info or nodes.NodeInfo()
     return Node(
         name=metadata.name,
@@ -38,7 +39,7 @@ def node(item: nodes.Node) -> Node:
         addresses=tuple(a.address for a in status.addresses or () if a.type in _ADDRESS_TYPES),
         operating_system=info.operating_system or labels.get("kubernetes.io/os") or "linux",
         images=_images(status.images or ()),
-        steered_until=steered_until(metadata.annotations),
+        steered_until=steered_until(texts_of(metadata.annotations)),
     )
 
 

@@ -23,7 +23,13 @@ from desched.adapters.kubernetes.client.access import (
 from desched.adapters.kubernetes.client.api_types import metadata, pod_groups
 from desched.adapters.kubernetes.client.api_types.metadata import Int32
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
+from desched.adapters.kubernetes.client.memory_bounds import (
+    LARGEST_JSON_BYTES,
+    ORDINARY_BYTES,
+    kept_bytes,
+)
 from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.kubernetes.objects.metadata import annotations_of, texts_of
 from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.model.cluster import DeclaredGroup, GroupPart
 from desched.model.network_topology import GroupTopology
@@ -83,7 +89,7 @@ _Read = Callable[[pod_groups.PodGroup], _Needs]
 def _volcano(item: pod_groups.PodGroup) -> _Needs:
     found = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
     topology, unclear = _volcano_topology(found.network_topology)
-    budget, keeps = _budget(item.metadata.annotations or {})
+    budget, keeps = _budget(annotations_of(item.metadata.annotations))
     known = [each for each in (found.min_member, budget) if each is not None]
     stays = _assembling(item) or unclear or _not_preemptable(item.metadata) or keeps
     needs = _volcano_needs(found, max(known, default=None), stays)
@@ -114,7 +120,8 @@ def _budget(annotations: Mapping[str, str]) -> tuple[int | None, str]:
 
 def _not_preemptable(of: metadata.Metadata) -> str:
     """Why Volcano evicts none of its pods; it does if nothing is said."""
-    value = {**(of.labels or {}), **(of.annotations or {})}.get(PREEMPTABLE, "true")
+    found = {**texts_of(of.labels), **annotations_of(of.annotations)}
+    value = found.get(PREEMPTABLE, "true")
     return "" if value.lower() in TRUE else f'{PREEMPTABLE}: "{value}" on its PodGroup'
 
 
@@ -158,7 +165,7 @@ def _with_policies(minimum: int | None, policies: Sequence[pod_groups.SubGroupPo
 
 def _coscheduling(item: pod_groups.PodGroup) -> _Needs:
     found = _COSCHEDULING(item.spec) or pod_groups.CoschedulingSpec()
-    keeps = keeping(KOORDINATOR_STAYS_BY, [item.metadata.annotations or {}])
+    keeps = keeping(KOORDINATOR_STAYS_BY, [annotations_of(item.metadata.annotations)])
     return _Needs(found.min_member, _assembling(item) or next(iter(keeps), ""))
 
 
@@ -288,13 +295,26 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
     if minimum is None and not stays and not parts:
         stays = "its PodGroup does not say how many pods it needs"
     together &= minimum is not None
+    if topology is not None and kept_bytes(topology) > ORDINARY_BYTES:
+        topology, stays = None, stays or _not_evaluated("a topology with such long names")
+    stays = shortened(stays)
     namespace, name, least = item.metadata.namespace, item.metadata.name, max(minimum or 0, 0)
     return DeclaredGroup(system, namespace, name, least, stays, parts, topology, together, budget)
 
 
+def _read_bytes(item: pod_groups.PodGroup) -> int:
+    """Its parts and texts are bounded on their own, see LARGEST_PARTS_BYTES."""
+    return min(memoryview(item.spec).nbytes, LARGEST_JSON_BYTES)
+
+
 def _kind(system: str, access: Access, read: _Read) -> Kind[Any, DeclaredGroup]:
     build = partial(_declared, system, read)
-    return Kind(access, pod_groups.PodGroup, build, is_optional=True, is_discovered=True)
+    return Kind(
+        *(access, pod_groups.PodGroup, build),
+        is_optional=True,
+        is_discovered=True,
+        size_of=_read_bytes,
+    )
 
 
 POD_GROUPS: Mapping[str, tuple[Kind[Any, DeclaredGroup], ...]] = {

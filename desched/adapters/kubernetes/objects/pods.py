@@ -1,6 +1,5 @@
 """Pods, in the model's terms: fast and small enough for 150,000 of them."""
 
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from hashlib import blake2b
 from sys import intern
@@ -9,23 +8,30 @@ import msgspec
 
 from desched.adapters.kubernetes.client.access import LIST_PODS
 from desched.adapters.kubernetes.client.api_types import pods
-from desched.adapters.kubernetes.client.api_types.metadata import Condition, OwnerReference
+from desched.adapters.kubernetes.client.api_types.metadata import Condition
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder, Shared
+from desched.adapters.kubernetes.client.memory_bounds import (
+    BEYOND_NAMESPACE,
+    LARGEST_JSON_BYTES,
+    ORDINARY_BYTES,
+    kept_bytes,
+    memory_of,
+)
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.bounded_constraints import (
     LARGEST_CONSTRAINTS_BYTES,
-    LARGEST_LABELS_BYTES,
-    MOST_TERMS_OF_NAMESPACE,
+    MOST_CLAIMS,
     MOST_VOLUMES,
+    NamespaceParts,
     bounded,
-    cost_of_terms,
-    has_terms,
+    has_many,
+    number_of_terms,
     without_constraints,
 )
 from desched.adapters.kubernetes.objects.metadata import (
+    annotations_of,
     controller_of,
-    may_be_relevant,
-    relevant_annotations,
+    texts_of,
 )
 from desched.adapters.kubernetes.objects.model_caches import GPUSTACK_DIGEST, GPUSTACK_DRIVER
 from desched.adapters.kubernetes.objects.scheduling_class import (
@@ -37,13 +43,13 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
     with_images,
 )
 from desched.model.cluster import CLAIMS_NOT_READ, Pod, PodVolume, SchedulingClass, VolumeKind
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
-_STRINGS = RawDecoder(dict[str, str])
-_OWNERS = RawDecoder(list[OwnerReference])
 _CLAIMS = RawDecoder(list[pods.PodResourceClaim])
 _GROUP = RawDecoder(pods.SchedulingGroup)
 
-LONGEST_NAME = 253
+LONGEST_PATH = 255
+"""Characters of a hostPath that are kept; rules only compare how it begins."""
 
 UNNAMED = "unnamed"
 """The name of a group whose name is not understood."""
@@ -61,21 +67,31 @@ class PodBuilder:
     """Builds pods; the pods of one builder share equal parts.
 
     A builder remembers the parts of all pods that it has built. One that goes on with the pods
-    `kept` of an earlier builder remembers only those, and counts their terms.
+    `kept` of an earlier builder remembers only those, and counts their terms and large parts.
     """
 
     def __init__(self, kept: Iterable[Pod] = ()) -> None:
-        self._labels = Shared(lambda data: _STRINGS(data) or {})
-        self._owners = Shared(lambda data: controller_of(_OWNERS(data)))
+        self._labels = Shared(texts_of)
+        self._owners = Shared(controller_of)
         self._classes: dict[Hashable, SchedulingClass] = {}
-        self._namespaces: dict[str, dict[int, SchedulingClass]] = {}
-        self._terms = Counter[str]()
         self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
-        for pod in kept:
+        self._shares = NamespaceParts()
+        self._heavy: set[int] = set()  # ids of classes that have terms or are large
+        self._of_classes_bytes = 0
+        for pod in {(pod.namespace, id(pod.scheduling)): pod for pod in kept}.values():
             found = self._distinct.setdefault(pod.scheduling, pod.scheduling)
-            if has_terms(found):
-                self._within(pod.namespace, found)
+            if number_of_terms(found) or kept_bytes(found) > ORDINARY_BYTES:
+                self._heavy.add(id(found))
+                self._shares.refusal_of(pod.namespace, found)
+        for pod in kept:
+            if has_many(pod.labels, pod.volumes):
+                self._shares.admits_parts(pod.namespace, pod.labels, pod.volumes)
+
+    def remembered_bytes(self) -> int:
+        """The memory of all that it remembers."""
+        shared_bytes = self._labels.size_bytes + self._owners.size_bytes
+        return shared_bytes + self._of_classes_bytes + self._shares.refused_bytes
 
     def pod(self, item: pods.Pod) -> Pod:
         """The pod."""
@@ -83,8 +99,15 @@ class PodBuilder:
         ready, resizing, unschedulable = _conditions(status.conditions or ())
         templates, uncounted = _resource_claims(spec.resource_claims)
         excess = _excess(item)
+        labels = {} if excess else self._labels[bytes(metadata.labels)]
+        volumes = _volumes(metadata.name, spec.volumes) if spec.volumes else ()
+        if has_many(labels, volumes) and not self._shares.admits_parts(
+            metadata.namespace, labels, volumes
+        ):
+            excess = excess or BEYOND_NAMESPACE
         scheduling = self._scheduling(metadata.namespace, spec, status)
         if excess:
+            labels, volumes = {}, _claims_alone(volumes)
             made = without_constraints(scheduling, excess)
             scheduling = self._distinct.setdefault(made, made)
         return Pod(
@@ -93,8 +116,8 @@ class PodBuilder:
             uid=metadata.uid,
             scheduling=scheduling,
             created_at=metadata.creation_timestamp,
-            labels={} if excess else self._labels[bytes(metadata.labels)],
-            annotations=_annotations(metadata.annotations),
+            labels=labels,
+            annotations=annotations_of(metadata.annotations) or _NO_ANNOTATIONS,
             owner=self._owners[bytes(metadata.owner_references)],
             node=intern(spec.node_name or ""),
             phase=intern(status.phase or "Pending"),
@@ -103,8 +126,8 @@ class PodBuilder:
             deleting=metadata.deletion_timestamp is not None,
             priority=spec.priority or 0,
             qos=intern(status.qos_class or "Burstable"),
-            scheduler=intern(spec.scheduler_name or "default-scheduler"),
-            volumes=_volumes(metadata.name, spec.volumes[:MOST_VOLUMES]) if spec.volumes else (),
+            scheduler=intern((spec.scheduler_name or "default-scheduler")[: LONGEST_NAME + 1]),
+            volumes=volumes,
             has_resource_claims=bool(templates or uncounted),
             uncounted_claims=uncounted or CLAIMS_NOT_READ,
             claim_templates=templates,
@@ -122,7 +145,13 @@ class PodBuilder:
         found = self._classes.get(key)
         if found is None:
             found = self._new_class(key, spec, status)
-        return self._within(namespace, found) if has_terms(found) else found
+        if id(found) not in self._heavy:
+            return found
+        why = self._shares.refusal_of(namespace, found)
+        if not why:
+            return found
+        made = without_constraints(found, why)
+        return self._distinct.setdefault(made, made)
 
     def _new_class(
         self, key: tuple[Fingerprint, tuple[str, ...]], spec: pods.PodSpec, status: pods.PodStatus
@@ -133,6 +162,10 @@ class PodBuilder:
                 self._constraints[key[0]] = bounded(scheduling_class(spec, status))
             made = with_images(self._constraints[key[0]], key[1])
             found = self._classes[key] = self._distinct.setdefault(made, made)
+            memory_bytes = memory_of(found, size_bytes)
+            self._of_classes_bytes += size_bytes + memory_bytes
+            if memory_bytes > ORDINARY_BYTES or number_of_terms(found):
+                self._heavy.add(id(found))
             return found
         digest = blake2b(msgspec.msgpack.encode(key)).digest()  # the key itself is too large
         known = self._classes.get(digest)
@@ -141,43 +174,28 @@ class PodBuilder:
             why = f"constraints of {size_bytes >> 10} KiB, more than {largest}"
             made = without_constraints(scheduling_class(spec, status), why)
             known = self._classes[digest] = self._distinct.setdefault(made, made)
+            self._of_classes_bytes += kept_bytes(known)
         return known
-
-    def _within(self, namespace: str, found: SchedulingClass) -> SchedulingClass:
-        """The class, without its constraints if the namespace has too many terms already."""
-        known = self._namespaces.setdefault(namespace, {})
-        if id(found) not in known:
-            self._terms[namespace] += cost_of_terms(found, namespace)
-            kept = found
-            if self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
-                why = f"affinity terms beyond {MOST_TERMS_OF_NAMESPACE} of its namespace"
-                made = without_constraints(found, why)
-                kept = self._distinct.setdefault(made, made)
-            known[id(found)] = kept
-        return known[id(found)]
 
 
 def pods_kind(kept: Iterable[Pod] = ()) -> Kind[pods.Pod, Pod]:
     """The kind, with a builder of its own that goes on with these pods."""
-    return Kind(LIST_PODS, pods.Pod, PodBuilder(kept).pod)
+    builder = PodBuilder(kept)
+    return Kind(LIST_PODS, pods.Pod, builder.pod, remembered_bytes=builder.remembered_bytes)
 
 
 def _excess(item: pods.Pod) -> str:
     """What makes the pod too large to keep all of it, empty for nearly all pods."""
     labels_bytes = memoryview(item.metadata.labels).nbytes
-    if labels_bytes > LARGEST_LABELS_BYTES:
-        return f"labels of {labels_bytes >> 10} KiB, more than {LARGEST_LABELS_BYTES >> 10}"
+    if labels_bytes > LARGEST_JSON_BYTES:
+        return f"labels of {labels_bytes >> 10} KiB, more than {LARGEST_JSON_BYTES >> 10}"
     volumes = len(item.spec.volumes or ())
     return f"{volumes} volumes, more than {MOST_VOLUMES}" if volumes > MOST_VOLUMES else ""
 
 
-def _labels(data: bytes) -> dict[str, str]:
-    return _STRINGS(data) or {}
-
-
-def _annotations(raw: msgspec.Raw) -> dict[str, str]:
-    data = bytes(raw)
-    return relevant_annotations(_STRINGS(data)) if may_be_relevant(data) else _NO_ANNOTATIONS
+def _claims_alone(volumes: tuple[PodVolume, ...]) -> tuple[PodVolume, ...]:
+    """What nodes attach; no node attaches more."""
+    return tuple(volume for volume in volumes if volume.claim)[:MOST_CLAIMS]
 
 
 def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool, bool]:
@@ -232,8 +250,9 @@ def _volumes(pod_name: str, volumes: Iterable[pods.Volume]) -> tuple[PodVolume, 
             in_memory = (volume.empty_dir.medium or "").startswith(_MEMORY_MEDIA)
             found.append(_MEMORY_DIR if in_memory else _DISK_DIR)
         elif volume.host_path is not None:
-            found.append(PodVolume(VolumeKind.HOST_PATH, path=intern(volume.host_path.path)))
+            path = intern(volume.host_path.path[:LONGEST_PATH])
+            found.append(PodVolume(VolumeKind.HOST_PATH, path=path))
         elif volume.csi is not None and volume.csi.driver == GPUSTACK_DRIVER:
             digest = (volume.csi.volume_attributes or {}).get(GPUSTACK_DIGEST, "")
-            found.append(PodVolume(VolumeKind.MODEL, model=intern(digest)))
+            found.append(PodVolume(VolumeKind.MODEL, model=intern(digest[: LONGEST_NAME + 1])))
     return tuple(found)

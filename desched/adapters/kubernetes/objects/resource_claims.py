@@ -5,7 +5,7 @@ attribute `type`, with a text. A field that is not known makes what has it uncer
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sys import intern
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,6 +41,9 @@ _TEMPLATE = RawDecoder(wire.ClaimTemplateSpec)
 _REQUESTS = RawDecoder(list[wire.DeviceRequest])
 _RULE = RawDecoder(wire.DeviceTaintRuleSpec)
 _STATUS = RawDecoder(wire.ClaimStatus)
+
+MOST_REQUESTS = 32
+"""The API server takes no more in a claim."""
 
 EVERY_DRIVER = ""
 
@@ -190,11 +193,17 @@ def _template(item: wire.ResourceClaimTemplate) -> ClaimTemplate:
         _know(spec, "devices")
         devices = _FIELDS(spec.get("devices", Raw())) or {}
         _know(devices, "requests")
-        requests = tuple(map(_requested, _REQUESTS(devices.get("requests", Raw())) or ()))
+        requests = _all_requested(_REQUESTS(devices.get("requests", Raw())) or ())
     except (*UNDECODABLE, KeyError, UncertainDevices) as error:
         doubt = _doubt("ResourceClaimTemplate", item, error)
         return ClaimTemplate(metadata.namespace, metadata.name, doubt=doubt)
     return ClaimTemplate(metadata.namespace, metadata.name, requests)
+
+
+def _all_requested(requests: Sequence[wire.DeviceRequest]) -> tuple[tuple[str, int], ...]:
+    if len(requests) > MOST_REQUESTS:
+        raise UncertainDevices(f"it has {len(requests)} requests")
+    return tuple(map(_requested, requests))
 
 
 def _requested(request: wire.DeviceRequest) -> tuple[str, int]:

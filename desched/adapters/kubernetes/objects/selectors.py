@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable
 
+from msgspec import Raw
+
 from desched.adapters.kubernetes.client.api_types import metadata
+from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.model.selectors import (
     LabelSelector,
     NodeSelectorTerm,
@@ -11,6 +14,7 @@ from desched.model.selectors import (
     go_integer,
 )
 
+_SELECTOR = RawDecoder(metadata.LabelSelector)
 _OPERATORS = frozenset(Operator)
 _COMPARISONS = frozenset({Operator.GREATER, Operator.LESS})
 
@@ -24,6 +28,11 @@ def label_selector(selector: metadata.LabelSelector) -> LabelSelector:
             *_requirements(selector.match_expressions),
         )
     )
+
+
+def decoded_selector(raw: Raw) -> metadata.LabelSelector | None:
+    """The selector as the API server has it; None if there is none."""
+    return _SELECTOR(raw)
 
 
 def lenient_label_selector(selector: metadata.LabelSelector | None) -> LabelSelector | None:

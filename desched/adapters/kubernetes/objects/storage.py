@@ -3,9 +3,11 @@
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import storage
 from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.kubernetes.objects.metadata import texts_of
 from desched.adapters.kubernetes.objects.selectors import node_selector_terms
 from desched.model.cluster import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
 _TOPOLOGY_LABELS = frozenset(
     f"{prefix}/{level}"
@@ -25,7 +27,7 @@ def claim(item: storage.PersistentVolumeClaim) -> PersistentVolumeClaim:
         namespace=item.metadata.namespace,
         name=item.metadata.name,
         storage_class=item.spec.storage_class_name or "",
-        volume=item.spec.volume_name or "",
+        volume=(item.spec.volume_name or "")[: LONGEST_NAME + 1],
         for_one_pod=_FOR_ONE_POD in modes,
         for_one_node=not modes & _FOR_SEVERAL_NODES,
     )
@@ -42,7 +44,7 @@ def volume(item: storage.PersistentVolume) -> PersistentVolume:
         local=spec.local is not None or spec.host_path is not None,
         csi_driver=spec.csi.driver if spec.csi is not None else "",
         csi_handle=spec.csi.volume_handle if spec.csi is not None else "",
-        labels={k: v for k, v in (item.metadata.labels or {}).items() if k in _TOPOLOGY_LABELS},
+        labels={k: v for k, v in texts_of(item.metadata.labels).items() if k in _TOPOLOGY_LABELS},
     )
 
 

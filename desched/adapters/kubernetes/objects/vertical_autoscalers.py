@@ -22,6 +22,8 @@ from desched.adapters.kubernetes.objects.pod_requests import (
     with_requests,
 )
 from desched.model.groups import grouped
+from desched.model.text import shortened
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
 LARGEST_BYTES = 64 * 2**10
 """The JSON of a VerticalPodAutoscaler that is read; tenants write it."""
@@ -85,6 +87,8 @@ def sizing_of_target(
     reference = targeted.target_ref if targeted is not None else None
     if reference is None:
         return None
+    if max(len(reference.kind), len(reference.name)) > LONGEST_NAME:
+        return None  # there is no such workload
     found = _sizing(name, item)
     return found and ((reference.kind, namespace, reference.name), found)
 
@@ -108,7 +112,7 @@ def _sizing(name: str, item: autoscalers.VerticalPodAutoscaler) -> VerticalAutos
         status = _STATUS(item.status) or autoscalers.VerticalStatus()
         return VerticalAutoscaler(name, _by_container(spec, status))
     except (*UNDECODABLE, ValueError) as error:
-        return VerticalAutoscaler(name, {}, str(error))
+        return VerticalAutoscaler(name, {}, shortened(str(error)))
 
 
 def _sizes_pods(spec: autoscalers.VerticalSpec) -> bool:
@@ -175,9 +179,16 @@ def _is_there(raw: Raw) -> bool:
     return bytes(raw) not in {b"", b"null"}
 
 
+def _read_bytes(item: autoscalers.VerticalPodAutoscaler) -> int:
+    """Of a large one, nothing but its target is kept."""
+    size_bytes = memoryview(item.spec).nbytes + memoryview(item.status).nbytes
+    return 0 if size_bytes > LARGEST_BYTES else size_bytes
+
+
 VERTICAL_AUTOSCALERS = Kind(
     LIST_VERTICAL_AUTOSCALERS,
     autoscalers.VerticalPodAutoscaler,
     sizing_of_target,
     is_optional=True,
+    size_of=_read_bytes,
 )

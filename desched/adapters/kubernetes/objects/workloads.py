@@ -11,12 +11,16 @@ from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.client.api_types.metadata import Metadata
 from desched.adapters.kubernetes.client.api_types.pods import PodStatus
 from desched.adapters.kubernetes.client.decoding import RawDecoder
+from desched.adapters.kubernetes.client.memory_bounds import LARGEST_JSON_BYTES
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.bounded_constraints import LARGEST_CONSTRAINTS_BYTES
-from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations
+from desched.adapters.kubernetes.objects.metadata import annotations_of, controller_of
 from desched.adapters.kubernetes.objects.pod_requests import pod_requests, requests_of_template
-from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
+from desched.adapters.kubernetes.objects.selectors import (
+    decoded_selector,
+    lenient_label_selector,
+)
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VerticalAutoscaler
 from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.resources import Amounts
@@ -25,6 +29,9 @@ from desched.model.selectors import LabelSelector
 C = TypeVar("C", workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.Job)
 
 _TEMPLATE = RawDecoder(workloads.PodTemplate)
+_KEPT_OF_TEMPLATE = 8
+"""Of so many bytes of a template, ordinarily less than one is kept."""
+
 _DEFAULT_REPLICAS = 1
 _EVICTED = "DisruptionTarget"
 _EXITS = frozenset({1, 137, 143})
@@ -61,43 +68,38 @@ def workloads_by_controller(
     deployments = {_key(item.metadata): workload(item) for item in controllers.deployments}
     found = {_key(item.metadata): workload(item) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
-        owner = controller_of(item.metadata.owner_references)
+        owner = item.owner
         if owner is None:
             found[_key(item.metadata)] = workload(item)
         elif (key := (item.metadata.namespace, owner.uid)) in deployments:
             found[_key(item.metadata)] = deployments[key]
     for job in controllers.jobs:
-        owner = controller_of(job.metadata.owner_references)
-        if owner is None or owner.kind == "CronJob":
+        if job.owner is None or job.owner.kind == "CronJob":
             found[_key(job.metadata)] = workload(job)
     return found
 
 
 def owners_by_controller(controllers: Controllers) -> Mapping[ControllerKey, Owner]:
     """Owners of unsupported kinds, by the ReplicaSet or Job that they own."""
-    owned = [item.metadata for item in controllers.replica_sets]
-    owned += [item.metadata for item in controllers.jobs]
     return {
-        _key(metadata): owner
-        for metadata in owned
-        if (owner := controller_of(metadata.owner_references)) is not None
-        and owner.kind not in _SUPPORTED_OWNERS
+        _key(item.metadata): item.owner
+        for item in (*controllers.replica_sets, *controllers.jobs)
+        if item.owner is not None and item.owner.kind not in _SUPPORTED_OWNERS
     }
 
 
 def selectors_by_controller(controllers: Controllers) -> Mapping[ControllerKey, LabelSelector]:
     """Selectors of ReplicaSets and StatefulSets with pods, by which the scheduler spreads."""
-    stateful_sets = [(item.metadata, item.spec.selector) for item in controllers.stateful_sets]
-    replica_sets = [
-        (item.metadata, item.spec.selector)
+    replica_sets = (
+        item
         for item in controllers.replica_sets
         if item.spec.replicas != 0 or item.status.replicas  # not the revisions kept for a rollback
-    ]
-    found = {
-        _key(metadata): lenient_label_selector(selector)
-        for metadata, selector in stateful_sets + replica_sets
+    )
+    return {
+        _key(item.metadata): item.selector
+        for item in (*controllers.stateful_sets, *replica_sets)
+        if item.selector is not None
     }
-    return {key: selector for key, selector in found.items() if selector is not None}
 
 
 def _key(metadata: Metadata) -> ControllerKey:
@@ -129,7 +131,7 @@ def _workload(
         name=metadata.name,
         uid=metadata.uid,
         desired_replicas=replicas,
-        annotations=relevant_annotations(metadata.annotations),
+        annotations=item.annotations,
         rolling_out=rolling_out,
         scaling=scaled is not None and scaled.under_way,
         ready_replicas=ready,
@@ -148,8 +150,7 @@ def _requests_of_new_pods(
     A VerticalPodAutoscaler may target the workload or its owner. Which of several counts depends on
     owners that are not read, so the largest amounts do.
     """
-    owner = controller_of(item.metadata.owner_references)
-    namespace = item.metadata.namespace
+    owner, namespace = item.owner, item.metadata.namespace
     targets = [(type(item).__name__, namespace, item.metadata.name)]
     if owner is not None:
         targets.append((owner.kind, namespace, owner.name))
@@ -216,23 +217,42 @@ def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:
     return item.status.update_revision != item.status.current_revision
 
 
-def _of_template(item: C) -> C:
-    """The item with what its template requests instead of the template, which may be large.
+def _narrowed(item: C) -> C:
+    """The item with what desched reads of its raw parts instead of these, which may be large.
 
     A Deployment has the template of its ReplicaSets.
     """
-    owner = controller_of(item.metadata.owner_references)
-    template = _TEMPLATE(item.spec.template)
-    if template is not None and (owner is None or owner.kind != "Deployment"):
+    metadata, spec = item.metadata, item.spec
+    item.owner = controller_of(metadata.owner_references)
+    item.annotations = annotations_of(metadata.annotations)
+    if not isinstance(spec, workloads.JobSpec):
+        item.selector = lenient_label_selector(decoded_selector(spec.selector))
+        spec.selector = Raw()
+    template = _TEMPLATE(spec.template)
+    if template is not None and (item.owner is None or item.owner.kind != "Deployment"):
         completed = requests_of_template(template.spec)
         item.template_requests = pod_requests(completed, PodStatus())
-        if len(bytes(item.spec.template)) <= LARGEST_CONSTRAINTS_BYTES:  # tenants write it
+        if len(bytes(spec.template)) <= LARGEST_CONSTRAINTS_BYTES:  # tenants write it
             item.template = completed
-    item.spec.template = Raw()  # it refers to the whole page of the list
+    # They refer to the whole page of the list.
+    metadata.labels = metadata.annotations = metadata.owner_references = spec.template = Raw()
     return item
 
 
-DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, _of_template)
-REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, _of_template)
-STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, _of_template)
-JOBS = Kind(access.LIST_JOBS, workloads.Job, _of_template)
+def _read_bytes(item: workloads.Replicated | workloads.Job) -> int:
+    """The JSON of the selector and, nearly, of the part of the template that is kept."""
+    template_bytes = memoryview(item.spec.template).nbytes // _KEPT_OF_TEMPLATE
+    template_bytes = min(template_bytes, LARGEST_JSON_BYTES)
+    if isinstance(item.spec, workloads.JobSpec):
+        return template_bytes
+    return max(template_bytes, memoryview(item.spec.selector).nbytes)
+
+
+def _kind(right: access.Access, form: type[C]) -> Kind[C, C]:
+    return Kind(right, form, _narrowed, size_of=_read_bytes)
+
+
+DEPLOYMENTS = _kind(access.LIST_DEPLOYMENTS, workloads.Deployment)
+REPLICA_SETS = _kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet)
+STATEFUL_SETS = _kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet)
+JOBS = _kind(access.LIST_JOBS, workloads.Job)

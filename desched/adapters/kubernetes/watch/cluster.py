@@ -1,12 +1,13 @@
 """All kinds that planning needs, kept up to date by watches."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from time import monotonic
 from typing import Any, TypeVar
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import Access
+from desched.adapters.kubernetes.client.memory_bounds import NamespaceShares, TooLarge
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.cluster_reader import KINDS
 from desched.adapters.kubernetes.objects.pods import pods_kind
@@ -30,8 +31,11 @@ _STOPPING_SECONDS = 2.0
 class WatchedObjects:
     """The objects of all kinds at one moment."""
 
-    def __init__(self, values: Mapping[Access, tuple[Any, ...]]) -> None:
+    def __init__(
+        self, values: Mapping[Access, tuple[Any, ...]], too_large: Sequence[TooLarge]
+    ) -> None:
         self._values = values
+        self.too_large = too_large
 
     def all(self, kind: Kind[W, V]) -> tuple[V, ...]:
         """All objects of a kind."""
@@ -50,10 +54,11 @@ class ClusterWatch:
         self._stores: dict[Access, Store[Any]] = {}
         self._watches: list[KindWatch[Any]] = []
         self._has_begun = False
+        shares = NamespaceShares()
         for kind_from in (pods_kind, *map(_always, KINDS)):
             access = kind_from(()).access
             store = self._stores[access] = Store[Any](access.resource, self._lock)
-            self._watches.append(KindWatch(client, kind_from, store))
+            self._watches.append(KindWatch(client, kind_from, store, shares))
 
     def look(self, wait: Callable[[float], bool]) -> WatchedObjects:
         """The present objects; waits for those that are being read.
@@ -71,7 +76,9 @@ class ClusterWatch:
             # A kind with a problem first: others may only be late.
             for store in sorted(self._stores.values(), key=lambda it: not it.problem(now)):
                 store.require(now)
-            return WatchedObjects({access: store.values for access, store in self._stores.items()})
+            values = {access: store.values for access, store in self._stores.items()}
+            too_large = [each for store in self._stores.values() for each in store.too_large]
+            return WatchedObjects(values, too_large)
 
     def end(self) -> None:
         """End all watches, and wait a moment for their threads."""

@@ -12,6 +12,7 @@ from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline
 from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Decoder
+from desched.adapters.kubernetes.client.memory_bounds import NamespaceShares, TooLarge
 from desched.adapters.kubernetes.client.paged_reads import (
     Kind,
     Reading,
@@ -66,6 +67,9 @@ DISCOVERY_SECONDS = 3600.0
 MOST_BUILT = 10_000
 """After as many new objects, and two more for each in the store, the builder is replaced."""
 
+MOST_REMEMBERED_BYTES = 48 * 2**20
+"""The builder is replaced, too, when it remembers as much more than right after a list."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -95,7 +99,13 @@ class WatchClient(NamedTuple):
 class KindWatch(Generic[V]):
     """The list and the watch of one kind, in a thread of its own."""
 
-    def __init__(self, client: WatchClient, kind_from: KindFrom[V], store: Store[V]) -> None:
+    def __init__(
+        self,
+        client: WatchClient,
+        kind_from: KindFrom[V],
+        store: Store[V],
+        shares: NamespaceShares | None = None,
+    ) -> None:
         self._client = client
         self._kind_from = kind_from
         self._store = store
@@ -104,8 +114,11 @@ class KindWatch(Generic[V]):
         self._is_optional = kind.is_optional
         self._absent_seconds = DISCOVERY_SECONDS if kind.is_discovered else ABSENT_SECONDS
         self._unread = UnreadKinds()
-        self._decoder: Decoder[Any, tuple[Key, V]] | None = None
+        self._decoder: Decoder[Any, tuple[Key, V | TooLarge]] | None = None
+        self._shares = shares or NamespaceShares()
+        self._remembered_bytes: Callable[[], int] = lambda: 0
         self._built = 0
+        self._remembered_of_list = 0
         self._failures = 0
         self._asked_seconds = 0.0
         self._stream: LineStream | None = None
@@ -160,14 +173,15 @@ class KindWatch(Generic[V]):
             return self._failed(error, LONGEST_PAUSE_SECONDS, soon=True)
         return 0.0
 
-    def _list(self) -> Decoder[Any, tuple[Key, V]] | None:
+    def _list(self) -> Decoder[Any, tuple[Key, V | TooLarge]] | None:
         """Put a list into the store; return None if the API server lacks the kind."""
         began = monotonic()
         client = self._client
         deadline = Deadline(LIST_SECONDS)
         read = Reading(client.connection, PAGE_SIZE, client.request_seconds, deadline)
         read.unread = self._unread
-        kind = _keyed(self._kind_from(()))
+        self._shares.release_kind(self._access)
+        kind = _keyed(self._kind_from(()), self._shares)
         found = read.listing(kind)
         if not found.version:
             # Absence counts until the next look, however long the store would trust a list.
@@ -176,11 +190,16 @@ class KindWatch(Generic[V]):
             self._store.begin(monotonic())
             return None
         self._store.replace(dict(found.values), version_number(found.version), began)
-        self._decoder = kind.decoder()
-        self._built = 0
+        self._go_on_with(kind)
+        self._remembered_of_list = self._remembered_bytes()
         return self._decoder
 
-    def _watch(self, decoder: Decoder[Any, tuple[Key, V]]) -> None:
+    def _go_on_with(self, kind: Kind[Any, tuple[Key, V | TooLarge]]) -> None:
+        self._decoder = kind.decoder()
+        self._remembered_bytes = kind.remembered_bytes
+        self._built = 0
+
+    def _watch(self, decoder: Decoder[Any, tuple[Key, V | TooLarge]]) -> None:
         began = monotonic()
         stream = self._open()
         self._stream = stream
@@ -191,6 +210,8 @@ class KindWatch(Generic[V]):
             for line in stream:
                 change = change_of(line, decoder)
                 self._store.apply(change, monotonic())
+                if change.key is not None and change.value is None:
+                    self._shares.release((self._access, *change.key))
                 decoder = self._renewed(decoder, change)
         finally:
             self._stream = None
@@ -226,15 +247,16 @@ class KindWatch(Generic[V]):
         raise _broken(why)
 
     def _renewed(
-        self, decoder: Decoder[Any, tuple[Key, V]], change: Change[V]
-    ) -> Decoder[Any, tuple[Key, V]]:
+        self, decoder: Decoder[Any, tuple[Key, V | TooLarge]], change: Change[V | TooLarge]
+    ) -> Decoder[Any, tuple[Key, V | TooLarge]]:
         """The decoder after a change; a new one if it may remember too much of the past."""
         self._built += change.value is not None
-        if self._built <= MOST_BUILT + 2 * len(self._store):
+        most_bytes = self._remembered_of_list + MOST_REMEMBERED_BYTES
+        is_small = self._remembered_bytes() <= most_bytes
+        if is_small and self._built <= MOST_BUILT + 2 * len(self._store):
             return decoder
-        self._built = 0
-        self._decoder = _keyed(self._kind_from(self._store.values)).decoder()
-        return self._decoder
+        self._go_on_with(_keyed(self._kind_from(self._store.values), self._shares))
+        return self._decoder or decoder
 
     def _refused(self, error: _RefusedError) -> float:
         """Go on without an optional kind; return the pause before the next attempt."""
@@ -271,8 +293,8 @@ class KindWatch(Generic[V]):
         return pause_seconds
 
 
-def _keyed(kind: Kind[Any, V]) -> Kind[Any, tuple[Key, V]]:
-    build = kind.build
+def _keyed(kind: Kind[Any, V], shares: NamespaceShares) -> Kind[Any, tuple[Key, V | TooLarge]]:
+    build = kind.builder_within(shares)
     return Kind(
         kind.access,
         kind.wire,
@@ -281,6 +303,7 @@ def _keyed(kind: Kind[Any, V]) -> Kind[Any, tuple[Key, V]]:
         kind.accept,
         kind.is_optional,
         kind.is_discovered,
+        remembered_bytes=kind.remembered_bytes,
     )
 
 

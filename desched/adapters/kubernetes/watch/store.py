@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Generic, TypeVar
 
+from desched.adapters.kubernetes.client.memory_bounds import TooLarge
 from desched.adapters.kubernetes.watch.events import Change, Key, WatchLost
 from desched.errors import ObservationError, ObservationSource
 
@@ -33,6 +34,7 @@ class Store(Generic[V]):
         self._resource = resource
         self._lock = lock
         self._values: dict[Key, V] = {}
+        self._too_large: dict[Key, TooLarge] = {}
         self._confirmed_at = 0.0
 
     def __len__(self) -> int:
@@ -42,6 +44,11 @@ class Store(Generic[V]):
     def values(self) -> tuple[V, ...]:
         """All values; threads that do not write need the lock."""
         return tuple(self._values.values())
+
+    @property
+    def too_large(self) -> tuple[TooLarge, ...]:
+        """The objects that are not kept; as for `values`."""
+        return tuple(self._too_large.values())
 
     def is_watched(self, now: float) -> bool:
         """Whether all changes arrive."""
@@ -55,10 +62,12 @@ class Store(Generic[V]):
         """How long ago the API server last confirmed the values."""
         return now - self._confirmed_at
 
-    def replace(self, values: Mapping[Key, V], version: int, at: float) -> None:
-        """Put the values of a list in place of all others."""
+    def replace(self, found: Mapping[Key, V | TooLarge], version: int, at: float) -> None:
+        """Put what a list has in place of all others."""
+        large = {key: each for key, each in found.items() if isinstance(each, TooLarge)}
+        values = {key: each for key, each in found.items() if not isinstance(each, TooLarge)}
         with self._lock:
-            self._values = dict(values)
+            self._values, self._too_large = values, large
             self.version = version
             self._confirmed_at = at
 
@@ -69,7 +78,7 @@ class Store(Generic[V]):
             if not self.is_watched(at):
                 self._watched_from = at + SHORTEST_WATCH_SECONDS if self._problem else at
 
-    def apply(self, change: Change[V], at: float) -> None:
+    def apply(self, change: Change[V | TooLarge], at: float) -> None:
         """Apply an event; one that is known already changes nothing.
 
         Raises:
@@ -85,10 +94,15 @@ class Store(Generic[V]):
             self.version = change.version
             if change.key is None:
                 return
-            if change.value is None:
+            value = change.value
+            if value is None or isinstance(value, TooLarge):
                 self._values.pop(change.key, None)
             else:
-                self._values[change.key] = change.value
+                self._values[change.key] = value
+            if isinstance(value, TooLarge):
+                self._too_large[change.key] = value
+            else:
+                self._too_large.pop(change.key, None)
 
     def lose(self, problem: str, *, is_worth_a_wait: bool) -> None:
         """Note why changes do not arrive any more."""

@@ -1,10 +1,17 @@
 """Objects as an API server lists them, with the defaults that it fills in."""
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 Object = dict[str, Any]
 
 CREATED = "2026-01-10T08:00:00Z"
+
+
+def built(kind: Any, documents: Iterable[Object]) -> list[Any]:
+    """The values of these objects."""
+    return [kind.decoder().one(json.dumps(document).encode()) for document in documents]
 
 
 def metadata(name: str, namespace: str = "shop", **more: Any) -> Object:
@@ -31,7 +38,10 @@ def pod(name: str = "web-1", /, **spec: Any) -> Object:
             generateName="web-5d4-",
             resourceVersion="12",
             labels={"app": "web", "pod-template-hash": "5d4"},
-            annotations={"checksum/config": "4f53", "desched.io/note": "kept"},
+            annotations={
+                "checksum/config": "4f53",
+                "controller.kubernetes.io/pod-deletion-cost": "7",
+            },
             ownerReferences=[owner("ReplicaSet", "web-5d4")],
             managedFields=[{"manager": "kubelet", "fieldsV1": {"f:status": {}}}],
         ),

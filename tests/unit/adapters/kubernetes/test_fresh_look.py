@@ -182,6 +182,19 @@ def test_without_the_object_of_its_group_the_pods_of_the_namespace_are_not_read(
     assert PODS_OF_SHOP not in shop.asked()
 
 
+def test_a_pod_with_a_claim_comes_with_the_pods_of_its_namespace_on_its_node(shop: Shop) -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    shop.objects[POD]["spec"]["volumes"].append(claim)
+    on_node = f"{PODS_OF_SHOP}?te1"
+    shop.server.answer = lambda request: (
+        Reply(body={"metadata": {}, "items": [manifests.pod("web-2")]})
+        if asked_for(request) == on_node
+        else shop.answer(request)
+    )
+    assert [pod.name for pod in shop.seen().siblings] == ["web-2"]
+    assert shop.asked()[-2:] == [on_node, BUDGETS]
+
+
 def test_a_node_with_room_comes_with_the_pods_on_it_alone(shop: Shop) -> None:
     look = shop.look(room_on="te1")
 

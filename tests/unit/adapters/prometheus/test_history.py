@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from desched.adapters.prometheus.connection import PrometheusConnection
-from desched.adapters.prometheus.history import HOUR_STEPS
+from desched.adapters.prometheus.history import LAST_HOUR
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ObservationError
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem
@@ -32,12 +32,20 @@ HOT = [0.9] * 11
 def policy(
     *windows: DestinationWindow,
     sustained_seconds: int = 600,
+    least_sustained_seconds: int | None = None,
     queries: Mapping[str, str] | None = None,
     resources: Sequence[Resource] = (CPU,),
 ) -> Policy:
     rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, (300, 900), windows) for r in resources)
     metrics = MetricsSource("", {}, queries or {})
-    return Policy("test", "", rules, metrics, sustained_seconds=sustained_seconds)
+    return Policy(
+        "test",
+        "",
+        rules,
+        metrics,
+        sustained_seconds=sustained_seconds,
+        least_sustained_seconds=least_sustained_seconds or sustained_seconds,
+    )
 
 
 def read(
@@ -52,7 +60,7 @@ def read(
     def answer(asked: Asked) -> Reply:
         if not asked.path.endswith("/query_range"):
             return instant(asked)
-        if last_hour and len(asked.times) == HOUR_STEPS + 1:
+        if last_hour and len(asked.times) == LAST_HOUR.steps + 1:
             return last_hour(asked)
         return matrix(asked, *tracks)
 
@@ -80,6 +88,17 @@ def test_one_range_query_over_the_shortest_window_shows_how_long_each_node_was_o
         "n-a": {CPU: LoadHistory(60, tuple(HOT))},
         "n-b": {CPU: LoadHistory(60, (0.1,) * 11)},
     }
+
+
+def test_where_the_swing_decides_the_history_is_an_hour(
+    fake: FakePrometheus,
+) -> None:
+    by = policy(sustained_seconds=1800, least_sustained_seconds=120)
+    load = read(fake, by, (N_A, [0.9] * 25))
+
+    (asked,) = ranges(fake)
+    assert asked.times == tuple(EVALUATED_AT - 3600 + 150 * i for i in range(25))
+    assert load.history["n-a"][CPU] == LoadHistory(150, (0.9,) * 25)
 
 
 def test_each_measured_resource_is_asked_once(fake: FakePrometheus) -> None:

@@ -46,6 +46,9 @@ class Pods:
             pods=tuple(pod("apps", f"p-{i}", f"n-{i:03d}") for i in range(count)),
         )
         self.forged: list[tuple[Labels, float]] = []
+        self.kubelets: list[dict[str, str]] | None = None
+        self.roots: list[tuple[Labels, float]] = []
+        self.labelled = True
 
     def __call__(self, asked: Asked) -> Reply:
         if asked.times:
@@ -54,10 +57,24 @@ class Pods:
             return vector()
         if "throttled" in asked.query:
             return vector(*(s for s in self._pods(asked.query) if s[1] % 2))
-        if asked.query.startswith("sum by (node, instance)"):
-            numbered = [(labels, float(i)) for i, labels in enumerate(self.labels)]
-            return vector(*numbered, *self.forged)
-        return vector(*self._pods(asked.query))
+        if asked.query.startswith("sum by (namespace, pod, node, instance)"):
+            return vector(*self._pods(asked.query))
+        return vector(*self._of_nodes(asked.query))
+
+    def _of_nodes(self, query: str) -> Iterator[tuple[Labels, float]]:
+        matcher = MATCHER.search(query)
+        numbered: list[tuple[Labels, float]] = [(x, float(i)) for i, x in enumerate(self.labels)]
+        if "machine_memory_bytes" in query and self.kubelets is not None:
+            numbered = [(labels, 1.0) for labels in self.kubelets]
+        elif "/kubepods" in query:
+            numbered = self.roots
+        elif query.startswith("sum without"):
+            numbered += self.forged
+            if ('container!=""' in query) != self.labelled:
+                return
+        for labels, value in numbered:
+            if matcher is None or re.fullmatch(matcher[2], labels.get(matcher[1], "")):
+                yield labels, value
 
     def _pods(self, query: str) -> Iterator[tuple[Labels, float]]:
         matcher = MATCHER.search(query)
@@ -87,8 +104,16 @@ def on(*numbers: int) -> PodChoice:
     return PodChoice(frozenset(f"n-{number:03d}" for number in numbers))
 
 
+def sums_of(*numbers: int) -> PodChoice:
+    return PodChoice(sums=on(*numbers).nodes)
+
+
+def queries_of_sums(fake: FakePrometheus) -> list[str]:
+    return [a.query for a in fake.asked if a.query.startswith("sum without")]
+
+
 def of_pods(fake: FakePrometheus) -> list[str]:
-    """The queries about single pods."""
+    """The queries for the usage of single pods."""
     return [a.query for a in fake.asked if a.query.startswith("sum by (namespace, pod")]
 
 
@@ -99,7 +124,7 @@ def test_without_a_chosen_node_no_pod_and_no_history_is_asked_for(fake: FakeProm
     assert not any("throttled" in asked.query or asked.times for asked in fake.asked)
     assert load.pods == {}
     assert load.pods_of == PodChoice()
-    assert load.pod_sums["n-007"] == {CPU: (7000.0,), MEMORY: (7.0,)}
+    assert load.pod_sums == {}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +201,7 @@ def test_many_nodes_are_asked_for_in_requests_that_fit_into_a_url(fake: FakeProm
     assert load.pods_of == some
     assert len(load.pods) == 60
     assert all(url_length(query) <= LONGEST_QUERY_CHARACTERS for query in of_pods(fake))
-    about_nodes, about_pods = 3, 3  # ages twice and sums; CPU, memory and throttling
+    about_nodes, about_pods = 3, 3  # ages twice and kubelets; CPU, memory and throttling
     assert fake.requests == about_nodes + about_pods
 
     many = PodChoice(frozenset(names_[:200]))
@@ -257,7 +282,7 @@ def test_pods_on_nodes_and_pods_of_controllers_are_asked_for_together(
     load = read(fake, pods, lambda _: chosen)
 
     assert load.pods.keys() == {("apps", "web-a"), ("apps", "web-b"), ("apps", "p-7")}
-    assert fake.requests == 3 + 1  # ages twice, sums; pods
+    assert fake.requests == 3 + 1  # ages twice, kubelets; pods
 
 
 def test_a_pod_of_another_owner_with_such_a_name_is_left_out(fake: FakePrometheus) -> None:
@@ -296,7 +321,7 @@ def test_a_sum_that_is_no_number_shows_that_the_pods_must_be_read(
     del pods.labels[8]
     pods.forged = [({"node": name}, value) for name in ("n-007", "n-008", "elsewhere")]
 
-    load = read(fake, pods, lambda _: PodChoice())
+    load = read(fake, pods, lambda _: sums_of(*range(NODES)))
 
     for name in ("n-007", "n-008"):
         assert load.pod_sums[name] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
@@ -308,7 +333,7 @@ def test_several_sums_of_a_node_agree_or_its_pods_must_be_read(fake: FakePrometh
     pods = Pods()
     pods.forged = [({"instance": "n-007"}, 8.0), ({"node": "n-008"}, 1.0)]
 
-    load = read(fake, pods, lambda _: PodChoice())
+    load = read(fake, pods, lambda _: sums_of(*range(NODES)))
 
     assert load.pod_sums["n-007"] == {CPU: (8000.0,), MEMORY: (8.0,)}
     assert load.pod_sums["n-008"] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
@@ -326,7 +351,92 @@ def test_pods_are_not_chosen_from_a_query_of_the_user(fake: FakePrometheus) -> N
 
 def test_a_cycle_without_overload_takes_few_requests(fake: FakePrometheus) -> None:
     read(fake, Pods(), lambda _: PodChoice())
-    assert fake.requests == 3  # ages twice, as there is no node_exporter here, and the sums
+    assert fake.requests == 2  # ages twice, as there is no node_exporter here
+
+
+def test_the_sums_of_few_nodes_are_asked_for_by_their_labels(fake: FakePrometheus) -> None:
+    pods = Pods()
+
+    load = read(fake, pods, lambda _: sums_of(7, 8))
+
+    assert load.pods == {}
+    assert load.pods_of == sums_of(7, 8)
+    assert load.pod_sums == {f"n-00{i}": {CPU: (i * 1000.0,), MEMORY: (float(i),)} for i in (7, 8)}
+    assert all('node=~"n-00(7|8)"' in query for query in queries_of_sums(fake))
+
+
+def test_the_sums_of_many_nodes_are_asked_for_without_their_names(fake: FakePrometheus) -> None:
+    pods = Pods(500)
+
+    load = read(fake, pods, lambda _: sums_of(*range(300)))
+
+    assert len(load.pod_sums) == 300
+    assert not any(MATCHER.search(query) for query in queries_of_sums(fake))
+
+
+def test_where_the_cgroup_of_all_pods_is_scraped_no_pods_are_added_up(
+    fake: FakePrometheus,
+) -> None:
+    """Also where it is scraped of some nodes only, and without the labels of kubelets."""
+    pods = Pods()
+    pods.roots = [(labels, 1.0) for labels in pods.labels[:50]]
+    pods.kubelets = []
+
+    load = read(fake, pods, lambda _: sums_of(3, 4))
+
+    assert load.pod_sums == {name: {CPU: (1000.0,), MEMORY: (1.0,)} for name in ("n-003", "n-004")}
+    assert queries_of_sums(fake) == []
+
+    load = read(fake, pods, lambda _: sums_of(3, 54))
+
+    assert load.pod_sums["n-003"] == {CPU: (1000.0,), MEMORY: (1.0,)}
+    assert load.pod_sums["n-054"] == {CPU: (54_000.0,), MEMORY: (54.0,)}
+
+
+def test_a_cgroup_of_all_pods_that_is_known_for_one_resource_only_is_no_sum(
+    fake: FakePrometheus,
+) -> None:
+    pods = Pods()
+    pods.roots = [(labels, 1.0) for labels in pods.labels]
+
+    def answer(asked: Asked) -> Reply:
+        known = "container_memory" in asked.query or "/kubepods" not in asked.query
+        return pods(asked) if known else vector()
+
+    fake.answer = answer
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    load = reader.read_load(pods.world, policy(), lambda _: sums_of(7))
+    reader.close()
+
+    assert load.pod_sums == {"n-007": {CPU: (7000.0,), MEMORY: (7.0,)}}
+
+
+def test_without_labels_of_containers_the_cgroups_of_pods_are_added_up(
+    fake: FakePrometheus,
+) -> None:
+    pods = Pods()
+    pods.labelled = False
+
+    assert read(fake, pods, lambda _: sums_of(7)).pod_sums == {
+        "n-007": {CPU: (7000.0,), MEMORY: (7.0,)}
+    }
+
+
+@pytest.mark.parametrize("kubelets", [[], [{"node": f"n-{i:03d}"} for i in range(NODES)]])
+def test_the_labels_of_nodes_are_learnt_from_pods_if_kubelets_have_none_or_others(
+    fake: FakePrometheus, kubelets: list[dict[str, str]]
+) -> None:
+    pods = Pods(name=False)
+    pods.kubelets = kubelets
+    ready = tuple(replace(one, ready=True) for one in pods.world.pods)
+    pods.world = replace(pods.world, pods=ready)
+
+    load = read(fake, pods, lambda _: on(3))
+
+    assert load.pods.keys() == {("apps", "p-3")}
+    assert load.pods_of == on(3)
+    learnt = [a.query for a in fake.asked if a.query.startswith("group by (node, instance) (cont")]
+    assert len(learnt) == 2
 
 
 def test_without_pods_nothing_is_asked_for(fake: FakePrometheus) -> None:

@@ -55,7 +55,7 @@ def kind_of(query: str) -> str:
         "in_use": "Inactive_file",
         "age": "time() - ",
         "names": "node_uname_info",
-        "cpu": "1 - sum by (node, instance, namespace, pod, nodename, hostname, Hostname",
+        "cpu": "sum by (node, instance, namespace, pod, nodename, hostname, Hostname",
         "root": "machine_",
         "throttled": "_throttled_",
         "pods": "sum by (namespace, pod, node, instance)",

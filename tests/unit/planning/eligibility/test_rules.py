@@ -12,6 +12,7 @@ from desched.model.cluster import (
     MIGRATING_ANNOTATION,
     SYSTEM_CRITICAL_PRIORITY,
     Autoscaler,
+    LargeObjects,
     Owner,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -79,6 +80,11 @@ def of_desched(one: Candidate) -> None:
     one.cluster["own_pod"] = PodRef(one.pod.get("namespace", "apps"), "web-1")
 
 
+def with_an_object_too_large(one: Candidate) -> None:
+    namespace = one.pod.get("namespace", "apps")
+    one.cluster["too_large"] = {namespace: LargeObjects(1, 0, "PodDisruptionBudget big: 900 KiB")}
+
+
 def remembering(**parts: object) -> Spoil:
     return lambda one: one.remember(**parts)
 
@@ -116,6 +122,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("terminating", of_pod(deleting=True)),
     ("not_running", of_pod(phase="Pending")),
     ("not_ready", of_pod(ready=False)),
+    ("objects_too_large", with_an_object_too_large),
     ("opted_out", annotated(EVICT_ANNOTATION, "false")),
     ("pod_group", of_pod(scheduling_group="training")),
     ("bare_pod", of_pod(owner=None)),

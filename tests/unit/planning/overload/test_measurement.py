@@ -1,5 +1,6 @@
 """The load of a node: unknown loads, and arrivals that the windows do not show yet."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from desched.model.cluster import Pod
 from desched.model.load import (
     ClusterLoad,
     Level,
+    LoadHistory,
     Measured,
     PodUsage,
     Unknown,
@@ -154,3 +156,43 @@ def test_a_pod_that_came_lately_contradicts_nothing() -> None:
     found = with_claims(Resource.MEMORY, 0.1, 0.1, 0.5, age_seconds=60)
     assert isinstance(found, NodeLoad)
     assert found.highest == pytest.approx(0.5)
+
+
+# --- what a destination usually reaches ----------------------------------------------------------
+
+BY_SWING = {"sustained_seconds": 1800, "least_sustained_seconds": 120}
+
+
+def usual_peak(points: Sequence[float | None], **fields: int) -> float:
+    """What a node at half its CPU counts with as a destination, by this history."""
+    one = rule(Resource.CPU)
+    history = {"n": {Resource.CPU: LoadHistory(120, tuple(points))}}
+    of_load = msgspec.structs.replace(load({"n": (0.5, 0.5)}, {}), history=history)
+    seen = node("n", capacity=ALL, allocatable=ALL)
+    book = UsageBook(snapshot([seen], (), of_load), policy(one, **(fields or BY_SWING)), NOW)
+    found = measure(seen, (one,), book, DepartedLoad(State(), book))
+    assert not isinstance(found, Unknown)
+    assert found[0].measured == ((300, 0.5),)
+    return found[0].highest
+
+
+@pytest.mark.parametrize(
+    ("points", "highest"),
+    [
+        ([0.3] * 31, 0.5),  # never below what it has now
+        ([*[0.3] * 24, *[0.7] * 7], 0.7),  # above that for more than a fifth of the hour
+        ([*[0.3] * 25, *[0.7] * 6], 0.5),
+        ([*[None] * 15, *[0.7] * 16], 0.7),
+        ([*[None] * 16, *[0.7] * 15], 0.5),  # too little is known
+        ([None] * 31, 0.5),
+    ],
+)
+def test_a_destination_is_judged_by_what_it_reaches_in_a_fifth_of_the_hour(
+    points: list[float | None], highest: float
+) -> None:
+    assert usual_peak(points) == pytest.approx(highest)
+
+
+def test_with_an_exact_time_the_history_is_too_short_to_judge_destinations() -> None:
+    exact = {"sustained_seconds": 600, "least_sustained_seconds": 600}
+    assert usual_peak([0.7] * 11, **exact) == pytest.approx(0.5)

@@ -48,7 +48,7 @@ from tests.builders import (
 )
 from tests.chosen_load import known_on
 
-STEERED = SteeringRules(SteeringMode.WHEN_NEEDED)
+STEERED = SteeringRules(SteeringMode.WHEN_NEEDED, most_nodes=1)
 WHOLE = policy(gang_mode=GangMode.WHOLE, steering=STEERED, max_landing_risk=0.15)
 SURPLUS = msgspec.structs.replace(WHOLE, gang_mode=GangMode.SURPLUS)
 

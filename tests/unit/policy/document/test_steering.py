@@ -7,7 +7,7 @@ from tests.unit.policy.published import published, refusal, resolved
 
 
 def test_without_keys_it_steers_when_needed():
-    assert resolved().steering == SteeringRules(SteeringMode.WHEN_NEEDED, Share(0.3))
+    assert resolved().steering == SteeringRules(SteeringMode.WHEN_NEEDED, Share(0.7))
     assert resolved(load_aware={"steering": None}).steering == SteeringRules()
 
 

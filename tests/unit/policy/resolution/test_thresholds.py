@@ -79,11 +79,45 @@ def test_a_mistake_in_a_pool_gets_its_own_sentence(sections, sentence):
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"), [(None, 300), ("0s", 0), ("10s", 10), ("90s", 90), ("24h", 86_400)]
+    ("given", "seconds"),
+    [
+        ({}, (120, 1800)),
+        ({"sustainedFor": "0s"}, (0, 0)),
+        ({"sustainedFor": "10s"}, (10, 10)),
+        ({"sustainedFor": "90s"}, (90, 90)),
+        ({"sustainedFor": "24h"}, (86_400, 86_400)),
+        ({"sustainedForAtLeast": "1m"}, (60, 1800)),
+        ({"sustainedFor": "10m", "sustainedForAtLeast": "1m"}, (60, 600)),
+        ({"sustainedFor": "10m", "sustainedForAtLeast": "10m"}, (600, 600)),
+        ({"metrics": {"type": "metrics-server"}}, (300, 300)),
+        ({"metrics": {"type": "metrics-server"}, "sustainedFor": "10m"}, (600, 600)),
+        ({"compatibility": "Strict"}, (0, 0)),
+        ({"compatibility": "Strict", "sustainedFor": "10m"}, (600, 600)),
+    ],
 )
-def test_load_must_last_for_five_minutes_if_nothing_else_is_said(value, seconds):
-    given = {} if value is None else {"sustainedFor": value}
-    assert resolved(load_aware=given).sustained_seconds == seconds
+def test_load_must_last_for_a_time_by_its_swing_or_for_exactly_what_is_written(given, seconds):
+    found = resolved(load_aware=given)
+    assert (found.least_sustained_seconds, found.sustained_seconds) == seconds
+    assert found.waits_by_swing is (seconds[0] < seconds[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"sustainedForAtLeast": "31m"}, 'to less than sustainedFor, "30m"'),
+        ({"sustainedForAtLeast": "4s"}, 'found "4s", allowed is from "5s"'),
+        ({"sustainedForAtLeast": "0s"}, 'found "0s", allowed is from "5s"'),
+        ({"sustainedFor": "0s", "sustainedForAtLeast": "2m"}, 'sustainedFor, "0s"'),
+        (
+            {"metrics": {"type": "metrics-server"}, "sustainedForAtLeast": "2m"},
+            "needs a history of load",
+        ),
+    ],
+)
+def test_a_shortest_time_that_cannot_be_kept_gets_its_sentence(given, sentence):
+    found = refusal(published(load_aware=given))
+    assert "sustainedForAtLeast: " in found
+    assert sentence in found
 
 
 @pytest.mark.parametrize("value", ["9s", "25h"])

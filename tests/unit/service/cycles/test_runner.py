@@ -51,10 +51,10 @@ def simulation():
     return published_scenario()
 
 
-def runner_for(simulation, editor, mode=Mode.EVICT):
+def runner_for(simulation, editor, mode=Mode.EVICT, store=None):
     world = simulation.world(acting=mode is Mode.EVICT)
     may_write = (lambda: True) if mode is Mode.EVICT else None
-    store = SimulatedStateStore(SimulatedConfigMap())
+    store = SimulatedStateStore(store or SimulatedConfigMap())
     state = StateKeeper(store, world.clock, State(), may_write)
     info = CycleInfo(0, mode, "simulated")
     return CycleRunner(world, PolicyFile(editor.load), state, info)
@@ -76,6 +76,36 @@ def test_the_next_cycle_gets_the_state_of_the_last_one(simulation, editor):
     assert runner.run().result is CycleResult.EVICTED
     simulation.clock.advance(60)
     assert runner.run().outcomes == ()
+
+
+def test_the_limits_of_an_early_cycle_count_from_the_last_tick_on(simulation, editor):
+    runner = runner_for(simulation, editor)
+    tick = simulation.clock.now()
+    assert runner.run().state.counted_since is None
+    for _ in range(2):
+        simulation.clock.advance(60)
+        assert runner.run_early().state.counted_since == tick
+    simulation.clock.advance(60)
+    tick = simulation.clock.now()
+    assert runner.run().state.counted_since is None
+    simulation.clock.advance(60)
+    assert runner.run_early().state.counted_since == tick
+
+
+def test_a_replica_that_has_just_started_counts_from_its_own_tick_on(simulation, editor):
+    store = SimulatedConfigMap()
+    runner = runner_for(simulation, editor, store=store)
+    runner.run()
+    simulation.clock.advance(60)
+    assert runner.run_early().state.counted_since
+    simulation.clock.advance(60)
+    other = runner_for(simulation, editor, store=store)
+    tick = simulation.clock.now()
+    report = other.run()
+    assert report.state.counted_since is None
+    assert len(report.state.evictions) > 0
+    simulation.clock.advance(60)
+    assert other.run_early().state.counted_since == tick
 
 
 def test_the_state_keeps_what_the_last_edit_of_the_policy_changed(simulation, editor):

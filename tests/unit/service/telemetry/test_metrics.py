@@ -4,6 +4,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from desched import __version__
 from desched.errors import ObservationSource
+from desched.model.cluster import LargeObjects
 from desched.model.plan import HoldReason
 from desched.model.report import EvictionVerdict, Mode, NotActing
 from desched.model.state import MoveResult
@@ -242,6 +243,14 @@ def test_saturated_pools_are_counted_once_each_and_a_cluster_without_pools_is_on
 def test_other_deschedulers_are_counted(metrics):
     metrics.cycle_completed(msgspec.structs.replace(REPORT, other_deschedulers=("a in b",)))
     assert values(metrics, "desched_other_deschedulers") == {(): 1}
+
+
+def test_only_the_namespaces_with_most_objects_that_are_too_large_have_a_series(metrics):
+    large = {f"team-{i:02}": LargeObjects(objects=i, pods=1) for i in range(30)}
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, too_large=large))
+    assert values(metrics, "desched_too_large_objects") == {
+        (f"team-{i:02}",): i + 1 for i in range(10, 30)
+    }
 
 
 def test_leadership_is_shown_only_where_there_is_an_election(metrics):

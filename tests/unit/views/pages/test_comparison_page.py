@@ -2,14 +2,15 @@
 
 from msgspec.structs import replace
 
+from desched.history.overload import Overload
 from desched.history.timeline import Lines
 from desched.model.plan import NodeReason
-from desched.views.pages.comparison_page import comparison_page
+from desched.views.comparison import policies_compared
+from desched.views.pages.timeline_page import timeline_page
 from desched.whatif.figures import (
     Hours,
     IdleHours,
     NodeFigures,
-    Overload,
     PolicyFigures,
     WorkloadFigures,
 )
@@ -23,8 +24,8 @@ def figures(name: str, **changes) -> PolicyFigures:
         policy=name,
         evictions=5,
         evictions_per_day=480.0,
-        without=Overload(25.0, 15.0, 2),
-        with_policy=Overload(10.0, 5.0, 1),
+        without=Overload(25.0, 12.0, 3.0, 300.0, 15.0, 2),
+        with_policy=Overload(10.0, 4.0, None, 70.0, 5.0, 1),
         avoided_share=0.6,
         replicas_moved_again=1,
         came_back=2,
@@ -44,9 +45,8 @@ def figures(name: str, **changes) -> PolicyFigures:
 
 
 def page(*policies: PolicyFigures) -> Page:
-    return Page(
-        comparison_page("Backtest of prod-1", ["a quarter of an hour"], policies, ["a note"])
-    )
+    notes = [("Assumed", ("a note",)), ("Not known", ())]
+    return Page(timeline_page(policies_compared("backtest", ["an hour"], policies, notes)))
 
 
 def table(found: Page) -> dict[str, list[str]]:
@@ -57,16 +57,20 @@ def test_its_figures_are_those_of_the_policies_and_not_of_the_shortened_timeline
     found = table(page(figures("a.yaml"), figures("b.yaml", evictions=7)))
 
     assert found["overloaded node-minutes"] == ["25", "10", "10"]
-    assert found["longest overload of one node, in minutes"] == ["15", "5", "5"]
-    assert found["nodes overloaded at some time"] == ["2", "1", "1"]
+    assert found["node-minutes above 90 %"] == ["12", "4", "4"]
+    assert found["node-minutes at 100 % CPU"] == ["3", "-", "-"]
+    assert found["point-minutes above target"] == ["300", "70", "70"]
+    assert "CPU not given, node-min" not in found
+    assert found["longest overload, minutes"] == ["15", "5", "5"]
+    assert found["nodes overloaded"] == ["2", "1", "1"]
     assert found["evictions"] == ["-", "5", "7"]
     assert found["evictions per day"] == ["-", "480", "480"]
-    assert found["replacements that landed on the node they had left"] == ["-", "2", "2"]
-    assert found["replacements that landed on an overloaded node"] == ["-", "3", "3"]
-    assert found["replacements that moved again within an hour"] == ["-", "1", "1"]
-    assert found["minutes for which replacements were pending"] == ["-", "2.5", "2.5"]
+    assert found["came back to the node"] == ["-", "2", "2"]
+    assert found["landed on overloaded node"] == ["-", "3", "3"]
+    assert found["moved again within 1 h"] == ["-", "1", "1"]
+    assert found["minutes pending, all pods"] == ["-", "2.5", "2.5"]
     assert found["hours with evictions"] == ["-", "4", "4"]
-    assert found["hours with overload and without an eviction"] == ["-", "6", "6"]
+    assert found["hours idle with overload"] == ["-", "6", "6"]
 
 
 def test_it_says_in_one_sentence_for_each_policy_what_it_leaves():
@@ -78,6 +82,7 @@ def test_it_says_in_one_sentence_for_each_policy_what_it_leaves():
     assert "b.yaml: 10 of 25" in text
     assert "with 1 eviction." in text
     assert "a note" in text
+    assert "Not known" not in text
 
 
 def test_each_node_has_its_figures_before_and_after():
@@ -95,7 +100,9 @@ def test_policies_with_other_lines_are_compared_with_the_same_time_by_those():
         for load in BEFORE.loads
     )
     other = figures(
-        "low.yaml", without=Overload(40.0, 15.0, 3), before=replace(BEFORE, loads=lower)
+        "low.yaml",
+        without=Overload(40.0, 12.0, 3.0, 500.0, 15.0, 3),
+        before=replace(BEFORE, loads=lower),
     )
     found = table(page(figures("a.yaml"), other))
 

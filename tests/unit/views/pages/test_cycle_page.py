@@ -8,20 +8,21 @@ from desched.model.cluster import PodRef
 from desched.model.plan import NodeClass, NodeVerdict, Refusal, RefusalReason, UnjudgedLoad
 from desched.model.report import CycleReport, CycleResult, Mode, RecentLoad, TaintChange
 from desched.model.resources import Resource
-from desched.views.cycle_table import render_report
+from desched.views.cycle import CycleView
 from desched.views.formatting import plain
 from desched.views.pages.cycle_page import MOST_NODES, MOST_REFUSALS, cycle_page
 from tests.page_reader import Page, loads_nothing, source_of
+from tests.shown import shown
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, REPORT, pressure
 from tests.unit.service.test_adversarial_outputs import HOSTILE, poisoned, with_all
 
 
 def page(report: CycleReport) -> Page:
-    return Page(cycle_page(report))
+    return Page(cycle_page(CycleView(report)))
 
 
 def as_json(report: CycleReport):
-    return json.loads(render_report(report, "json"))
+    return json.loads(shown(report, "json"))
 
 
 def with_after(report: CycleReport) -> CycleReport:
@@ -127,7 +128,7 @@ def test_the_page_and_the_terminal_have_the_same_order_of_nodes_and_the_same_sof
     failed = TaintChange("te5", tainted=True, why="web-1 is on its way", done=False, detail="403")
     report = msgspec.structs.replace(REPORT, plan=plan, mode=Mode.EVICT, taints=(failed,))
 
-    found, terminal = page(report), render_report(report, "table")
+    found, terminal = page(report), shown(report, "table")
 
     assert [row[0] for row in found.rows("nodes")] == ["lasts", "swings"]
     assert terminal.index("lasts ") < terminal.index("swings ")
@@ -136,7 +137,9 @@ def test_the_page_and_the_terminal_have_the_same_order_of_nodes_and_the_same_sof
 
 
 def test_a_bar_has_what_leaves_what_arrives_and_the_lines() -> None:
-    bars = re.findall(r"<svg class=\"bar.+?</svg>", cycle_page(with_after(REPORT)), re.DOTALL)
+    bars = re.findall(
+        r"<svg class=\"bar.+?</svg>", cycle_page(CycleView(with_after(REPORT))), re.DOTALL
+    )
     parts = [
         re.findall(r'class="(\w+)" x1?="([\d.]+)" (?:width|x2)="([\d.]+)"', bar) for bar in bars
     ]

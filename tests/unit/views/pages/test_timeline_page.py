@@ -22,16 +22,11 @@ from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import MoveResult
+from desched.views.comparison import Comparison, Figure, comparison_of
 from desched.views.formatting import plain
 from desched.views.pages.charts import MOST_CELLS, TimeAxis
 from desched.views.pages.heat_map import CELLS, HeatCells, heat_cells
-from desched.views.pages.timeline_page import (
-    MOST_ROWS,
-    Comparison,
-    Figure,
-    comparison_of,
-    timeline_page,
-)
+from desched.views.pages.timeline_page import MOST_ROWS, timeline_page
 from desched.views.rendering import json_text, plain_value
 from tests.page_reader import Page, loads_nothing
 from tests.unit.service.test_adversarial_outputs import HOSTILE, poisoned
@@ -77,7 +72,7 @@ OWN = comparison_of("Simulation of three nodes", ("fifteen minutes",), (BEFORE, 
 COMPARISON = msgspec.structs.replace(
     OWN,
     figures=(*OWN.figures, Figure("moved again", (0, 1)), Figure("pending", (None, 2.5))),
-    notes=("Pods use the same wherever they run.",),
+    notes=(("Assumed", ("Pods use the same wherever they run.",)),),
 )
 
 
@@ -137,7 +132,11 @@ def test_it_loads_nothing_and_runs_only_its_own_scripts_and_those_of_bokeh() -> 
 def test_the_figures_of_all_policies_stand_side_by_side() -> None:
     assert page().rows("figures") == [
         ["overloaded node-minutes", "20", "5"],
-        ["longest overload of one node, in minutes", "15", "5"],
+        ["node-minutes above 90 %", "10", "0"],
+        ["node-minutes at 100 % CPU", "0", "0"],
+        ["point-minutes above target", "165", "25"],
+        ["longest overload, minutes", "15", "5"],
+        ["nodes overloaded", "2", "1"],
         ["evictions", "0", "1"],
         ["evictions that did not help", "0", "1"],
         ["moved again", "0", "1"],

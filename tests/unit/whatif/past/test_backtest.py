@@ -95,8 +95,8 @@ def test_timelines_have_the_load_with_the_lines() -> None:
     assert cpu.ratios[0][5] == pytest.approx(0.925, abs=1e-4)
     assert cpu.lines[0] is not None
     assert cpu.lines[0].target_ratio == 0.8
-    assert found.before.overloaded_node_minutes == found.without.node_minutes
-    assert found.after.longest_episode_minutes == found.with_policy.longest_episode_minutes
+    assert found.before.overload.node_minutes == found.without.node_minutes
+    assert found.after.overload.longest_episode_minutes == found.with_policy.longest_episode_minutes
     assert found.after.nodes == ("a", "b", "c")
     assert (found.before.name, found.after.name) == ("what happened", "policy.yaml")
     assert (found.before.evictions, found.before.refusals) == ((), ())

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 T = TypeVar("T")
 
@@ -42,15 +42,17 @@ class OwnerReference(Wire):
 
 
 class Metadata(Wire):
+    """Tenants may fill the raw parts; each kind decodes only those that it reads."""
+
     name: Word
     namespace: str = ""
     uid: str = ""
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     generation: Int64 | None = None
-    labels: Strings = None
-    annotations: Strings = None
-    owner_references: list[OwnerReference] | None = None
+    labels: Raw = Raw()
+    annotations: Raw = Raw()
+    owner_references: Raw = Raw()
 
 
 class Named(Wire):

@@ -8,9 +8,7 @@ from msgspec import Raw
 from desched.adapters.kubernetes.client.api_types.metadata import (
     Int32,
     Int64,
-    LabelSelector,
     Named,
-    Strings,
     Wire,
 )
 from desched.adapters.kubernetes.client.api_types.pods import PodSpec
@@ -32,7 +30,7 @@ class PodTemplate(Wire):
 class ReplicasSpec(Wire):
     replicas: Int32 | None = None
     template: Raw = Raw()
-    selector: LabelSelector | None = None
+    selector: Raw = Raw()
     update_strategy: UpdateStrategy | None = None
 
 
@@ -49,11 +47,15 @@ class ReplicasStatus(Wire):
 class WithTemplate(Named):
     """A controller with a template for its pods.
 
-    `template`, the parts of it that decide on requests, and `template_requests` are filled in.
+    What follows is filled in from the raw parts, which are then dropped: the parts of `template`
+    that decide on requests, `template_requests`, its own `owner`, `annotations` and `selector`.
     """
 
     template: Any = None
     template_requests: Any = None
+    owner: Any = None
+    annotations: Any = msgspec.field(default_factory=dict)
+    selector: Any = None
 
 
 class Replicated(WithTemplate):
@@ -111,7 +113,7 @@ class Job(WithTemplate):
 
 
 class BudgetSpec(Wire):
-    selector: LabelSelector | None = None
+    selector: Raw = Raw()
 
 
 class BudgetStatus(Wire):
@@ -124,12 +126,16 @@ class PodDisruptionBudget(Named):
     status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
 
 
+class Namespace(Named):
+    pass
+
+
 class PriorityClass(Named):
     value: Int32
 
 
 class ServiceSpec(Wire):
-    selector: Strings = None
+    selector: Raw = Raw()
 
 
 class Service(Named):

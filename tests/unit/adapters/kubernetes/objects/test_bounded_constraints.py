@@ -8,7 +8,6 @@ import msgspec
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.kubernetes.objects import bounded_constraints
-from desched.adapters.kubernetes.objects import pods as pod_objects
 from desched.adapters.kubernetes.objects.bounded_constraints import (
     FOREIGN_TERM_COST,
     MOST_TERMS,
@@ -44,7 +43,7 @@ def test_a_pod_with_many_terms_is_refused_with_their_number() -> None:
     most = built(avoiding(*(term(f"v{i}") for i in range(MOST_TERMS)), kind="podAffinity"))
     assert (len(most.scheduling.pod_affinity), most.scheduling.unevaluated) == (MOST_TERMS, ())
     more = built(avoiding(*(term(f"v{i}") for i in range(500)), kind="podAffinity"))
-    assert more.scheduling.unevaluated == ("500 affinity terms, more than 64",)
+    assert more.scheduling.unevaluated == ("too large: 500 affinity terms, more than 64",)
     assert more.scheduling.pod_affinity == ()
     assert more.scheduling.requests == most.scheduling.requests
 
@@ -85,7 +84,7 @@ def test_many_requirements_for_nodes_and_spread_constraints_are_refused() -> Non
 
 
 def test_terms_about_other_namespaces_count_more(monkeypatch: Any) -> None:
-    monkeypatch.setattr(pod_objects, "MOST_TERMS_OF_NAMESPACE", FOREIGN_TERM_COST)
+    monkeypatch.setattr(bounded_constraints, "MOST_TERMS_OF_NAMESPACE", FOREIGN_TERM_COST)
     builder = PodBuilder()
     own = built(avoiding(term("a", namespaces=[manifests.pod()["metadata"]["namespace"]])), builder)
     assert own.scheduling.unevaluated == ()
@@ -97,7 +96,7 @@ def test_large_constraints_of_any_kind_are_refused_with_their_size() -> None:
     document = manifests.pod()
     document["spec"]["tolerations"] = [{"key": f"{'k' * 250}{i}"} for i in range(400)]
     (why,) = built(document).scheduling.unevaluated
-    assert why.startswith("constraints of 10")
+    assert why.startswith("too large: constraints of 10")
     assert why.endswith("KiB, more than 64")
 
 
@@ -105,14 +104,16 @@ def test_large_labels_and_many_volumes_are_refused() -> None:
     document = manifests.pod()
     document["metadata"]["labels"] = {f"{'k' * 60}{i}": "v" for i in range(1000)}
     one = built(document)
-    assert (one.labels, one.scheduling.unevaluated) == ({}, ("labels of 68 KiB, more than 64",))
+    why = "too large: labels of 68 KiB, more than 64"
+    assert (one.labels, one.scheduling.unevaluated) == ({}, (why,))
     document = manifests.pod()
     document["spec"]["volumes"] = [{"name": f"v{i}", "emptyDir": {}} for i in range(1001)]
-    assert built(document).scheduling.unevaluated == ("1001 volumes, more than 1000",)
+    why = "too large: 1001 volumes, more than 1000"
+    assert built(document).scheduling.unevaluated == (why,)
 
 
 def test_a_namespace_has_a_share_of_terms(monkeypatch: Any) -> None:
-    monkeypatch.setattr(pod_objects, "MOST_TERMS_OF_NAMESPACE", 3)
+    monkeypatch.setattr(bounded_constraints, "MOST_TERMS_OF_NAMESPACE", 3)
     builder = PodBuilder()
 
     def unevaluated(value: str, namespace: str = "evil") -> tuple[str, ...]:
@@ -121,7 +122,7 @@ def test_a_namespace_has_a_share_of_terms(monkeypatch: Any) -> None:
         return built(document, builder).scheduling.unevaluated
 
     assert unevaluated("a") == ()
-    assert unevaluated("b") == ("affinity terms beyond 3 of its namespace",)
+    assert unevaluated("b") == ("too large: affinity terms beyond 3 of its namespace",)
     assert unevaluated("a") == ()  # equal terms count once
     assert unevaluated("b", "shop") == ()
 

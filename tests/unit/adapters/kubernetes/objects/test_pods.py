@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.api_types import pods
-from desched.adapters.kubernetes.objects import pods as objects
-from desched.adapters.kubernetes.objects.metadata import PREFIXES
+from desched.adapters.kubernetes.objects import bounded_constraints
 from desched.adapters.kubernetes.objects.pods import UNNAMED, PodBuilder
 from desched.model.cluster import (
     CLAIMS_NOT_READ,
@@ -22,6 +21,7 @@ from desched.model.cluster import (
 )
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.planning.annotations import ANNOTATIONS
 from tests.unit.adapters.kubernetes import manifests
 
 GI = 2**30
@@ -46,7 +46,7 @@ def test_a_realistic_pod_comes_out_whole() -> None:
         ),
         created_at=datetime(2026, 1, 10, 8, tzinfo=UTC),
         labels={"app": "web", "pod-template-hash": "5d4"},
-        annotations={"desched.io/note": "kept"},
+        annotations={"controller.kubernetes.io/pod-deletion-cost": "7"},
         owner=Owner("ReplicaSet", "web-5d4", "uid-web-5d4", "apps/v1"),
         node="te1",
         phase="Running",
@@ -61,7 +61,7 @@ def test_a_realistic_pod_comes_out_whole() -> None:
 def test_a_builder_that_goes_on_shares_the_kept_classes_and_counts_their_terms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(objects, "MOST_TERMS_OF_NAMESPACE", 2)
+    monkeypatch.setattr(bounded_constraints, "MOST_TERMS_OF_NAMESPACE", 2)
 
     def pod(app: str) -> manifests.Object:
         term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}}
@@ -168,12 +168,12 @@ def test_volumes_that_tie_or_lose_data_are_kept() -> None:
     )
 
 
-@pytest.mark.parametrize("prefix", PREFIXES)
-def test_annotations_that_desched_reads_are_kept(prefix: str) -> None:
+@pytest.mark.parametrize("key", sorted(ANNOTATIONS))
+def test_the_annotations_that_desched_reads_are_kept_and_no_others(key: str) -> None:
     document = manifests.pod()
-    document["metadata"]["annotations"] = {"cni/ip": "10.0.0.1", f"{prefix}x": "1"}
+    document["metadata"]["annotations"] = {"cni/ip": "10.0.0.1", key: "1", f"{key}-x": "1"}
 
-    assert built(document).annotations == {f"{prefix}x": "1"}
+    assert built(document).annotations == {key: "1"}
 
 
 @pytest.mark.parametrize(

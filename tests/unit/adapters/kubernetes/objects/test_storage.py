@@ -1,11 +1,11 @@
 from typing import Any
 
-import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.budgets import BUDGETS, SERVICES
 from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
+from desched.errors import ObservationError
 from desched.model.cluster import (
     CSINode,
     PersistentVolume,
@@ -19,7 +19,7 @@ from tests.unit.adapters.kubernetes import manifests
 
 
 def built(kind: Kind[Any, Any], document: Any) -> Any:
-    return kind.build(msgspec.convert(document, kind.wire))
+    return manifests.built(kind, [document])[0]
 
 
 def budget(selector: dict[str, Any] | None, **status: int) -> PodDisruptionBudget:
@@ -62,7 +62,7 @@ def test_a_budget_that_its_controller_has_not_seen_is_not_up_to_date() -> None:
 
 
 def test_a_budget_with_an_operator_that_is_not_known_is_an_error() -> None:
-    with pytest.raises(ValueError, match="Like"):
+    with pytest.raises(ObservationError, match="Like"):
         budget({"matchExpressions": [{"key": "a", "operator": "Like"}]})
 
 

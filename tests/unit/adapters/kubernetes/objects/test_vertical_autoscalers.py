@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client.api_types import autoscalers, workloads
+from desched.adapters.kubernetes.client.api_types import autoscalers
 from desched.adapters.kubernetes.objects.vertical_autoscalers import (
     LARGEST_BYTES,
     sizing_by_target,
@@ -14,6 +14,7 @@ from desched.adapters.kubernetes.objects.vertical_autoscalers import (
 from desched.adapters.kubernetes.objects.workloads import (
     DEPLOYMENTS,
     JOBS,
+    REPLICA_SETS,
     STATEFUL_SETS,
     Controllers,
     workloads_by_controller,
@@ -53,13 +54,10 @@ def web(containers: tuple[Object, ...], *documents: Object, **spec: Any) -> Work
 
 def only(field: str, document: Object, *documents: Object) -> Workload:
     kind: Any = {"stateful_sets": STATEFUL_SETS, "jobs": JOBS, "deployments": DEPLOYMENTS}[field]
-    item = kind.build(msgspec.json.decode(msgspec.json.encode(document), type=kind.wire))
-    controllers = Controllers(**{field: (item,)})
+    controllers = Controllers(**{field: manifests.built(kind, [document])})
     if field == "deployments":
         owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
-        controllers = controllers._replace(
-            replica_sets=msgspec.convert([owned], list[workloads.ReplicaSet])
-        )
+        controllers = controllers._replace(replica_sets=manifests.built(REPLICA_SETS, [owned]))
     sizing = sizing_by_target(map(sizing_of_target, map(read, documents)))
     (found,) = workloads_by_controller(controllers, {}, sizing).values()
     return found

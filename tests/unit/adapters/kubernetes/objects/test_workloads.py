@@ -5,10 +5,12 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.api_types import autoscalers as wire
-from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.objects.autoscalers import scaling_by_target, scaling_of_target
 from desched.adapters.kubernetes.objects.workloads import (
     DEPLOYMENTS,
+    JOBS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
     Controllers,
     owners_by_controller,
     selectors_by_controller,
@@ -43,12 +45,9 @@ def controllers(
     stateful_sets: tuple[Object, ...] = (),
     jobs: tuple[Object, ...] = (),
 ) -> Controllers:
-    return Controllers(
-        msgspec.convert(deployments, list[workloads.Deployment]),
-        msgspec.convert(replica_sets, list[workloads.ReplicaSet]),
-        msgspec.convert(stateful_sets, list[workloads.StatefulSet]),
-        msgspec.convert(jobs, list[workloads.Job]),
-    )
+    kinds = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, JOBS)
+    lists = (deployments, replica_sets, stateful_sets, jobs)
+    return Controllers(*(manifests.built(*each) for each in zip(kinds, lists, strict=True)))
 
 
 def web(deployment: Object | None = None, *autoscalers: Object) -> Workload:
@@ -267,11 +266,9 @@ def test_a_workload_has_the_requests_of_its_template() -> None:
     document = manifests.deployment()
     container = {"name": "web", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
     document["spec"]["template"] = {"spec": {"containers": [container]}}
-    seen = DEPLOYMENTS.build(
-        msgspec.json.decode(msgspec.json.encode(document), type=workloads.Deployment)
-    )
+    (seen,) = manifests.built(DEPLOYMENTS, [document])
     owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
-    of = Controllers((seen,), msgspec.convert([owned], list[workloads.ReplicaSet]))
+    of = Controllers((seen,), manifests.built(REPLICA_SETS, [owned]))
     (found,) = workloads_by_controller(of, {}, {}).values()
     assert found.template_requests == Amounts(cpu_millicores=1500, memory_bytes=2**30, pods=1)
     assert bytes(seen.spec.template) == b""

@@ -1,6 +1,7 @@
 """One kind is listed once, then watched, and listed again only where changes may be missing."""
 
 import json
+from collections.abc import Callable
 from threading import Event, Lock
 from time import monotonic
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 import pytest
 import structlog
 
-from desched.adapters.kubernetes.objects.budgets import PRIORITY_CLASSES
+from desched.adapters.kubernetes.objects.budgets import BUDGETS, PRIORITY_CLASSES
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
+from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.storage import CSI_NODES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VERTICAL_AUTOSCALERS
 from desched.adapters.kubernetes.watch import loop, store
@@ -442,6 +444,55 @@ def test_a_builder_is_replaced_before_it_remembers_too_much(
     # Two of its own, for its access and for the list; then one after the fifth change.
     assert scene.kept == [(), (), (("a", 4), ("b", 2))]
     assert scene.content == {"a": 5, "b": 2}
+
+
+@pytest.mark.parametrize("label_count", [40, 800])
+def test_a_pod_that_is_patched_again_and_again_is_remembered_up_to_a_number_of_bytes(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch, label_count: int
+) -> None:
+    monkeypatch.setattr(loop, "MOST_REMEMBERED_BYTES", 100_000)
+    patched = [manifests.pod() for _ in range(60)]
+    for number, document in enumerate(patched):
+        labels = {f"label-{number}-{i}": "x" * 50 for i in range(label_count)}
+        document["metadata"] |= {"resourceVersion": str(11 + number), "labels": labels}
+    scene = Scene(server, lines(*(event("MODIFIED", each) for each in patched)))
+    scene.listed = []
+    remembered: list[Callable[[], int]] = []
+
+    def kind_from(kept: Any) -> Any:
+        kind = pods_kind(kept)
+        remembered.append(kind.remembered_bytes)
+        return kind
+
+    KindWatch(scene.client, kind_from, scene.store).step()
+
+    assert max(each() for each in remembered) < 130_000
+    (pod,) = scene.store.values
+    assert len(pod.labels) == label_count
+    assert (len(remembered) > 3) is (label_count == 40)  # larger parts are not shared
+
+
+def test_what_is_too_large_leaves_the_store_until_it_is_small_again(server: FakeApiServer) -> None:
+    def budget(labels: int, version: int) -> manifests.Object:
+        found = manifests.budget({"matchLabels": {f"key-{i}": "x" * 50 for i in range(labels)}})
+        found["metadata"]["resourceVersion"] = str(version)
+        return found
+
+    scene = Scene(server, kind=BUDGETS)
+    scene.listed = [budget(1, 3)]
+    seen = []
+    for labels, version in ((2000, 11), (1, 12), (2000, 13)):
+        scene.watches.append(lines(event("MODIFIED", budget(labels, version))))
+        scene.watch.step()
+        seen.append((len(scene.store.values), len(scene.store.too_large)))
+    scene.watches.append(lines(event("DELETED", budget(1, 14))))
+    scene.watch.step()
+    assert [*seen, (len(scene.store.values), len(scene.store.too_large))] == [
+        (0, 1),
+        (1, 0),
+        (0, 1),
+        (0, 0),
+    ]
 
 
 def test_nodes_are_watched_with_their_own_values(server: FakeApiServer) -> None:

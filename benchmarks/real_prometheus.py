@@ -1,0 +1,138 @@
+"""Measures what cycles cost a real Prometheus: `python -m benchmarks.real_prometheus --nodes 1000`.
+
+Fills the Prometheus of the tests with the series of a synthetic cluster, every half minute a
+sample, and plans cycle after cycle. The windows are of five minutes. The API server is a stand-in
+that is read once. CPU is user and system time of each process.
+"""
+
+import argparse
+import gc
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import urllib3
+from msgspec.structs import replace
+
+from benchmarks.api_server import cpu_seconds, memory_mib
+from benchmarks.cycle import kubeconfig
+from benchmarks.measured_cycles import Figures, Traffic, policy
+from benchmarks.measures import measured_by
+from benchmarks.real_api import medians, row, running
+from benchmarks.remote_write import History, measures_of, write
+from benchmarks.synthetic import SyntheticCluster
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.cycle import run_cycle
+from desched.cycle_report import CycleInfo
+from desched.model.cluster import ClusterState
+from desched.model.report import Mode
+from desched.model.state import State
+from desched.ports import World
+from desched.service.process.clock import SystemClock
+from tests.controlplane.binaries import find_or_build
+from tests.controlplane.prometheus_server import PrometheusServer
+
+CYCLES = 7
+FLAGS = ("--web.enable-remote-write-receiver",)
+
+
+class OneCluster:
+    """A ClusterReader that has read the cluster, without the time of that."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = replace(cluster, server_times=None)
+
+    def read_cluster(self, _: object = ()) -> ClusterState:
+        """The same cluster each time."""
+        return self._cluster
+
+
+def read_cluster(flags: argparse.Namespace, directory: str) -> ClusterState:
+    """The synthetic cluster as desched reads it."""
+    size = str(flags.nodes), str(flags.pods // flags.nodes), "fits"
+    share = str(flags.overloaded / flags.nodes)
+    with running([sys.executable, "-m", "benchmarks.server", *size, share]) as server:
+        file = kubeconfig(server.done().strip(), directory)
+        return KubernetesReader(connect(file, None)).read_cluster()
+
+
+def fill(url: str, flags: argparse.Namespace) -> int:
+    """Write the past of all nodes, and return the number of series."""
+    share = flags.overloaded / flags.nodes
+    cluster = SyntheticCluster(flags.nodes, flags.pods // flags.nodes, share)
+    pool, count = urllib3.PoolManager(), 0
+    for node in range(flags.nodes):
+        measures = list(measures_of(cluster, node, flags.cpus, pods_root=flags.pods_root))
+        write(url, History(time.time()), measures, pool)
+        count += len(measures)
+    return count
+
+
+def measure(cluster: ClusterState, server: PrometheusServer) -> None:
+    """Print the figures of the first cycle, and the medians of those after it."""
+    traffic = Traffic()
+    reader = PrometheusLoadReader(PrometheusConnection(url=server.url), lambda _: False)
+    world = World(OneCluster(cluster), reader, SystemClock(), None)  # type: ignore[arg-type]
+
+    def spent() -> Figures:
+        return {
+            "prometheus": cpu_seconds(server.pid),
+            "desched": time.process_time(),
+            "queries": traffic.requests["http"],
+            "kib": traffic.received_bytes["http"] / 1024,
+        }
+
+    found: list[Figures] = []
+    for number in range(CYCLES):
+        before = spent()
+        info = CycleInfo(number, Mode.DRY_RUN, "benchmark")
+        report, _ = run_cycle(world, policy(), State(), info)
+        assert report.plan.hold is None, report.plan.hold_detail
+        after = spent()
+        found.append({name: after[name] - before[name] for name in after})
+        found[-1]["evictions"] = len(report.plan.evictions)
+        gc.collect()
+    for name, figures in (("first cycle", found[0]), ("later, medians", medians(found[1:]))):
+        seconds = (f"{figures[key]:.2f}" for key in ("prometheus", "desched"))
+        counts = (f"{figures[key]:.0f}" for key in ("queries", "kib", "evictions"))
+        print(row(name, [*seconds, *counts]), flush=True)
+
+
+def main(flags: argparse.Namespace) -> None:
+    """Measure one cluster."""
+    print(
+        f"{measured_by()}, load {os.getloadavg()[0]:.0f}; {flags.nodes:,} nodes with {flags.cpus} "
+        f"CPUs, {flags.overloaded:,} overloaded, {flags.pods:,} pods, the cgroup of all pods of a "
+        f"node is {'' if flags.pods_root else 'not '}scraped"
+    )
+    binary = find_or_build(("prometheus",), print)["prometheus"]
+    with tempfile.TemporaryDirectory() as directory:
+        cluster = read_cluster(flags, directory)
+        prometheus = PrometheusServer(binary, None, Path(directory), more_flags=FLAGS, variables={})
+        with prometheus as server:
+            began = time.monotonic()
+            count = fill(server.url, flags)
+            seconds = time.monotonic() - began
+            print(f"{count:,} series in {seconds:.0f} s, {memory_mib(server.pid):,.0f} MiB")
+            print(row("", ["Prom. s", "CPU s", "queries", "KiB", "evictions"]))
+            measure(cluster, server)
+
+
+def parsed() -> argparse.Namespace:
+    """The flags."""
+    parser = argparse.ArgumentParser(prog="benchmarks.real_prometheus", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--pods", type=int, default=30_000)
+    parser.add_argument("--overloaded", type=int, default=50, help="nodes")
+    parser.add_argument("--cpus", type=int, default=8, help="of a node, as node_exporter has them")
+    parser.add_argument("--pods-root", action="store_true", help="with the cgroup of all pods")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main(parsed())
