@@ -1,6 +1,6 @@
-"""The load of pods that stay, as far as it is above their own requests.
+"""The load of pods that opt out of moves, as far as it is above their own requests.
 
-Whoever may create pods may make one that must not move, and let it use a whole node. The pods of
+Whoever may create pods may let one opt out, and let it use a whole node. The pods of
 others do not leave their node for that, unless the policy says so.
 """
 
@@ -16,34 +16,9 @@ from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure, Wait
 from desched.planning.overload.node_load import Basis, LoadedNode, SourceLoad
 
-BY_OWN_CHOICE = frozenset(
-    {
-        RefusalReason.BARE_POD,
-        RefusalReason.OWNER_NOT_UNDERSTOOD,
-        RefusalReason.OPTED_OUT,
-        RefusalReason.PVC_POD,
-        RefusalReason.NODE_BOUND_VOLUME,
-        RefusalReason.SHARED_CLAIM,
-        RefusalReason.LOCAL_STORAGE,
-        RefusalReason.HOST_PATH,
-        RefusalReason.RESOURCE_CLAIMS,
-        RefusalReason.NETWORKS_UNKNOWN,
-        RefusalReason.POD_GROUP,
-        RefusalReason.NOT_MIGRATABLE,
-        RefusalReason.WITHOUT_BUDGET,
-        RefusalReason.SINGLE_REPLICA,
-        RefusalReason.TOO_FEW_REPLICAS,
-        RefusalReason.JOB_COUNTS_EVICTION,
-        RefusalReason.LONG_GRACE_PERIOD,
-        RefusalReason.PREFERS_NO_EVICTION,
-        RefusalReason.BUDGET_EXHAUSTED,
-        RefusalReason.SEVERAL_BUDGETS,
-        RefusalReason.DEVICES_SUMMED,
-        RefusalReason.GPU_POD,
-        RefusalReason.CONSTRAINT_NOT_EVALUATED,
-    }
-)
-"""Refusals that the owner of a pod can bring about; those by the administrator do not count."""
+BY_OWN_CHOICE = frozenset({RefusalReason.OPTED_OUT, RefusalReason.PREFERS_NO_EVICTION})
+"""Refusals that the owner of a pod has asked for. Other pods that stay are load like any other:
+relief from a bare pod or a database is what desched is for."""
 
 Excess = Mapping[Resource, tuple[float, ...]]
 """The usage above the request in each window of CPU and memory."""

@@ -2,7 +2,6 @@
 
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
-from desched.model.cluster import SchedulingClass
 from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
@@ -10,10 +9,9 @@ from desched.model.state import State
 from desched.whatif.history import Usage
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
-from tests.builders import amounts, policy, rule
+from tests.builders import policy, rule
 
 INTERVAL_SECONDS = 300
-REQUESTED = PodTemplate(usage=Usage(2600, 0), scheduling=SchedulingClass(amounts(2.6)))
 BY_CPU = policy(rule(Resource.CPU))
 
 
@@ -23,7 +21,7 @@ def pair_beside_a_bare_pod() -> Simulation:
     for name in ("hot", "cool", "idle"):
         simulation.cluster.add_node(name)
     simulation.cluster.add_namespace("apps")
-    simulation.cluster.add_pod("apps", "bare", REQUESTED, "hot")
+    simulation.cluster.add_pod("apps", "bare", PodTemplate(usage=Usage(2600, 0)), "hot")
     pair = PodTemplate(usage=Usage(700, 0), labels={"app": "pair"})
     simulation.cluster.add_deployment("apps", "pair", 2, pair, nodes=("hot", "hot"))
     simulation.clock.advance(3600)

@@ -74,13 +74,17 @@ def test_many_requirements_for_nodes_and_spread_constraints_are_refused() -> Non
     exists = [{"key": f"k{i}", "operator": "Exists"} for i in range(300)]
     terms = {"nodeSelectorTerms": [{"matchExpressions": exists}]}
     document["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: terms}}
-    assert built(document).scheduling.unevaluated == ("301 requirements for nodes, more than 256",)
+    assert built(document).scheduling.unevaluated == (
+        "too large: 301 requirements for nodes, more than 256",
+    )
     document = manifests.pod()
     spread = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     document["spec"]["topologySpreadConstraints"] = [
         {**spread, "topologyKey": f"k{i}"} for i in range(65)
     ]
-    assert built(document).scheduling.unevaluated == ("65 spread constraints, more than 64",)
+    assert built(document).scheduling.unevaluated == (
+        "too large: 65 spread constraints, more than 64",
+    )
 
 
 def test_terms_about_other_namespaces_count_more(monkeypatch: Any) -> None:
