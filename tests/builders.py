@@ -14,6 +14,7 @@ from desched.model.cluster import (
     Owner,
     Pod,
     PodDisruptionBudget,
+    PodRef,
     SchedulingClass,
     Workload,
 )
@@ -27,7 +28,7 @@ from desched.model.load import (
     Unknown,
     UnknownReason,
 )
-from desched.model.plan import Plan
+from desched.model.plan import Plan, PlannedEviction, ResourcePressure
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
@@ -104,6 +105,38 @@ def selector(**labels: str) -> LabelSelector:
 
 def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
     return PodDisruptionBudget("apps", name, selector(**labels), allowed)
+
+
+def planned_eviction(pod: PodRef, node: str, to: str, **fields: Any) -> PlannedEviction:
+    """A move of a pod of the Deployment shop/web that certainly lands on the node `to`."""
+    defaults: dict[str, Any] = {
+        "workload": "Deployment shop/web",
+        "workload_uid": "uid-web",
+        "priority": 0,
+        "cpu_millicores": 500.0,
+        "memory_bytes": 0.0,
+        "relief": (),
+        "landing": certain(to),
+        "destinations": 1,
+        "reason": f"node {node} is hot",
+    }
+    return PlannedEviction(pod=pod, node=node, **(defaults | fields))
+
+
+def pressure(ratio: float, **fields: Any) -> ResourcePressure:
+    """The CPU of a node whose target is 80 %."""
+    defaults: dict[str, Any] = {
+        "resource": Resource.CPU,
+        "measured": ((300, ratio),),
+        "lowest_ratio": ratio,
+        "highest_ratio": ratio,
+        "low_ratio": 0.3,
+        "target_ratio": 0.8,
+        "stop_ratio": 0.75,
+        "ceiling_ratio": 0.7,
+        "overloaded": ratio > 0.8,
+    }
+    return ResourcePressure(**(defaults | fields))
 
 
 def certain(node: str) -> tuple[LandingChance, ...]:

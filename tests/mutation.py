@@ -1,7 +1,7 @@
-"""How many small faults in the core fail a test: a seeded sample, one fault at a time.
+"""How many small faults fail a test: a seeded sample, one fault at a time.
 
-Run it with `make mutation`. Each fault runs the tests beside its module first, then those of the
-core, and survives if none fails. It works on copies of the repository.
+Run it with `make mutation`. Each fault runs the tests beside its module first, then those of its
+room, and survives if none fails. It works on copies of the repository.
 """
 
 import argparse
@@ -19,13 +19,22 @@ from queue import SimpleQueue
 
 from tests.repository import ROOT
 
-CORE = ("desched/planning", "desched/eviction", "desched/policy/resolution")
-WIDER = (
-    *("tests/unit/planning", "tests/unit/eviction", "tests/unit/policy/resolution"),
-    *("tests/unit/test_cycle.py", "tests/contracts/test_simulation.py"),
-    *("tests/properties/test_planner.py", "tests/properties/test_acting.py"),
-)
+SIMULATED = ("tests/unit/test_cycle.py", "tests/contracts/test_simulation.py")
+ROOMS: dict[str, tuple[str, ...]] = {
+    "planning": ("tests/unit/planning", *SIMULATED, "tests/properties/test_planner.py"),
+    "eviction": ("tests/unit/eviction", *SIMULATED, "tests/properties/test_acting.py"),
+    "policy/resolution": ("tests/unit/policy", "tests/unit/planning", *SIMULATED),
+    "adapters/kubernetes": ("tests/unit/adapters/kubernetes",),
+    "adapters/prometheus": ("tests/unit/adapters/prometheus",),
+    "adapters": ("tests/unit/adapters",),
+    "views": ("tests/unit/views", "tests/unit/service", "tests/unit/commands"),
+    "history": ("tests/unit/history", "tests/unit/commands", "tests/unit/views"),
+    "whatif": ("tests/unit/whatif", "tests/contracts", "tests/unit/commands"),
+    "service": ("tests/unit/service", "tests/unit/bootstrap"),
+}
+"""The packages that get faults, and the tests of each; of two that fit, the first counts."""
 TIMEOUT_SECONDS = 600
+PASSED, FAILED, NOT_COLLECTED = 0, 1, 2
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -88,12 +97,30 @@ class Planter(ast.NodeTransformer):
 
 
 def faults() -> Iterator[Fault]:
-    """All that are possible in the core."""
-    for folder in CORE:
-        for path in sorted((ROOT / folder).rglob("*.py")):
+    """All that are possible in the rooms."""
+    for path in sorted((ROOT / "desched").rglob("*.py")):
+        found = path.relative_to(ROOT)
+        if _room(found):
             planter = Planter()
             planter.visit(ast.parse(path.read_text()))
-            yield from (Fault(path.relative_to(ROOT), n) for n in range(planter.places))
+            yield from (Fault(found, n) for n in range(planter.places))
+
+
+def _room(path: Path) -> str | None:
+    fitting = (room for room in ROOMS if path.is_relative_to(f"desched/{room}"))
+    return next(fitting, None)
+
+
+def _tests_of(path: Path) -> Iterator[tuple[str, ...]]:
+    """Those beside a module, or beside the folder above, and then those of its room."""
+    beside = Path("tests/unit") / path.parent.relative_to("desched")
+    while not (ROOT / beside).is_dir():
+        beside = beside.parent
+    room = _room(path)
+    assert room is not None
+    yield (str(beside),)
+    if ROOMS[room] != (str(beside),):
+        yield ROOMS[room]
 
 
 def survives(fault: Fault, copy: Path) -> str:
@@ -102,10 +129,9 @@ def survives(fault: Fault, copy: Path) -> str:
     before = file.read_text()
     planter = Planter(fault.number)
     tree = planter.visit(ast.parse(before))
-    beside = Path("tests/unit") / fault.path.parent.relative_to("desched")
     try:
         file.write_text(ast.unparse(tree))
-        if any(_fail(tests, copy) for tests in ((str(beside),), WIDER)):
+        if any(_fail(tests, copy) for tests in _tests_of(fault.path)):
             return ""
     finally:
         file.write_text(before)
@@ -115,18 +141,17 @@ def survives(fault: Fault, copy: Path) -> str:
 def _fail(tests: tuple[str, ...], copy: Path) -> bool:
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
-        return (
-            subprocess.call(  # noqa: S603  our own tests
-                command,
-                cwd=copy,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=TIMEOUT_SECONDS,
-            )
-            != 0
+        code = subprocess.call(  # noqa: S603  our own tests
+            command,
+            cwd=copy,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TIMEOUT_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return True
+    assert code in {PASSED, FAILED, NOT_COLLECTED}, f"pytest did not run {tests}"
+    return code != PASSED
 
 
 def main() -> None:

@@ -1,26 +1,19 @@
 """A service of desched that lives through faults of the API server, one after the other.
 
-Its evictions are answered with a conflict, so that it goes on asking for the same one: each good
-cycle makes requests of every kind, and changes nothing. At the end one eviction is let through.
+Each good cycle makes requests of every kind. At the end one eviction is let through.
 """
 
 import json
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
-
-import urllib3
-import yaml
 
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.adapters.kubernetes.watch import cluster, loop
 from desched.model.cluster import STEERING_TAINT
+from tests.controlplane.drill import Drill, began_at, ended_at, matching, timestamp_of
 from tests.controlplane.fault_cases import (
     EVICTION,
     EXPIRED,
@@ -33,124 +26,97 @@ from tests.controlplane.fault_cases import (
     Case,
     Effect,
 )
-from tests.controlplane.fault_proxy import ActiveFault, Exchange, Fault, FaultProxy, Seen
+from tests.controlplane.fault_proxy import ActiveFault, Exchange, Fault, Seen
 from tests.controlplane.faults import status
 from tests.controlplane.files import replace
 from tests.controlplane.manifests import Object
-from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Sites
-from tests.controlplane.waiting import PATIENCE_SECONDS
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 LEASE = ("--lease-duration", "7s", "--renew-deadline", "5s", "--retry-period", "1s")
 TIMEOUT = ("--api-server-timeout", f"{REQUEST_SECONDS}s")
-REPLACED = status(HTTPStatus.CONFLICT, "the pod is another one", reason="Conflict")
 
 
-class Drill:
-    """A service on a site of its own, behind a proxy of its own, which begins with this fault."""
+class FaultDrill(Drill):
+    """One whose API server begins with this fault."""
 
     def __init__(
         self, sites: Sites, site: str, beginning: Fault | None = None, *, watches: bool = True
     ) -> None:
-        self.site = site
-        self._sites = sites
-        self._proxy = FaultProxy(sites.plane.url, sites.plane.ca_file, sites.plane.key_file)
-        self._conflict = self._proxy.inject(REPLACED, "POST", EVICTION)
-        self._beginning = None if beginning is None else self._proxy.inject(beginning)
+        super().__init__(sites, site)
+        self._beginning = None if beginning is None else self.api_server.inject(beginning)
         self._token_file = sites.directory / f"{site}.token"
-        command = sites.arguments(
-            *("--evict", "--interval", "1s", "--log-format", "json", *LEASE, *TIMEOUT),
-            *("--listen-address", "127.0.0.1:0", "--state-namespace", site),
-            *(() if watches else ("--watch=false",)),
+        self.start(
+            *(*LEASE, *TIMEOUT, *(() if watches else ("--watch=false",))),
             policy=sites.policy(site, nodeSelector=f"{SITE}={site}", steering="Always"),
-            kubeconfig=kubeconfig_with_token_file(sites, self._proxy.url, self._token_file),
+            kubeconfig=kubeconfig_with_token_file(sites, self.api_server.url, self._token_file),
+            prepare=_hurry,
         )
-        self._service = Replica(site, command, sites.directory, _hurry)
-        self._position = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._service.stop()
-        self._proxy.__exit__(kind, error, traceback)
-
-    def pause(self) -> None:
-        """Do nothing until `go_on`: cycles that nobody looks at cost CPU."""
-        self._service.freeze()
-
-    def go_on(self) -> None:
-        """After a pause, as a machine does that stalled."""
-        self._service.thaw()
 
     # Each returns once the effect was seen; the next one begins when the service has recovered.
 
     def live_through(self, case: Case) -> None:
         """It does what the case says, stays ready, and asks for no eviction that it may not."""
         self._recover(_is_back if case.effect is Effect.SKIPS else _is_good)
-        with self._proxy.faulty(case.fault, case.method, case.path) as active:
+        with self.api_server.faulty(case.fault, case.method, case.path) as active:
             self._see(case, active)
-            assert self._readiness() == HTTPStatus.OK
+            assert self.is_ready()
             if active.struck and not case.asks:
-                assert self._matching(EVICTION, self._since(active.struck[0])) == []
+                assert matching(EVICTION, self._since(active.struck[0])) == []
 
     def live_through_watching(self, case: Case) -> None:
         """The same for a service whose watches break off; before a list its version expires."""
         self._recover()
         with ExitStack() as faulty:
-            active = faulty.enter_context(self._proxy.faulty(case.fault, case.method, case.path))
+            active = faulty.enter_context(
+                self.api_server.faulty(case.fault, case.method, case.path)
+            )
             if LIST in case.path:
                 path = case.path.replace(LIST, WATCH)
-                faulty.enter_context(self._proxy.faulty(EXPIRED, case.method, path))
-            self._proxy.end_watches()
+                faulty.enter_context(self.api_server.faulty(EXPIRED, case.method, path))
+            self.api_server.end_watches()
             self._see(case, active)
-            assert self._readiness() == HTTPStatus.OK
+            assert self.is_ready()
             if case.asks:
                 self._recover()
-                lists = self._matching(LIST_PODS, self._since(active.struck[0]))
+                lists = matching(LIST_PODS, self._since(active.struck[0]))
                 assert bool(lists) == (case.effect is Effect.LISTS)
             else:
-                known = len(self._proxy.requests)
+                known = len(self.api_server.requests)
                 self._see(case, active)
-                assert self._matching(EVICTION, self._proxy.requests[known:]) == []
+                assert matching(EVICTION, self.api_server.requests[known:]) == []
 
     def live_through_start(self, case: Case) -> None:
         """A process that has not seen anything yet is not ready, and stays alive."""
         assert self._beginning is not None
         self._see(case, self._beginning)
-        assert self._readiness() == HTTPStatus.SERVICE_UNAVAILABLE
-        self._proxy.remove(self._beginning)
+        assert not self.is_ready()
+        self.api_server.remove(self._beginning)
         self._recover()
-        assert self._readiness() == HTTPStatus.OK
+        assert self.is_ready()
 
     def live_through_rotation(self, case: Case) -> None:
         """The same for a token that is replaced, and no longer valid at once."""
         self._recover()
         refused = refusing(self._token_file.read_text())
-        with self._proxy.faulty(refused, case.method, case.path) as active:
-            replace(self._token_file, new_token(self._sites))
+        with self.api_server.faulty(refused, case.method, case.path) as active:
+            replace(self._token_file, self._sites.new_token())
             self._see(case, active)
 
     def live_without_lease(self, case: Case) -> None:
         """It asks for no eviction once it has lost the Lease."""
         self._recover()
-        with self._proxy.faulty(case.fault, case.method, case.path) as active:
+        with self.api_server.faulty(case.fault, case.method, case.path) as active:
             self._see(case, active)
-            assert self._readiness() == HTTPStatus.OK
+            assert self.is_ready()
             known = len(active.struck)
-            self._service.wait_until("two more attempts", lambda: len(active.struck) > known + 1)
-            assert self._matching(EVICTION, self._since(active.struck[known])) == []
+            self.service.wait_until("two more attempts", lambda: len(active.struck) > known + 1)
+            assert matching(EVICTION, self._since(active.struck[known])) == []
 
     def let_it_evict(self) -> None:
         """Until the one eviction is made that it has asked for all the time."""
         self._recover()
-        self._proxy.remove(self._conflict)
+        self.let_through()
         self._wait_for_line("an eviction", lambda line: line.get("result") == "evicted")
 
     def _see(self, case: Case, active: ActiveFault) -> None:
@@ -171,7 +137,7 @@ class Drill:
     def _recover(self, recovered: Callable[[Object], bool] | None = None) -> None:
         """Wait for a cycle from now on in which nothing is wrong."""
         wanted, now = recovered or _is_good, time.time()
-        self._wait_for_line("a good cycle", lambda line: wanted(line) and _began(line) > now)
+        self._wait_for_line("a good cycle", lambda line: wanted(line) and began_at(line) > now)
 
     def _wait_for_line(
         self,
@@ -182,36 +148,14 @@ class Drill:
         def found() -> bool:
             if meanwhile:
                 meanwhile()
-            return any(map(wanted, self._log()))
+            return any(map(wanted, self.new_lines()))
 
-        self._service.wait_until(description, found)
-
-    def _log(self) -> Iterator[Object]:
-        """The lines that nobody has looked at yet; none of them tells of a bug."""
-        with self._service.log.open("rb") as log:
-            log.seek(self._position)
-            for text in log:
-                if not text.endswith(b"\n"):
-                    return
-                self._position += len(text)
-                if text.startswith(b"{"):
-                    line = json.loads(text)
-                    assert not line["event"].endswith(".crashed"), line
-                    yield line
+        self.service.wait_until(description, found)
 
     def _since(self, first: Seen) -> Sequence[Seen]:
         """The requests from this one on."""
-        requests = self._proxy.requests
+        requests = self.api_server.requests
         return requests[next(n for n, each in enumerate(requests) if each is first) :]
-
-    def _matching(self, path: str, requests: Sequence[Seen]) -> list[Seen]:
-        return [each for each in requests if re.match(path, each.path)]
-
-    def _readiness(self) -> int:
-        (started,) = self._service.events("service.started")
-        url = f"http://127.0.0.1:{started['port']}/readyz"
-        with urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS) as http:
-            return http.request("GET", url).status
 
 
 def _hurry() -> None:
@@ -231,9 +175,8 @@ def _shows(line: Object, case: Case, active: ActiveFault) -> bool:
         return False
     if case.event != "cycle.completed":
         return True
-    began, ended = _began(line), _at(line)
-    monotonic_zero = time.time() - time.monotonic()
-    met = any(began < monotonic_zero + seen.at_seconds < ended for seen in active.struck)
+    began, ended = began_at(line), ended_at(line)
+    met = any(began < timestamp_of(seen.at_seconds) < ended for seen in active.struck)
     return met and line["result"] == case.result and list(line["verdicts"]) == [case.verdict]
 
 
@@ -251,29 +194,10 @@ def _is_good(line: Object) -> bool:
     )
 
 
-def _began(line: Object) -> float:
-    return _at(line) - float(line["duration_seconds"])
-
-
-def _at(line: Object) -> float:
-    return datetime.fromisoformat(line["timestamp"]).timestamp()
-
-
-def new_token(sites: Sites) -> str:
-    """A further token of desched's account."""
-    return sites.plane.token_for(sites.account["namespace"], sites.account["name"])
-
-
 def kubeconfig_with_token_file(sites: Sites, server: str, token_file: Path) -> Path:
     """As desched's account at that server, by a token that may be replaced."""
-    replace(token_file, new_token(sites))
-    document: Any = yaml.safe_load(sites.kubeconfig.read_text())
-    document["users"][0]["user"] = {"tokenFile": str(token_file)}
-    document["clusters"][0]["cluster"]["server"] = server
-    path = token_file.with_suffix(".kubeconfig")
-    path.write_text(yaml.safe_dump(document))
-    path.chmod(0o600)
-    return path
+    replace(token_file, sites.new_token())
+    return sites.kubeconfig_at(server, token_file.stem, tokenFile=str(token_file))
 
 
 def refusing(token: str) -> Fault:

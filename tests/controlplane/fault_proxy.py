@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 
 import urllib3
 
+from tests.controlplane.cluster import ControlPlane
+
 UPSTREAM_SECONDS = 60.0
 _STREAM_BYTES = 2**16
 _POLL_SECONDS = 0.1
@@ -195,6 +197,11 @@ class FaultProxy:
         self._port = self._holder.getsockname()[1]
         self.url = f"{parts.scheme}://127.0.0.1:{self._port}"
         self._listen_or_not()
+
+    @classmethod
+    def before(cls, plane: ControlPlane) -> Self:
+        """One before the API server."""
+        return cls(plane.url, plane.ca_file, plane.key_file)
 
     def __enter__(self) -> Self:
         return self

@@ -90,6 +90,21 @@ class Installation:
         self.kubeconfig = self.plane.kubeconfig_for(account["namespace"], account["name"])
         self.account = account
 
+    def kubeconfig_at(self, server: str, name: str, **user: str) -> Path:
+        """As desched's account at that server, or as another user there."""
+        document: Any = yaml.safe_load(self.kubeconfig.read_text())
+        if user:
+            document["users"][0]["user"] = user
+        document["clusters"][0]["cluster"]["server"] = server
+        path = self.directory / f"{name}.kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        path.chmod(0o600)
+        return path
+
+    def new_token(self) -> str:
+        """A further token of desched's account."""
+        return self.plane.token_for(self.account["namespace"], self.account["name"])
+
     def allow_owner_kinds(self, *kinds: str) -> None:
         """The right that the chart grants with these values of `rights.ownerKinds`."""
         values = {"rights": {"ownerKinds": kinds}}

@@ -1,30 +1,22 @@
 """A service of desched that lives through faults of Prometheus, one after the other.
 
-Its evictions are answered with a conflict, so that each good cycle asks for the same one again and
-nothing changes. At the end one eviction is let through.
+At the end one eviction is let through.
 """
 
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-import urllib3
-import yaml
-
+from tests.controlplane.drill import Drill, began_at, ended_at, matching, timestamp_of
 from tests.controlplane.fault_cases import EVICTION
-from tests.controlplane.fault_drill import REPLACED
 from tests.controlplane.fault_proxy import REFUSED, ActiveFault, Fault, FaultProxy
 from tests.controlplane.installation import ALONE
 from tests.controlplane.manifests import Object
-from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Sites
-from tests.controlplane.waiting import PATIENCE_SECONDS
 
 QUERY_SECONDS = 3
 """For one query with its retries."""
@@ -61,27 +53,19 @@ class Case:
         return result == self.result and all(said in text for said in self.says)
 
 
-class LoadDrill:
-    """A service on a site of its own, with a proxy of its own before each server.
-
-    It starts while Prometheus refuses connections, until `begin`.
-    """
+class LoadDrill(Drill):
+    """One with a proxy before Prometheus, too; it starts while that refuses, until `begin`."""
 
     def __init__(self, sites: Sites, site: str) -> None:
-        self.site = site
-        self._sites = sites
-        self.proxies = proxies_of(sites)
-        self._refusal = self.proxies[API_SERVER].inject(REPLACED, "POST", EVICTION)
-        command = sites.arguments(
-            *("--evict", "--interval", "1s", "--log-format", "json", ALONE, *TIMEOUT),
-            *("--listen-address", "127.0.0.1:0", "--state-namespace", site),
-            *("--prometheus-url", self.prometheus.url, "--watch=false"),
-            policy=policy_for(sites, site),
-            kubeconfig=kubeconfig_through(self.proxies[API_SERVER], sites, site),
-        )
+        self.prometheus = FaultProxy(sites.prometheus.url)
+        super().__init__(sites, site, self.prometheus)
+        self.proxies = {PROMETHEUS: self.prometheus, API_SERVER: self.api_server}
         self._absence = self.prometheus.inject(REFUSED)
-        self.service = Replica(site, command, sites.directory)
-        self._position = 0
+        self.start(
+            *(ALONE, *TIMEOUT, "--prometheus-url", self.prometheus.url, "--watch=false"),
+            policy=policy_for(sites, site),
+            kubeconfig=sites.kubeconfig_at(self.api_server.url, site),
+        )
 
     def begin(self) -> None:
         """Wait until it has not found Prometheus and is not ready, and then for a good cycle."""
@@ -90,32 +74,6 @@ class LoadDrill:
         self.prometheus.remove(self._absence)
         self.wait_for_good_cycle()
         assert self.is_ready()
-
-    @property
-    def prometheus(self) -> FaultProxy:
-        """What stands before Prometheus."""
-        return self.proxies[PROMETHEUS]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.service.stop()
-        for proxy in self.proxies.values():
-            proxy.__exit__(kind, error, traceback)
-
-    def pause(self) -> None:
-        """Do nothing until `go_on`: cycles that nobody looks at cost CPU."""
-        self.service.freeze()
-
-    def go_on(self) -> None:
-        """After a pause, as a machine does that stalled."""
-        self.service.thaw()
 
     def live_through(self, case: Case) -> Object:
         """The line of its log that shows what it does, beginning after a good cycle.
@@ -129,12 +87,12 @@ class LoadDrill:
 
             def shown() -> Object | None:
                 nonlocal under_way_until
-                for line in self._log():
-                    if case.shown_by(line) and _struck_at(active, began) < _at(line):
+                for line in self.new_lines():
+                    if case.shown_by(line) and _struck_at(active, began) < ended_at(line):
                         return line
                     # When it began is not quite known: a cycle writes more than its duration says.
-                    ended = _at(line) if line["event"] in CYCLE_ENDS else 0.0
-                    if not under_way_until and ended > _timestamp(began):
+                    ended = ended_at(line) if line["event"] in CYCLE_ENDS else 0.0
+                    if not under_way_until and ended > timestamp_of(began):
                         under_way_until = ended
                 return None
 
@@ -154,8 +112,8 @@ class LoadDrill:
 
         def good() -> bool:
             return any(
-                line.get("verdicts") == {"replaced": 1} and _at(line) - _seconds(line) > began
-                for line in self._log()
+                line.get("verdicts") == {"replaced": 1} and began_at(line) > began
+                for line in self.new_lines()
             )
 
         self.service.wait_until("a good cycle", good)
@@ -163,7 +121,7 @@ class LoadDrill:
     def let_it_evict(self) -> str:
         """Let its eviction through, and tell where the replacement runs."""
         before = self._sites.where(self.site, "web")
-        self.proxies[API_SERVER].remove(self._refusal)
+        self.let_through()
         (node,) = self.service.wait_until("a replacement", lambda: self._new_nodes(before))
         self.service.wait_until("its answer", self.evictions)
         return node
@@ -175,8 +133,8 @@ class LoadDrill:
 
     def evictions(self) -> int:
         """How many of its requests to evict the API server has accepted."""
-        asked = self.proxies[API_SERVER].requests
-        return sum(seen.status == 201 for seen in asked if re.match(EVICTION, seen.path))
+        asked = matching(EVICTION, self.api_server.requests)
+        return sum(seen.status == HTTPStatus.CREATED for seen in asked)
 
     def most_memory_mib(self) -> int:
         """The most memory that its process has had at a time."""
@@ -184,38 +142,16 @@ class LoadDrill:
         (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
         return int(peak) // 1024
 
-    def is_ready(self) -> bool:
-        """Whether it says so to the kubelet."""
-        (started,) = self.service.events("service.started")
-        url = f"http://127.0.0.1:{started['port']}/readyz"
-        with urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS) as http:
-            return bool(http.request("GET", url).status == 200)
-
     def _evictions_since(self, timestamp: float) -> list[str]:
-        asked = self.proxies[API_SERVER].requests
-        later = [seen for seen in asked if _timestamp(seen.at_seconds) > timestamp]
-        return [seen.path for seen in later if re.match(EVICTION, seen.path)]
-
-    def _log(self) -> Iterator[Object]:
-        """The lines that nobody has looked at yet."""
-        with self.service.log.open("rb") as log:
-            log.seek(self._position)
-            for line in log:
-                if not line.endswith(b"\n"):
-                    return
-                self._position += len(line)
-                if line.startswith(b"{"):
-                    event: Object = json.loads(line)
-                    assert event["event"] != "cycle.crashed", event
-                    yield event
+        asked = matching(EVICTION, self.api_server.requests)
+        return [seen.path for seen in asked if timestamp_of(seen.at_seconds) > timestamp]
 
 
 def proxies_of(sites: Sites) -> dict[str, FaultProxy]:
     """A proxy before each server, by the server's name."""
-    plane = sites.plane
     return {
         PROMETHEUS: FaultProxy(sites.prometheus.url),
-        API_SERVER: FaultProxy(plane.url, plane.ca_file, plane.key_file),
+        API_SERVER: FaultProxy.before(sites.plane),
     }
 
 
@@ -224,30 +160,7 @@ def policy_for(sites: Sites, site: str) -> Path:
     return sites.policy(site, nodeSelector=f"{SITE}={site}", maxLandingRisk=0.5)
 
 
-def kubeconfig_through(proxy: FaultProxy, sites: Sites, name: str) -> Path:
-    """As desched's account, at the proxy."""
-    document = yaml.safe_load(sites.kubeconfig.read_text())
-    document["clusters"][0]["cluster"]["server"] = proxy.url
-    path = sites.directory / f"{name}.kubeconfig"
-    path.write_text(yaml.safe_dump(document))
-    path.chmod(0o600)
-    return path
-
-
 def _struck_at(active: ActiveFault, otherwise: float) -> float:
     """The timestamp of the first request that was struck; of those refused none is known."""
     first = [seen.at_seconds for seen in active.struck[:1]]
-    return _timestamp(first[0] if first else otherwise)
-
-
-def _timestamp(monotonic_seconds: float) -> float:
-    return time.time() - time.monotonic() + monotonic_seconds
-
-
-def _at(line: Object) -> float:
-    return datetime.fromisoformat(line["timestamp"]).timestamp()
-
-
-def _seconds(line: Object) -> float:
-    seconds: float = line.get("duration_seconds", 0.0)
-    return seconds
+    return timestamp_of(first[0] if first else otherwise)

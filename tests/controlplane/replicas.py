@@ -10,8 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
 from tests.controlplane.forks import Fork, Prepare, as_it_is
 from tests.controlplane.installation import COMMAND
@@ -175,15 +173,8 @@ class Replicas:
 
     def _kubeconfig(self, name: str, server: str) -> tuple[Path, str]:
         """With a token of its own, and the name under which the audit log knows it."""
-        document = yaml.safe_load(self.sites.kubeconfig.read_text())
-        account = self.sites.account
-        token = self.sites.plane.token_for(account["namespace"], account["name"])
-        document["users"][0]["user"]["token"] = token
-        if server:
-            document["clusters"][0]["cluster"]["server"] = server
-        path = self.sites.directory / f"{name}.kubeconfig"
-        path.write_text(yaml.safe_dump(document))
-        path.chmod(0o600)
+        token = self.sites.new_token()
+        path = self.sites.kubeconfig_at(server or self.sites.plane.url, name, token=token)
         claims = token.split(".")[1]
         claims += "=" * (-len(claims) % 4)
         return path, f"JTI={json.loads(base64.urlsafe_b64decode(claims))['jti']}"

@@ -118,9 +118,7 @@ class Chaos:
         self._dead: set[str] = set()
         self._ended = time.monotonic()
         self._stack = ExitStack()
-        self._api = [
-            self._kept(FaultProxy(plane.url, plane.ca_file, plane.key_file)) for _ in range(2)
-        ]
+        self._api = [self._kept(FaultProxy.before(plane)) for _ in range(2)]
         self._load = self._kept(FaultProxy(sites.prometheus.url))
 
     def _kept(self, proxy: FaultProxy) -> FaultProxy:

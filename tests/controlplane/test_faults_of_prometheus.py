@@ -7,17 +7,17 @@ meet the same faults. The rows in docs/reliability.md are what is seen here.
 import json
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from queue import SimpleQueue
 from typing import NamedTuple
 
 import pytest
 
 from desched.cli import main
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.drill import Crew
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.load_drill import (
     API_SERVER,
@@ -26,7 +26,6 @@ from tests.controlplane.load_drill import (
     TIMEOUT,
     Case,
     LoadDrill,
-    kubeconfig_through,
     policy_for,
     proxies_of,
 )
@@ -70,18 +69,17 @@ def sites(
 
 
 class Drills:
-    """Services that take the cases in turn, each by whichever has time; the others are paused.
+    """Services that take the cases in turn.
 
     `begun` are over when each of them has asked for little over connections that it had already.
     """
 
     def __init__(self, sites: Sites, cleanup: ExitStack) -> None:
-        self._idle: SimpleQueue[LoadDrill] = SimpleQueue()
-        self.all = [cleanup.enter_context(LoadDrill(sites, site)) for site in SERVICES]
-        self.pool = cleanup.enter_context(ThreadPoolExecutor(len(SERVICES)))
-        self.begun = [self.pool.submit(self._begin, drill) for drill in self.all]
+        self._crew = Crew((LoadDrill(sites, site) for site in SERVICES), cleanup)
+        self.all = self._crew.drills
+        self.begun = [self._crew.begin_with(drill, _begin) for drill in self.all]
         self.found: dict[Case, Future[Object]] = {
-            case: self.pool.submit(self._drilled, case) for case in CASES
+            case: self._crew.begin(LoadDrill.live_through, case) for case in CASES
         }
 
     def wait(self) -> None:
@@ -89,26 +87,14 @@ class Drills:
         for future in self.found.values():
             future.exception()
 
-    def _begin(self, drill: LoadDrill) -> None:
-        """Let it find Prometheus, and then see some good cycles.
 
-        A query that a busy machine does not answer in time costs a connection; then more are seen.
-        """
-        try:
-            drill.begin()
-            wait_for(f"good cycles of {drill.site}", lambda: _asks_little(drill))
-        finally:
-            drill.pause()
-            self._idle.put(drill)
+def _begin(drill: LoadDrill) -> None:
+    """Let it find Prometheus, and then see some good cycles.
 
-    def _drilled(self, case: Case) -> Object:
-        drill = self._idle.get()
-        drill.go_on()
-        try:
-            return drill.live_through(case)
-        finally:
-            drill.pause()
-            self._idle.put(drill)
+    A query that a busy machine does not answer in time costs a connection; then more are seen.
+    """
+    drill.begin()
+    wait_for(f"good cycles of {drill.site}", lambda: _asks_little(drill))
 
 
 def _asks_little(drill: LoadDrill) -> bool:
@@ -145,7 +131,7 @@ class Single:
             *("--once", "--dry-run", "--output", "json", "--state-namespace", SINGLE),
             *("--prometheus-url", self.proxies[PROMETHEUS].url),
             policy=policy_for(sites, SINGLE),
-            kubeconfig=kubeconfig_through(self.proxies[API_SERVER], sites, SINGLE),
+            kubeconfig=sites.kubeconfig_at(self.proxies[API_SERVER].url, SINGLE),
         )
 
     def meets(self, case: Case) -> bool:
@@ -243,7 +229,7 @@ def test_memory_stays_small_whatever_the_answers(drills: Drills) -> None:
 def test_each_service_evicts_once_nothing_is_wrong_any_more(drills: Drills) -> None:
     drills.wait()
     for drill in drills.all:
-        drill.go_on()
+        drill.service.thaw()
         drill.wait_for_good_cycle()
         assert drill.evictions() == 0
         assert drill.let_it_evict().startswith(f"{drill.site}-cool")

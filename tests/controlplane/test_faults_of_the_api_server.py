@@ -5,18 +5,18 @@ meet the same faults. The rows in docs/reliability.md are what is seen here.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from desched.cli import ExitCode, main
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.drill import Crew
 from tests.controlplane.fault_cases import (
     ACTING,
     BLOCKED,
@@ -38,12 +38,7 @@ from tests.controlplane.fault_cases import (
     Deed,
     Effect,
 )
-from tests.controlplane.fault_drill import (
-    TIMEOUT,
-    Drill,
-    kubeconfig_with_token_file,
-    new_token,
-)
+from tests.controlplane.fault_drill import TIMEOUT, FaultDrill, kubeconfig_with_token_file
 from tests.controlplane.fault_proxy import Exchange, Fault, FaultProxy
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.faults import status
@@ -85,68 +80,38 @@ def sites(
             running_control_plane.reset()
 
 
-LiveThrough = Callable[[Drill, Case], None]
-
-
-class Team:
-    """Services that take cases in turn, each by whichever has time; the first has one already.
-
-    Those that have none are paused.
-    """
-
-    def __init__(self, drills: Sequence[Drill], cleanup: ExitStack) -> None:
-        self._drills = drills
-        self._idle: SimpleQueue[Drill] = SimpleQueue()
-        for drill in drills[1:]:
-            self._idle.put(drill)
-        self._pool = cleanup.enter_context(ThreadPoolExecutor(len(drills)))
-
-    def begin_with(self, live_through: LiveThrough, case: Case) -> Future[None]:
-        """The first service begins with this case."""
-        return self._pool.submit(self._drill, live_through, case, self._drills[0])
-
-    def begin(self, live_through: LiveThrough, case: Case) -> Future[None]:
-        """Begin with the case as soon as a service has time."""
-        return self._pool.submit(self._drill, live_through, case)
-
-    def let_evict(self) -> None:
-        """Until each service has made its eviction."""
-        for drill in self._drills:
-            drill.go_on()
-        list(self._pool.map(Drill.let_it_evict, self._drills))
-
-    def _drill(self, live_through: LiveThrough, case: Case, first: Drill | None = None) -> None:
-        drill = first or self._idle.get()
-        drill.go_on()
-        try:
-            live_through(drill, case)
-        finally:
-            drill.pause()
-            self._idle.put(drill)
+LiveThrough = Callable[[FaultDrill, Case], None]
 
 
 class Drills:
     """Services that watch, one of which begins with a fault, and services that list."""
 
     def __init__(self, sites: Sites, cleanup: ExitStack) -> None:
-        def team(*drills: Drill) -> Team:
-            return Team([cleanup.enter_context(drill) for drill in drills], cleanup)
-
         starting, *watching = WATCHING_SERVICES
-        self._watching = team(
-            Drill(sites, starting, STARTING.fault), *(Drill(sites, site) for site in watching)
+        self._watching = Crew(
+            [
+                FaultDrill(sites, starting, STARTING.fault),
+                *(FaultDrill(sites, site) for site in watching),
+            ],
+            cleanup,
         )
-        self._listing = team(*(Drill(sites, site, watches=False) for site in LISTING_SERVICES))
+        self._listing = Crew(
+            [FaultDrill(sites, site, watches=False) for site in LISTING_SERVICES], cleanup
+        )
         first, *others = OBSERVING
-        self._seen = {
-            STARTING: self._watching.begin_with(Drill.live_through_start, STARTING),
-            first: self._listing.begin_with(Drill.live_through, first),
-        }
-        self._begin(self._watching, Drill.live_through_watching, *WATCHING)
-        self._begin(self._watching, Drill.live_through_rotation, ROTATION)
-        self._begin(self._watching, Drill.live_through, *ACTING, *LEADING)
-        self._begin(self._watching, Drill.live_without_lease, *LOSING)
-        self._begin(self._listing, Drill.live_through, *others)
+        self._seen: dict[Case, Future[None]] = {}
+        for crew, live_through, case in (
+            (self._watching, FaultDrill.live_through_start, STARTING),
+            (self._listing, FaultDrill.live_through, first),
+        ):
+            beginner, *rest = crew.drills
+            self._seen[case] = crew.begin_with(beginner, live_through, case)
+            crew.rest(*rest)
+        self._begin(self._watching, FaultDrill.live_through_watching, *WATCHING)
+        self._begin(self._watching, FaultDrill.live_through_rotation, ROTATION)
+        self._begin(self._watching, FaultDrill.live_through, *ACTING, *LEADING)
+        self._begin(self._watching, FaultDrill.live_without_lease, *LOSING)
+        self._begin(self._listing, FaultDrill.live_through, *others)
 
     def wait_for(self, case: Case) -> None:
         """Until a service has lived through it; fails if it has not."""
@@ -156,12 +121,12 @@ class Drills:
         """Until each service has made its eviction, after all that it lives through."""
         for future in self._seen.values():
             future.exception()
-        self._watching.let_evict()
-        self._listing.let_evict()
+        for crew in (self._watching, self._listing):
+            crew.all_together(FaultDrill.let_it_evict)
 
-    def _begin(self, team: Team, live_through: LiveThrough, *cases: Case) -> None:
+    def _begin(self, crew: Crew[FaultDrill], live_through: LiveThrough, *cases: Case) -> None:
         for case in cases:
-            self._seen[case] = team.begin(live_through, case)
+            self._seen[case] = crew.begin(live_through, case)
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +185,7 @@ class SingleRuns:
                 used.add(token)
                 exchange.reply(exchange.forwarded())
                 return
-            replace(self._token_file, new_token(self._sites))
+            replace(self._token_file, self._sites.new_token())
             status(401).act(exchange)
 
         return Fault(ROTATED, act)
@@ -228,7 +193,7 @@ class SingleRuns:
 
 @pytest.fixture(scope="module")
 def single(sites: Sites) -> Iterator[SingleRuns]:
-    with FaultProxy(sites.plane.url, sites.plane.ca_file, sites.plane.key_file) as proxy:
+    with FaultProxy.before(sites.plane) as proxy:
         yield SingleRuns(sites, proxy)
 
 

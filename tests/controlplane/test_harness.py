@@ -24,20 +24,6 @@ NODE_MEMORY = (
 )
 
 
-def test_five_nodes_of_four_cores_become_ready(control_plane: ControlPlane) -> None:
-    control_plane.add_node(*NODES, cpu="4")
-
-    nodes = control_plane.items("/api/v1/nodes")
-
-    assert {node["metadata"]["name"] for node in nodes} == set(NODES)
-    assert {node["status"]["allocatable"]["cpu"] for node in nodes} == {"4"}
-
-
-def test_a_test_finds_nothing_of_the_tests_before_it(control_plane: ControlPlane) -> None:
-    assert control_plane.items("/api/v1/nodes") == []
-    assert control_plane.items("/api/v1/pods") == []
-
-
 def test_pods_of_the_volcano_scheduler_name_are_scheduled_and_ready(
     control_plane: ControlPlane,
 ) -> None:
@@ -49,6 +35,11 @@ def test_pods_of_the_volcano_scheduler_name_are_scheduled_and_ready(
 
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"volcano"}
     assert {pod["spec"]["nodeName"] for pod in pods} <= set(NODES)
+
+
+def test_a_test_finds_nothing_of_the_tests_before_it(control_plane: ControlPlane) -> None:
+    assert control_plane.items("/api/v1/nodes") == []
+    assert control_plane.items("/api/v1/pods") == []
 
 
 def test_a_service_account_may_only_do_what_rbac_grants(control_plane: ControlPlane) -> None:
@@ -84,70 +75,6 @@ def test_a_service_account_may_only_do_what_rbac_grants(control_plane: ControlPl
 
     expected = {("list", "pods"): 200, ("list", "nodes"): 403}
     control_plane.wait_for("the audit log has them", lambda: answers() == expected)
-
-
-def test_an_accepted_eviction_is_answered_201_and_the_pod_is_replaced(
-    control_plane: ControlPlane,
-) -> None:
-    namespace, pod = one_ready_pod(control_plane)
-
-    status, answer = evict(control_plane, pod)
-
-    assert (status, answer["status"]) == (201, "Success")
-    control_plane.wait_for("the old pod is gone", lambda: not exists(control_plane, pod))
-    (replacement,) = control_plane.wait_for_ready_pods(namespace, 1)
-    assert replacement["metadata"]["uid"] != pod["metadata"]["uid"]
-
-
-def test_a_dry_run_eviction_is_answered_201_and_the_pod_stays(control_plane: ControlPlane) -> None:
-    _, pod = one_ready_pod(control_plane)
-
-    status, _ = evict(control_plane, pod, dryRun=["All"])
-
-    assert status == 201
-    assert exists(control_plane, pod)
-
-
-def test_an_eviction_beyond_the_budget_is_answered_429_with_the_cause(
-    control_plane: ControlPlane,
-) -> None:
-    namespace, pod = one_ready_pod(control_plane)
-    add_budget(control_plane, namespace, "full")
-
-    status, answer = evict(control_plane, pod)
-
-    assert (status, answer["reason"]) == (429, "TooManyRequests")
-    assert [cause["reason"] for cause in answer["details"]["causes"]] == ["DisruptionBudget"]
-    assert exists(control_plane, pod)
-
-
-def test_an_eviction_of_a_pod_under_two_budgets_is_answered_500(
-    control_plane: ControlPlane,
-) -> None:
-    namespace, pod = one_ready_pod(control_plane)
-    add_budget(control_plane, namespace, "first")
-    add_budget(control_plane, namespace, "second")
-
-    status, answer = evict(control_plane, pod)
-
-    assert status == 500
-    assert "more than one PodDisruptionBudget" in answer["message"]
-
-
-def test_an_eviction_of_a_pod_that_is_gone_is_answered_404(control_plane: ControlPlane) -> None:
-    _, pod = one_ready_pod(control_plane)
-    pod["metadata"]["name"] += "-of-yesterday"
-
-    assert evict(control_plane, pod)[0] == 404
-
-
-def test_an_eviction_with_another_pods_uid_is_answered_409(control_plane: ControlPlane) -> None:
-    _, pod = one_ready_pod(control_plane)
-
-    status, answer = evict(control_plane, pod, preconditions={"uid": "another"})
-
-    assert (status, answer["reason"]) == (409, "Conflict")
-    assert exists(control_plane, pod)
 
 
 def test_prometheus_shows_the_load_that_annotations_state(
@@ -256,52 +183,6 @@ def load_pod(namespace: str, name: str, node: str, cpu: str, memory: str) -> dic
             "containers": [{"name": "main", "image": "registry.invalid/image"}],
         },
     }
-
-
-def one_ready_pod(control_plane: ControlPlane) -> tuple[str, dict[str, Any]]:
-    control_plane.add_node("te1")
-    namespace = control_plane.create_namespace()
-    control_plane.apply(deployment(namespace, "web", replicas=1))
-    (pod,) = control_plane.wait_for_ready_pods(namespace, 1)
-    return namespace, pod
-
-
-def add_budget(control_plane: ControlPlane, namespace: str, name: str) -> None:
-    """Waits for the controller's numbers, before which every eviction is refused anyway."""
-    budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
-    control_plane.apply(
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-        }
-    )
-    control_plane.wait_for(
-        f"budget {name} counts the pod",
-        lambda: control_plane.get(f"{budgets}/{name}")["status"]["currentHealthy"] == 1,
-    )
-
-
-def evict(
-    control_plane: ControlPlane, pod: dict[str, Any], **options: object
-) -> tuple[int, dict[str, Any]]:
-    metadata = {key: pod["metadata"][key] for key in ("namespace", "name")}
-    return control_plane.request(
-        "POST",
-        f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction",
-        {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": metadata,
-            "deleteOptions": options,
-        },
-    )
-
-
-def exists(control_plane: ControlPlane, pod: dict[str, Any]) -> bool:
-    pods = control_plane.pods(pod["metadata"]["namespace"])
-    return pod["metadata"]["uid"] in {each["metadata"]["uid"] for each in pods}
 
 
 def by_label(prometheus: PrometheusServer, expression: str, label: str) -> dict[str, float]:

@@ -132,13 +132,9 @@ def test_taints_go_although_a_policy_ends_each_process_at_once(sites: Sites, wha
 def test_taints_go_while_pods_or_the_state_cannot_be_read(sites: Sites, path: str) -> None:
     plane = sites.plane
     with ExitStack() as stack:
-        proxy = stack.enter_context(FaultProxy(plane.url, plane.ca_file, plane.key_file))
+        proxy = stack.enter_context(FaultProxy.before(plane))
         broken = stack.enter_context(proxy.faulty(status(500), "GET", path))
-        document = yaml.safe_load(sites.kubeconfig.read_text())
-        document["clusters"][0]["cluster"]["server"] = proxy.url
-        kubeconfig = sites.directory / "proxied.kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(document))
-        kubeconfig.chmod(0o600)
+        kubeconfig = sites.kubeconfig_at(proxy.url, "proxied")
         replica = stack.enter_context(service(sites, *QUICK, kubeconfig=kubeconfig))
         wait_until_gone(sites)
         replica.wait_until("a cycle that fails", lambda: replica.events("cycle.skipped"))

@@ -30,14 +30,13 @@ from desched.model.cluster import (
     VolumeKind,
     Workload,
 )
-from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts, quantity
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import FreshPod
 from desched.ports import Announcement, PodToRead
 from desched.service.process.clock import SystemClock
-from tests.builders import certain
+from tests.builders import planned_eviction
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import custom_kind, pod_spec
 
@@ -560,14 +559,6 @@ class TestEvictions:
 
         self.control_plane.wait_for("budgets are counted", counted)
 
-    def test_an_accepted_eviction_ends_the_pod(self) -> None:
-        answer = self.evictor.evict(self.pod, "a test")
-
-        assert answer.verdict is EvictionVerdict.EVICTED
-        self.control_plane.wait_for(
-            "the pod is gone", lambda: pod_now(self.reader, self.pod) is None
-        )
-
     def test_a_budget_without_room_refuses_with_its_numbers(self) -> None:
         self.budgets(budget(self.namespace, "web", minAvailable=2))
 
@@ -579,38 +570,15 @@ class TestEvictions:
         assert fresh is not None
         assert not fresh.deleting
 
-    def test_several_budgets_are_told_from_other_server_errors(self) -> None:
-        self.budgets(
-            budget(self.namespace, "one", maxUnavailable=1),
-            budget(self.namespace, "two", maxUnavailable=1),
-        )
-
-        answer = self.evictor.evict(self.pod, "a test")
-
-        assert answer.verdict is EvictionVerdict.SEVERAL_BUDGETS
-
-    def test_another_pod_of_the_same_name_is_not_evicted(self) -> None:
-        earlier = PodRef(self.pod.namespace, self.pod.name, "00000000-an-earlier-one")
-
-        answer = self.evictor.evict(earlier, "a test")
-
-        assert answer.verdict is EvictionVerdict.REPLACED
-        fresh = pod_now(self.reader, self.pod)
-        assert fresh is not None
-        assert not fresh.deleting
-
-    def test_a_pod_that_is_gone_is_reported_so(self) -> None:
-        nobody = PodRef(self.pod.namespace, "nobody", self.pod.uid)
-
-        assert self.evictor.evict(nobody, "a test").verdict is EvictionVerdict.GONE
-
     def test_events_are_shown_on_the_pod_and_on_its_node(self) -> None:
         pod = pod_now(self.reader, self.pod)
         assert pod is not None
         note = "Evicted because 节 is hot. " * 100
 
         with structlog.testing.capture_logs() as logs:
-            self.evictor.announce([Announcement(planned(pod), note, datetime.now(UTC))])
+            self.evictor.announce(
+                [Announcement(planned_eviction(pod.ref, pod.node, "te2"), note, datetime.now(UTC))]
+            )
 
         assert logs == []
         on_pod = self.control_plane.kubectl("describe", "pod", pod.name, "-n", pod.namespace)
@@ -633,19 +601,3 @@ class TestEvictions:
         shown = self.control_plane.kubectl("describe", "pod", self.pod.name, "-n", self.namespace)
         assert "PolicyRefused" in shown
         assert "line 3: no such key" in shown
-
-
-def planned(pod: Pod) -> PlannedEviction:
-    return PlannedEviction(
-        pod=pod.ref,
-        node=pod.node,
-        workload="Deployment web",
-        workload_uid="uid",
-        priority=0,
-        cpu_millicores=100.0,
-        memory_bytes=0.0,
-        relief=(),
-        landing=certain("te2"),
-        destinations=1,
-        reason="a test",
-    )

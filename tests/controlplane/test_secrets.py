@@ -140,7 +140,7 @@ def place(
         plane.add_node("te1")
         installation = Installation(plane, prometheus, directory)
         installation.install_permissions()
-        api_server = FaultProxy(plane.url, plane.ca_file, plane.key_file)
+        api_server = FaultProxy.before(plane)
         stack.enter_context(api_server)
         yield Place(installation, api_server, stack.enter_context(FaultProxy(prometheus.url)))
 

@@ -243,7 +243,7 @@ def quiet(sites: Sites) -> None:
 
         def started() -> tuple[Replica, FaultProxy, FaultProxy]:
             """A replica, and what it asks the API server and Prometheus."""
-            api = cleanup.enter_context(FaultProxy(plane.url, plane.ca_file, plane.key_file))
+            api = cleanup.enter_context(FaultProxy.before(plane))
             load = cleanup.enter_context(FaultProxy(sites.prometheus.url))
             replica = replicas.start(api.url, *LASTING_LEASE, "--prometheus-url", load.url)
             return replica, api, load

@@ -9,7 +9,8 @@ from desched.history.logged_cycle import entry_of
 from desched.history.steps import updated
 from desched.model.plan import NodeClass, NodeVerdict
 from desched.model.report import CycleReport, CycleResult, Mode
-from tests.unit.service.example_reports import EVICTION, REPORT, STARTED_AT, pressure
+from tests.builders import pressure
+from tests.unit.service.example_reports import EVICTION, REPORT, STARTED_AT
 
 CYCLE = timedelta(minutes=5)
 GAP_SECONDS = 600.0

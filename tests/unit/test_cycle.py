@@ -334,13 +334,6 @@ def test_a_pod_that_cannot_be_read_ends_acting() -> None:
     assert report.result is CycleResult.NOT_EVICTED
 
 
-def test_throttling_waits_as_told_and_goes_on() -> None:
-    throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", 7.0)
-    world = two_moves(throttled, OK, OK)
-    assert verdicts(world.run()) == ["evicted", "evicted"]
-    assert world.waited == [7.0]
-
-
 def test_after_waiting_the_pod_is_looked_at_again() -> None:
     throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", 7.0)
     world = two_moves(throttled, OK)
@@ -348,14 +341,6 @@ def test_after_waiting_the_pod_is_looked_at_again() -> None:
     report = world.run()
     assert verdicts(report) == ["not_confirmed", "not_confirmed"]
     assert world.asked == ["a"]
-
-
-@pytest.mark.parametrize(("pause", "waits"), [(1.0, [1.0, 1.0]), (600.0, [])])
-def test_lasting_throttling_ends_acting(pause: float, waits: list[float]) -> None:
-    throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", pause)
-    world = two_moves(throttled, throttled, throttled)
-    assert verdicts(world.run()) == ["throttled", "not_begun"]
-    assert world.waited == waits
 
 
 def test_no_eviction_begins_after_the_process_was_asked_to_stop() -> None:

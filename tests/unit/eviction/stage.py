@@ -30,7 +30,19 @@ from desched.ports import (
     all_pods,
 )
 from desched.whatif.clock import VirtualClock
-from tests.builders import NOW, budget, certain, load, node, pod, policy, rule, snapshot, workload
+from tests.builders import (
+    NOW,
+    budget,
+    certain,
+    load,
+    node,
+    planned_eviction,
+    pod,
+    policy,
+    rule,
+    snapshot,
+    workload,
+)
 
 Answer = EvictionAnswer | StopActing
 
@@ -271,17 +283,11 @@ def _pod(move: str) -> Pod:
 
 def _planned(one: Pod, gang: str) -> PlannedEviction:
     app = one.labels["app"]
-    return PlannedEviction(
-        pod=one.ref,
-        node=one.node,
+    return planned_eviction(
+        one.ref,
+        one.node,
+        "cool",
         workload=f"Deployment {one.namespace}/{app}",
         workload_uid=f"uid-{app}",
-        priority=0,
-        cpu_millicores=500.0,
-        memory_bytes=0.0,
-        relief=(),
-        landing=certain("cool"),
-        destinations=1,
-        reason=f"node {one.node} is hot",
         gang=gang,
     )

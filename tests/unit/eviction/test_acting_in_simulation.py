@@ -19,24 +19,12 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.whatif.budgets import SimulatedBudget
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
-from tests.builders import certain, policy
+from tests.builders import planned_eviction, policy
 
 
 def planned(pod: Pod) -> PlannedEviction:
     assert pod.owner is not None
-    return PlannedEviction(
-        pod=pod.ref,
-        node=pod.node,
-        workload="Deployment shop/web",
-        workload_uid=pod.owner.uid,
-        priority=0,
-        cpu_millicores=0.0,
-        memory_bytes=0.0,
-        relief=(),
-        landing=certain("cool"),
-        destinations=1,
-        reason="for the test",
-    )
+    return planned_eviction(pod.ref, pod.node, "cool", workload_uid=pod.owner.uid)
 
 
 def cluster(*, free_nodes: int) -> Simulation:

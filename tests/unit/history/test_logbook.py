@@ -24,8 +24,9 @@ from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.model.report import EvictionVerdict, Mode, Outcome
 from desched.model.resources import Resource
 from desched.model.state import MoveResult
+from tests.builders import pressure
 from tests.unit.example_logbook import CYCLE, GAP_SECONDS, dry_run, logbook
-from tests.unit.service.example_reports import EVICTION, POD, REPORT, STARTED_AT, pressure, record
+from tests.unit.service.example_reports import EVICTION, POD, REPORT, STARTED_AT, record
 
 
 def percents(book, node="te3", resource=Resource.CPU):

@@ -13,10 +13,8 @@ from desched.model.plan import (
     NodeReason,
     NodeVerdict,
     Plan,
-    PlannedEviction,
     Refusal,
     RefusalReason,
-    ResourcePressure,
 )
 from desched.model.report import (
     CycleReport,
@@ -26,7 +24,6 @@ from desched.model.report import (
     ObservedCounts,
     Outcome,
 )
-from desched.model.resources import Resource
 from desched.model.state import (
     CoolDown,
     EvictionRecord,
@@ -37,7 +34,7 @@ from desched.model.state import (
     PauseScope,
     State,
 )
-from tests.builders import certain
+from tests.builders import certain, planned_eviction, pressure
 
 POD = PodRef("shop", "web-1", "uid-1")
 CHAIN = Chain(PodRef("shop", "web-7", "uid-7"), POD, "te3", "te2", "te6", 100.0, 0.14)
@@ -49,33 +46,7 @@ STARTED_AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def pressure(ratio):
-    return ResourcePressure(
-        resource=Resource.CPU,
-        measured=((300, ratio),),
-        lowest_ratio=ratio,
-        highest_ratio=ratio,
-        low_ratio=0.3,
-        target_ratio=0.8,
-        stop_ratio=0.75,
-        ceiling_ratio=0.7,
-        overloaded=ratio > 0.8,
-    )
-
-
-EVICTION = PlannedEviction(
-    pod=POD,
-    node="te3",
-    workload="Deployment shop/web",
-    workload_uid="uid-web",
-    priority=0,
-    cpu_millicores=500.0,
-    memory_bytes=0.0,
-    relief=(),
-    landing=certain("te5"),
-    destinations=1,
-    reason="cpu",
-)
+EVICTION = planned_eviction(POD, "te3", "te5", reason="cpu")
 
 REPORT = CycleReport(
     cycle=7,

@@ -14,9 +14,10 @@ from desched.views import cycle
 from desched.views.cycle import NODE_COLUMNS, CycleView
 from desched.views.node_table import print_nodes
 from desched.views.pages.cycle_page import cycle_page
+from tests.builders import pressure
 from tests.page_reader import Page
 from tests.shown import shown
-from tests.unit.service.example_reports import EVICTION, REPORT, pressure
+from tests.unit.service.example_reports import EVICTION, REPORT
 
 HOUR = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, None, 0.7, 0.8, 0.81, 0.9, 1.0, 1.0)
 LINE = "▁▁▂▃▄▅ ▆▇▇███"

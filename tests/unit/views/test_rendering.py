@@ -21,7 +21,6 @@ from desched.model.plan import (
     PlannedEviction,
     Refusal,
     RefusalReason,
-    ResourcePressure,
     ResourceRelief,
     UnjudgedLoad,
     Unreserved,
@@ -40,26 +39,11 @@ from desched.model.resources import Resource
 from desched.model.state import MoveResult, Pause, PauseScope
 from desched.views.cycle import CycleView
 from desched.views.reasons import sentence_of
-from tests.builders import certain
+from tests.builders import planned_eviction, pressure
 from tests.shown import print_shown, shown
 from tests.unit.service.example_reports import FOLLOWED_UP
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def pressure(ratio: float, *, after: float | None = None) -> ResourcePressure:
-    return ResourcePressure(
-        resource=Resource.CPU,
-        measured=((300, ratio),),
-        lowest_ratio=ratio,
-        highest_ratio=ratio,
-        low_ratio=0.3,
-        target_ratio=0.8,
-        stop_ratio=0.75,
-        ceiling_ratio=0.7,
-        overloaded=ratio > 0.8,
-        after_ratio=after,
-    )
 
 
 def node(name: str, ratio: float = 0.5, **fields: object) -> NodeVerdict:
@@ -68,19 +52,8 @@ def node(name: str, ratio: float = 0.5, **fields: object) -> NodeVerdict:
 
 
 def eviction(name: str = "web-1") -> PlannedEviction:
-    return PlannedEviction(
-        pod=PodRef("shop", name, "u1"),
-        node="a",
-        workload="Deployment shop/web",
-        workload_uid="w1",
-        priority=7,
-        cpu_millicores=500.0,
-        memory_bytes=1e6,
-        relief=(ResourceRelief(Resource.CPU, 0.125),),
-        landing=certain("b"),
-        destinations=1,
-        reason="node a is too hot",
-    )
+    relief = (ResourceRelief(Resource.CPU, 0.125),)
+    return planned_eviction(PodRef("shop", name, "u1"), "a", "b", priority=7, relief=relief)
 
 
 def report(

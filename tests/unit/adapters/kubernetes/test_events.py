@@ -11,10 +11,9 @@ import structlog
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, MOST_AT_ONCE, EventWriter
 from desched.eviction.requests import MOST_UNANNOUNCED
 from desched.model.cluster import PodRef
-from desched.model.plan import PlannedEviction
 from desched.model.state import EvictionRecord, MoveResult
 from desched.ports import Announcement
-from tests.builders import certain
+from tests.builders import certain, planned_eviction
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -25,19 +24,7 @@ from tests.unit.adapters.kubernetes.fake_api_server import (
 )
 from tests.unit.adapters.kubernetes.test_evictor import StoppedClock
 
-EVICTION = PlannedEviction(
-    pod=PodRef("shop", "web-1", "uid-1"),
-    node="te3",
-    workload="Deployment shop/web",
-    workload_uid="uid-web",
-    priority=0,
-    cpu_millicores=500.0,
-    memory_bytes=0.0,
-    relief=(),
-    landing=certain("te5"),
-    destinations=1,
-    reason="cpu 87 % above 80 %",
-)
+EVICTION = planned_eviction(PodRef("shop", "web-1", "uid-1"), "te3", "te5")
 RECORD = EvictionRecord(
     pod=PodRef("shop", "web-1", "uid-1"),
     node="te3",

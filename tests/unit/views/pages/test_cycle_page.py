@@ -11,9 +11,10 @@ from desched.model.resources import Resource
 from desched.views.cycle import CycleView
 from desched.views.formatting import plain
 from desched.views.pages.cycle_page import MOST_NODES, MOST_REFUSALS, cycle_page
+from tests.builders import pressure
 from tests.page_reader import Page, loads_nothing, source_of
 from tests.shown import shown
-from tests.unit.service.example_reports import FOLLOWED_UP, HELD, REPORT, pressure
+from tests.unit.service.example_reports import FOLLOWED_UP, HELD, REPORT
 from tests.unit.service.test_adversarial_outputs import HOSTILE, poisoned, with_all
 
 

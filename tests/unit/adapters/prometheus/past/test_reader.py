@@ -274,6 +274,8 @@ def test_pods_tolerate_the_taints_of_nodes_on_which_their_siblings_ran(
         ("StatefulSet", "StatefulSet shop/x"),
         ("ReplicaSet", "ReplicaSet shop/x"),
         ("Job", "Job shop/x"),
+        ("ReplicationController", "ReplicationController shop/x"),
+        ("Node", "None"),
         ("DaemonSet", "None"),
         ("Rollout", "Rollout shop/x"),
         ("Unheard", "None"),
@@ -289,6 +291,9 @@ def test_controllers_are_understood_as_in_the_live_cluster(
     (pod,) = past.pods
     assert str(pod.workload) == found
     assert (pod.pod.owner is None) == (kind == "<none>")
+    if pod.pod.owner is not None:
+        group = "" if kind in {"Node", "ReplicationController"} else "apps/"
+        assert pod.pod.owner.declared_kind == group + kind
     if pod.workload is not None:
         assert pod.workload.survives_disruption == (kind != "Job")
         assert pod.workload.sized == (kind != "Rollout")
