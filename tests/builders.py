@@ -82,11 +82,13 @@ def workload(name: str, replicas: int = 3, namespace: str = "apps", **fields: An
 def pod(name: str, on: str = "", of: str | None = "web", **fields: Any) -> Pod:
     """A running pod of the workload `of` (None: bare) that requests 0.1 cores and 0.1 GiB."""
     request = fields.pop("request", amounts(0.1, 0.1))
+    is_pending = not on or fields.get("phase") == "Pending"
+    age = timedelta(minutes=1) if is_pending else timedelta(days=1)
     defaults: dict[str, Any] = {
         "namespace": "apps",
         "uid": f"uid-{name}",
         "scheduling": SchedulingClass(request, **fields.pop("scheduling", {})),
-        "created_at": NOW - timedelta(days=1),
+        "created_at": NOW - age,
         "started_at": NOW - timedelta(days=1),
         "labels": {"app": of or name},
         "owner": Owner("ReplicaSet", f"{of}-1", f"uid-{of}", "apps/v1") if of else None,

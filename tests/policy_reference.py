@@ -139,6 +139,7 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     yield "evictionLimits.workloadHourly", _limit(of.workload_hourly_limit, "its replicas")
     yield "evictSingleReplica", f"`{str(not of.single_replicas).lower()}`"
     yield "gpuPods", f"`{of.gpu_pods.value}`"
+    yield "relieveStayingExcess", f"`{str(of.relieve_staying_excess).lower()}`"
     yield "placementDomains.mode", f"`{of.domains.value}`"
     yield "cacheAffinity", f"`{of.cache_affinity.value}`"
     yield "maxGracePeriod", grace_period

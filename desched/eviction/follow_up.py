@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from desched.eviction.cool_downs import rounds_of_nodes, with_cool_downs
 from desched.eviction.gang_results import counted_once, with_broken_gangs
-from desched.eviction.pauses import with_pauses
+from desched.eviction.pauses import owners_of, with_pauses
 from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.replacements import replicas_of
 from desched.eviction.results import PresentLoad, settle_evictions
@@ -51,7 +51,8 @@ def follow_up(
         moves=with_recent_moves(state.moves, moved, policy.follow_up, now),
     )
     counted = counted_once(settled)
-    state = with_pauses(state, counted, policy, now)
+    owners = owners_of(context.cluster.namespaces, policy.follow_up.pause_owner_label)
+    state = with_pauses(state, counted, policy, now, owners)
     state = with_broken_gangs(state, settled, policy.follow_up, now)
     nodes = len(context.cluster.nodes)
     most = after_results(state, counted, policy.limits, nodes)

@@ -1,18 +1,19 @@
 """Automatic pauses after failures.
 
-A single workload with failures only cools down. Several workloads from one pool pause that pool,
-and enough of them pause everything. If all of them are in one namespace, only this namespace is
-paused, because its owner may have caused the failures. After the time of a pause, a probe ends or
-renews it.
+A single workload with failures only cools down. Several workloads pause everything, or only their
+pool if all of them are from one. Tenants may cause failures of their own pods on purpose.
+Therefore these workloads must be in several namespaces of several owners; otherwise only the
+namespaces of one owner are paused. After the time of a pause, a probe ends or renews it.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from desched.eviction.cool_downs import Backoff
+from desched.model.groups import grouped
 from desched.model.state import (
     FAILURES,
     SUCCESSES,
@@ -28,8 +29,12 @@ from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import Policy
 
-POOL_WORKLOADS = 2
-"""A pool is paused after failed moves of this number of its workloads."""
+NAMESPACES = 3
+OWNERS = 2
+"""The failures that pause a pool or everything are in this number of namespaces and owners."""
+
+MOST_MOVES = 0.5
+"""Or they are in fewer namespaces, of twice as many workloads, and this share of all moves."""
 
 FAILED_SHARE = 0.2
 """Fewer failures among the moves of the same time pause nothing: forecasts are probabilities."""
@@ -39,9 +44,16 @@ MOST_FAILURES = 200
 
 
 def with_pauses(
-    state: State, settled: Iterable[EvictionRecord], policy: Policy, now: datetime
+    state: State,
+    settled: Iterable[EvictionRecord],
+    policy: Policy,
+    now: datetime,
+    owners: Mapping[str, str] = MappingProxyType({}),
 ) -> State:
-    """Add the failures among these evictions, and update the pauses; a person's pause may end."""
+    """Add the failures among these evictions, and update the pauses; a person's pause may end.
+
+    `owners` has the owner of each namespace that does not belong to itself alone.
+    """
     rules = policy.follow_up
     within = timedelta(seconds=rules.pause_within_seconds)
     state = replace(
@@ -55,7 +67,12 @@ def with_pauses(
             state = replace(state, failures=(*state.failures, failure)[-MOST_FAILURES:])
         if record.probe:
             state = _probed(state, record, rules, now)
-    return _widened(state, policy, now)
+    return _widened(state, policy, now, owners)
+
+
+def owners_of(namespaces: Mapping[str, Mapping[str, str]], label: str) -> Mapping[str, str]:
+    """The owner of each namespace with this label; its text cannot be a namespace's name."""
+    return {name: f"{label}={of[label]}" for name, of in namespaces.items() if label in of}
 
 
 def _probed(state: State, probe: EvictionRecord, rules: FollowUpRules, now: datetime) -> State:
@@ -80,53 +97,50 @@ def _renewed(pause: Pause, probe: EvictionRecord, rules: FollowUpRules, now: dat
     return replace(pause, until=now + backoff.wait(level), level=level, why=why)
 
 
-def _widened(state: State, policy: Policy, now: datetime) -> State:
+def _widened(state: State, policy: Policy, now: datetime, owners: Mapping[str, str]) -> State:
     """Add the pauses that the failures require, unless they exist."""
     began = {(p.scope, p.subject) for p in state.pauses if not p.by}
     if (PauseScope.EVERYTHING, "") in began:
         return state
     rules, failures = policy.follow_up, state.failures
     workloads = {failure.workload for failure in failures}
-    if len(workloads) >= rules.pause_workloads and _concerns_several(workloads):
-        everything = _pause(state, PauseScope.EVERYTHING, "", rules, now)
+    pools = {failure.pool for failure in failures} if _has_pools(policy) else set[str]()
+    if len(workloads) >= rules.pause_workloads and len(pools) != 1:
+        everything = _pause(state, PauseScope.EVERYTHING, "", rules, now, owners)
         if everything is not None:
             return replace(state, pauses=(*state.pauses, everything))
-    for scope, subject in sorted((*_pools(failures, policy), *_namespaces(workloads, rules))):
-        pause = _pause(state, scope, subject, rules, now)
+    of_pools = ((PauseScope.POOL, pool) for pool in pools)
+    for scope, subject in sorted((*of_pools, *_namespaces(workloads, rules, owners))):
+        pause = _pause(state, scope, subject, rules, now, owners)
         if pause is not None and (scope, subject) not in began:
             state = replace(state, pauses=(*state.pauses, pause))
     return state
 
 
-def _concerns_several(workloads: Collection[str]) -> bool:
-    """Whether the workloads are in several namespaces; one alone stops nobody else."""
-    return len({namespace_of(workload) for workload in workloads}) > 1
+def _has_pools(policy: Policy) -> bool:
+    """Whether a pause of a pool is less than one of everything."""
+    return len(policy.pools) + (not policy.only_pools) > 1
 
 
-def _pools(failures: Iterable[Failure], policy: Policy) -> Iterator[tuple[PauseScope, str]]:
-    """The pools to pause, unless the policy has only one."""
-    if len(policy.pools) + (not policy.only_pools) <= 1:
-        return
-    by_pool: dict[str, set[str]] = {}
-    for failure in failures:
-        by_pool.setdefault(failure.pool, set()).add(failure.workload)
-    for pool, workloads in by_pool.items():
-        if len(workloads) >= POOL_WORKLOADS and _concerns_several(workloads):
-            yield PauseScope.POOL, pool
-
-
-def _namespaces(workloads: Iterable[str], rules: FollowUpRules) -> Iterator[tuple[PauseScope, str]]:
-    """The namespaces in which as many workloads failed as otherwise pause everything."""
-    counts = Counter(namespace_of(workload) for workload in workloads)
-    for namespace, count in counts.items():
-        if count >= rules.pause_workloads:
-            yield PauseScope.NAMESPACE, namespace
+def _namespaces(
+    workloads: Iterable[str], rules: FollowUpRules, owners: Mapping[str, str]
+) -> Iterator[tuple[PauseScope, str]]:
+    """The namespaces of an owner of whose workloads as many failed as may pause everything."""
+    namespaces = [namespace_of(workload) for workload in workloads]
+    for of_owner in grouped((owners.get(name, name), name) for name in namespaces).values():
+        if len(of_owner) >= rules.pause_workloads:
+            yield from ((PauseScope.NAMESPACE, name) for name in {*of_owner})
 
 
 def _pause(
-    state: State, scope: PauseScope, subject: str, rules: FollowUpRules, now: datetime
+    state: State,
+    scope: PauseScope,
+    subject: str,
+    rules: FollowUpRules,
+    now: datetime,
+    owners: Mapping[str, str],
 ) -> Pause | None:
-    """The pause, None if few of the moves that it would cover have failed."""
+    """The pause, None if few of the moves that it would cover have failed, or of few owners."""
     backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
     pause = Pause(scope, now, now + backoff.wait(0), subject)
     evidence = [f for f in state.failures if pause.covers(f.workload, f.pool)]
@@ -134,7 +148,21 @@ def _pause(
     moves = sum(pause.covers(m.workload, m.pool) and now - m.at < within for m in state.moves)
     if len(evidence) < FAILED_SHARE * moves:
         return None
+    if scope is not PauseScope.NAMESPACE and not _concerns_several(evidence, moves, rules, owners):
+        return None
     return replace(pause, why=_why(evidence, rules.pause_within_seconds))
+
+
+def _concerns_several(
+    failures: Collection[Failure], moves: int, rules: FollowUpRules, owners: Mapping[str, str]
+) -> bool:
+    """Whether no single owner is likely to have caused all these failures."""
+    workloads = {failure.workload for failure in failures}
+    namespaces = {namespace_of(workload) for workload in workloads}
+    if len({owners.get(name, name) for name in namespaces}) < OWNERS:
+        return False
+    many = len(workloads) >= 2 * rules.pause_workloads and len(failures) >= MOST_MOVES * moves
+    return len(namespaces) >= NAMESPACES or many
 
 
 def _why(failures: Iterable[Failure], within_seconds: int) -> str:

@@ -28,6 +28,27 @@ GPU_RESOURCES = (
 )
 """Patterns of extended resources that are GPUs, parts of them, or other accelerators."""
 
+SUMMED_RESOURCES = (
+    "*/gpu-core*",
+    "*/gpu-mem*",
+    "*/gpu.core*",
+    "*/sgpu-*",
+    "*/vcore",
+    "*/vmemory",
+    "*/vcuda-*",
+    "*.vcore",
+    "*.vmemory",
+    "*dcucores*",
+    "*dcumem*",
+    "*gpucores*",
+    "*gpumem*",
+    "huawei.com/Ascend*-memory",
+    "koordinator.sh/gpu*",
+    "volcano.sh/gpu-*",
+    "volcano.sh/vgpu-*",
+)
+"""Patterns of extended resources that are parts of devices: a node has the sum over its devices."""
+
 NO_GPUS = ("*/dra.net*", "*cpu*", "*netdev*", "*rdma*", "*sriov*")
 """Patterns of devices of ResourceClaims that are no GPUs, unless `gpu` is a part of their names."""
 
@@ -95,6 +116,17 @@ def gpus_of(requests: Amounts) -> str:
     """The first GPU resource among the requests, as `NAME: COUNT`; empty without any."""
     found = (f"{name}: {count}" for name, count in requests.extended if count and is_gpu(name))
     return next(found, "")
+
+
+def summed_devices_of(requests: Amounts) -> str:
+    """The first part of a device among the requests, as `NAME: COUNT`; empty without any."""
+    found = (f"{name}: {count}" for name, count in requests.extended if count and _is_sum(name))
+    return next(found, "")
+
+
+@lru_cache(maxsize=1000)
+def _is_sum(resource: str) -> bool:
+    return any(fnmatchcase(resource, pattern) for pattern in SUMMED_RESOURCES)
 
 
 def has_fast_network(pod: Pod) -> bool:

@@ -39,6 +39,7 @@ class NodeReason(StrEnum):
     LOAD_NOT_SHOWN = "load_not_shown"
     NOT_SUSTAINED_YET = "not_sustained_yet"
     POOL_SATURATED = "pool_saturated"
+    STAYING_EXCESS = "staying_excess"
     DESTINATION_UNKNOWN = "destination_unknown"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
     ROOM_BEING_MADE = "room_being_made"
@@ -102,6 +103,7 @@ class RefusalReason(StrEnum):
     NAMESPACE_EXCLUDED = "namespace_excluded"
     NAMESPACE_NOT_SELECTED = "namespace_not_selected"
     LABELS_NOT_SELECTED = "labels_not_selected"
+    DEVICES_SUMMED = "devices_summed"
     GPU_POD = "gpu_pod"
     PVC_POD = "pvc_pod"
     NODE_BOUND_VOLUME = "node_bound_volume"
@@ -137,6 +139,7 @@ class RefusalReason(StrEnum):
     USAGE_UNKNOWN = "usage_unknown"
     # The move is not possible, not useful, or not needed.
     CONSTRAINT_NOT_EVALUATED = "constraint_not_evaluated"
+    PLANNING_SHARE_USED = "planning_share_used"
     NO_NODE_FITS = "no_node_fits"
     PLACEMENT_DOMAIN = "placement_domain"
     MODEL_CACHE = "model_cache"
@@ -152,6 +155,7 @@ class RefusalReason(StrEnum):
     LOAD_NOT_SHOWN = "load_not_shown"
     NOT_SUSTAINED_YET = "not_sustained_yet"
     POOL_SATURATED = "pool_saturated"
+    STAYING_EXCESS = "staying_excess"
     NODE_COOLING_DOWN = "node_cooling_down"
     POOL_PAUSED = "pool_paused"
     PROBE_FIRST = "probe_first"
@@ -338,6 +342,7 @@ class UnreservedReason(StrEnum):
     POD_GROUP = "pod_group"
     LONG_PENDING = "long_pending"
     NAMESPACE_SHARE = "namespace_share"
+    PLANNING_SHARE = "planning_share"
 
 
 class Unreserved(msgspec.Struct, frozen=True, gc=False, order=True):

@@ -147,7 +147,8 @@ def _eviction(
     if loaded.is_levelled:
         reason += "; levelled, because its pool is saturated"
     if chain is not None and chain.first == pod.ref:
-        reason = f"makes room on {chain.room_on} for {chain.second} of {chain.source}"
+        why = f"which leaves the overloaded node {chain.source} and has room nowhere"
+        reason = f"makes room on {chain.room_on} for {chain.second}, {why}"
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,

@@ -1,11 +1,19 @@
-"""The deadline of planning: objects of tenants may be made to take long."""
+"""The deadline of planning, and the share of a namespace: pods may be made to take long."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from desched.model.cluster import Pod
 
 OutOfTime = Callable[[], bool]
 """Whether the time for planning is over; planning itself reads no clock."""
+
+NAMESPACE_SHARE = 2_000_000
+"""The comparisons that the constraints of a namespace's pods may cost in a plan: about two seconds.
+
+They are counted, not timed, so that a plan is the same on every machine.
+"""
 
 
 class PlanningTooSlowError(Exception):
@@ -22,3 +30,29 @@ class PlanningTime:
         """Raise PlanningTooSlowError if the time is over; the pod is the one in work."""
         if self._out_of_time():
             raise PlanningTooSlowError(f"it ended at the constraints of pod {pod.ref}")
+
+
+class ComparisonCounts:
+    """Counts comparisons of constraints with nodes and pods, for the namespace in work."""
+
+    def __init__(self) -> None:
+        self._of_namespace = Counter[str]()
+        self._namespace = ""
+
+    @contextmanager
+    def of(self, namespace: str) -> Iterator[None]:
+        """Count for this namespace from here on, later for the one before again."""
+        before, self._namespace = self._namespace, namespace
+        try:
+            yield
+        finally:
+            self._namespace = before
+
+    def add(self, comparisons: int) -> None:
+        """Count comparisons for the namespace in work."""
+        self._of_namespace[self._namespace] += comparisons
+
+    @property
+    def share_is_used(self) -> bool:
+        """Whether the namespace in work has used its share; then no node passes for its pods."""
+        return self._of_namespace[self._namespace] > NAMESPACE_SHARE

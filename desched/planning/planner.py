@@ -20,6 +20,7 @@ from desched.planning.selection.candidates import Sifted, sift
 from desched.planning.selection.chains import openings_of
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.probes import cut_to_probes
+from desched.planning.selection.staying_excess import without_staying_excess
 from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
@@ -33,6 +34,8 @@ def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bo
     """
     pressure = restrain(pressure, context.state, context.now)
     eligibility = Eligibility(context)
+    if not context.policy.relieves_staying_excess:
+        pressure = without_staying_excess(pressure, eligibility)
     sifted = sift(pressure, eligibility)
     mode = context.policy.steering.mode
     if may_steer or mode is SteeringMode.OFF:

@@ -72,6 +72,7 @@ class Defaults(msgspec.Struct, frozen=True):
     workload_hourly_limit: int | Share | None = Share(0.5, rounded_up=True)
     single_replicas: bool = True
     gpu_pods: GpuPods = GpuPods.PROTECT
+    relieve_staying_excess: bool = False
     domains: DomainMode = DomainMode.REQUIRE
     cache_affinity: CacheAffinity = CacheAffinity.REQUIRE
     max_grace_period_seconds: int = 600
@@ -97,6 +98,7 @@ STRICT = Defaults(
     workload_hourly_limit=None,
     single_replicas=False,
     gpu_pods=GpuPods.ALLOW,
+    relieve_staying_excess=True,
     domains=DomainMode.IGNORE,
     cache_affinity=CacheAffinity.IGNORE,
     max_grace_period_seconds=LONGEST_SECONDS,

@@ -314,6 +314,7 @@ class Policy(msgspec.Struct, frozen=True):
     follow_up: FollowUpRules = FollowUpRules()
     steering: SteeringRules = SteeringRules()
     chains: bool = True
+    relieves_staying_excess: bool = EXTENDED.relieve_staying_excess
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity

@@ -46,7 +46,7 @@ from tests.builders import (
     unknown,
 )
 
-WORKLOADS = {"web": "apps", "db": "apps", "cache": "apps", "mail": "office"}
+WORKLOADS = {"web": "apps", "db": "apps", "cache": "apps", "mail": "office", "ads": "shop"}
 """With their namespaces."""
 
 NODES = ("n0", "n1", "n2", "gpu0")

@@ -3,8 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.planning.kube_scheduler.label_index import LabelIndex, SelectorIndex
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.kube_scheduler.pod_index import PodMatch
+from tests.builders import node
 
 KEYS, VALUES = ["app", "tier"], ["web", "db", "cache"]
 
@@ -22,6 +25,8 @@ MANY_LABELS = st.lists(LABELS, min_size=1, max_size=6).map(lambda some: some * 7
 
 SELECTORS = st.builds(LabelSelector, st.lists(REQUIREMENTS, max_size=3).map(tuple))
 
+NAMESPACES = st.none() | st.frozensets(st.sampled_from("abcdefghijkl"), max_size=12)
+
 
 @given(st.lists(LABELS, max_size=6) | MANY_LABELS, SELECTORS)
 def test_labels_that_a_selector_selects_are_found_once(
@@ -34,15 +39,45 @@ def test_labels_that_a_selector_selects_are_found_once(
     assert exact == [i for i, labels in enumerate(entries) if selector.matches(labels)]
 
 
-@given(st.lists(SELECTORS, max_size=6), LABELS)
+@given(st.lists(st.builds(PodMatch, NAMESPACES, SELECTORS), max_size=6), LABELS)
 def test_selectors_that_select_labels_are_found_once(
-    selectors: list[LabelSelector], labels: dict[str, str]
+    wanted: list[PodMatch], labels: dict[str, str]
 ) -> None:
     found: SelectorIndex[int] = SelectorIndex()
-    for i, selector in enumerate(selectors):
-        found.add(selector, i)
-    exact = sorted(i for i in found.about(labels) if selectors[i].matches(labels))
-    assert exact == [i for i, selector in enumerate(selectors) if selector.matches(labels)]
+    for i, each in enumerate(wanted):
+        found.add(each.namespaces, each.selector, i)
+    exact = sorted(i for i in found.about("a", labels) if wanted[i].selects("a", labels))
+    assert exact == [i for i, each in enumerate(wanted) if each.selects("a", labels)]
+
+
+NODE_LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["1", "2", "x"]))
+NODE_REQUIREMENTS = st.builds(
+    Requirement,
+    st.sampled_from([*KEYS, "none"]),
+    st.sampled_from(list(Operator)),
+    st.lists(st.sampled_from(["1", "2", "x"]), max_size=2).map(tuple),
+)
+FIELDS = st.builds(
+    Requirement,
+    st.sampled_from(["metadata.name", "none"]),
+    st.sampled_from([Operator.IN, Operator.NOT_IN]),
+    st.lists(st.sampled_from(["n0", "n1"]), min_size=1, max_size=1).map(tuple),
+)
+TERMS = st.builds(
+    NodeSelectorTerm,
+    st.lists(NODE_REQUIREMENTS, max_size=3).map(tuple),
+    st.lists(FIELDS, max_size=1).map(tuple),
+)
+
+
+@given(st.lists(NODE_LABELS, max_size=4), st.lists(TERMS, max_size=3))
+def test_a_term_matches_the_nodes_that_it_matches_one_by_one(
+    nodes: list[dict[str, str]], terms: list[NodeSelectorTerm]
+) -> None:
+    found = NodeArrays(node(f"n{i}", labels=labels) for i, labels in enumerate(nodes))
+    for term in terms:
+        matching = [term.matches(each.name, each.labels) for each in found.nodes]
+        assert found.matching(term).tolist() == matching
 
 
 @given(st.lists(LABELS, min_size=1, max_size=6) | MANY_LABELS)

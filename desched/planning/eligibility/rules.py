@@ -264,6 +264,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),
     Rule(RefusalReason.NAMESPACE_EXCLUDED, in_cluster=_namespace),
     Rule(RefusalReason.LABELS_NOT_SELECTED, _labels),
+    Rule(RefusalReason.DEVICES_SUMMED, devices.summed),
     Rule(RefusalReason.GPU_POD, devices.gpus, lifted=True),
     Rule(RefusalReason.PVC_POD, in_cluster=volumes.claims, lifted=True),
     Rule(RefusalReason.NODE_BOUND_VOLUME, in_cluster=volumes.node_bound_volumes),

@@ -53,15 +53,37 @@ def migration_sources(pods: Iterable[Pod]) -> Mapping[str, str]:
 
 
 def migrations_under_way(sources: Mapping[str, str], state: State) -> Counter[Key]:
-    """The number of migrations for each limit, including those that desched has just caused."""
+    """The number of migrations for each limit, including those that desched has just caused.
+
+    Anyone can create pods that look like migrating machines. Therefore only machines on nodes
+    count, and those that desched did not move take at most half of a limit from other namespaces.
+    """
     caused = {r.workload_uid: r.node for r in state.in_flight if r.taken_over}
-    return Counter(key for node in {**sources, **caused}.values() for key, _ in _limits(node))
+    found = _counted(caused)
+    others = {uid: node for uid, node in sources.items() if node and uid not in caused}
+    for machines in grouped((uid.partition("/")[0], uid) for uid in others).values():
+        own = _counted({uid: others[uid] for uid in machines})
+        for key, most in _of_all(*{others[uid] for uid in machines}):
+            own[key] = min(own[key], most // 2)
+        found += own
+    return found
+
+
+def _counted(machines: Mapping[str, str]) -> Counter[Key]:
+    limits = (_limits(uid.partition("/")[0], node) for uid, node in machines.items())
+    return Counter(key for each in limits for key, _ in each)
 
 
 def migration_limits(pod: Pod) -> tuple[tuple[Key, int], ...]:
     """The limits that apply to a migration of the pod, each with its maximum at a time."""
-    return _limits(pod.node) if is_virtual_machine(pod) else ()
+    return _limits(pod.namespace, pod.node) if is_virtual_machine(pod) else ()
 
 
-def _limits(node: str) -> tuple[tuple[Key, int], ...]:
-    return ((("migrations", ""), AT_A_TIME), (("migrations from", node), FROM_A_NODE))
+def _limits(namespace: str, node: str) -> tuple[tuple[Key, int], ...]:
+    of_namespace = f"migrations of {namespace}"
+    return *_of_all(node), ((of_namespace, ""), AT_A_TIME), ((of_namespace, node), FROM_A_NODE)
+
+
+def _of_all(*nodes: str) -> tuple[tuple[Key, int], ...]:
+    from_nodes = ((("migrations from", node), FROM_A_NODE) for node in nodes)
+    return (("migrations", ""), AT_A_TIME), *from_nodes

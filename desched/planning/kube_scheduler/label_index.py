@@ -1,6 +1,6 @@
 """Indexes of labels and of selectors: a search compares only the entries that share a label."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -9,28 +9,35 @@ from desched.model.selectors import LabelSelector
 Label = tuple[str, str]
 T = TypeVar("T")
 
+MOST_NAMESPACES = 8
+"""An entry of a `SelectorIndex` about more namespaces is compared with pods of all."""
+
 MOST_UNINDEXED = 16
 """Entries of a `LabelIndex` that are not yet in its table."""
 
 
 class SelectorIndex(Generic[T]):
-    """Entries with a selector each, found by labels."""
+    """Entries with a selector in namespaces each, found by a namespace and labels."""
 
     def __init__(self) -> None:
-        self._by_label: dict[Label | None, list[T]] = {}
+        self._found: dict[str | None, dict[Label | None, list[T]]] = {}
 
-    def add(self, selector: LabelSelector, entry: T) -> None:
-        """Add an entry."""
+    def add(self, namespaces: Collection[str] | None, selector: LabelSelector, entry: T) -> None:
+        """Add an entry about pods of these namespaces; None means all."""
         one_of = selector.one_of_labels()
-        for label in (None,) if one_of is None else one_of:
-            self._by_label.setdefault(label, []).append(entry)
+        few = namespaces is not None and len(namespaces) <= MOST_NAMESPACES
+        for namespace in namespaces if namespaces is not None and few else (None,):
+            by_label = self._found.setdefault(namespace, {})
+            for label in (None,) if one_of is None else one_of:
+                by_label.setdefault(label, []).append(entry)
 
-    def about(self, labels: Mapping[str, str]) -> Iterable[T]:
-        """All entries whose selector matches these labels, and perhaps some others."""
-        if not self._by_label:
+    def about(self, namespace: str, labels: Mapping[str, str]) -> Iterable[T]:
+        """All entries that match such a pod, and perhaps some others."""
+        tables = [self._found[each] for each in (namespace, None) if each in self._found]
+        if not tables:
             return ()
         keys = (*labels.items(), None)
-        return chain.from_iterable(self._by_label.get(key, ()) for key in keys)
+        return chain.from_iterable(table.get(key, ()) for table in tables for key in keys)
 
 
 class LabelIndex(Generic[T]):

@@ -36,6 +36,11 @@ class PodMatch(msgspec.Struct, frozen=True, gc=False):
     namespaces: frozenset[str] | None
     selector: LabelSelector
 
+    @property
+    def effort(self) -> int:
+        """The number of comparisons for one pod; `in` compares many values in the time of one."""
+        return sum(1 + len(each.values) // 16 for each in self.selector.requirements) + 1
+
     def matches(self, pod: Pod) -> bool:
         """Whether the pod matches."""
         return self.selects(pod.namespace, pod.labels)
@@ -148,14 +153,12 @@ class PodIndex:
     def positions(self, wanted: tuple[PodMatch, ...], *, terminating: bool) -> Positions:
         """The nodes of the pods that match all of `wanted`, one position for each pod."""
         namespaces = self._alike if wanted[0].namespaces is None else wanted[0].namespaces
-        matching = [
-            i
-            for namespace in namespaces
-            for labels, group in self._groups(namespace, wanted[0].selector)
-            if all(w.selects(namespace, labels) for w in wanted)
-            for pod, i in group
-            if terminating or not pod.deleting
-        ]
+        effort, matching = sum(match.effort for match in wanted), list[int]()
+        for namespace in namespaces:
+            for labels, group in self._groups(namespace, wanted[0].selector):
+                self.arrays.comparisons.add(effort)
+                if all(w.selects(namespace, labels) for w in wanted):
+                    matching.extend(i for pod, i in group if terminating or not pod.deleting)
         return np.array(matching, dtype=np.intp)
 
     def _groups(self, namespace: str, selector: LabelSelector) -> Iterable[Group]:

@@ -173,6 +173,21 @@ class Destinations:
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         """The answer of `find`, with the free capacity that it is by."""
         self.free.deadline.check(pod)
+        comparisons = self.free.arrays.comparisons
+        with comparisons.of(pod.namespace):
+            found = self._find_in(pod, charge, cool=cool, at_most=at_most)
+            if comparisons.share_is_used:
+                return Finding(RefusalReason.PLANNING_SHARE_USED, pod.namespace), self.free
+            return found
+
+    def _find_in(
+        self,
+        pod: Pod,
+        charge: Mapping[Resource, float],
+        *,
+        cool: bool,
+        at_most: Mapping[Resource, float],
+    ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         most = max(FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE // len(self.free.arrays))
         if len(self._refused_if_late) >= most:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free

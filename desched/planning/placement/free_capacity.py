@@ -91,9 +91,12 @@ class FreeCapacity:
         return self._filters.requests.allocatable
 
     @property
-    def free_requests(self) -> Ints:
-        """What is free in the whole cluster, in the order of `basic`."""
+    def room(self) -> Ints:
+        """What is free by requests and under ceilings in the cluster, in the order of `basic`."""
         found: Ints = np.maximum(self._filters.requests.free[:4], 0).sum(axis=1)
+        for row, resource in enumerate((Resource.CPU, Resource.MEMORY)):
+            if resource in self.load.ratios:
+                found[row] = min(found[row], self.load.under_ceilings(resource))
         return found
 
     def reserve(
@@ -125,7 +128,11 @@ class FreeCapacity:
         freed.remove(leaving, position)
         free = freed.requests.free[:, position]
         fitting = self._waiting.fitting(position, freed.admits, free)
-        return next((pod for pod in fitting if freed.passing(pod)[position]), None)
+        for pod in fitting:
+            with self.arrays.comparisons.of(pod.namespace):
+                if freed.passing(pod)[position] and not self.arrays.comparisons.share_is_used:
+                    return pod
+        return None
 
     def schedulable(self, pod: Pod) -> Mask:
         """The nodes on which a pending pod passes the filters."""

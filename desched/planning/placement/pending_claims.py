@@ -27,9 +27,10 @@ NAMESPACE_SHARE = 0.5
 class Claims:
     """Accepts pending pods in the order in which they are scheduled, and counts the others."""
 
-    def __init__(self, context: EligibilityContext, free_requests: Ints) -> None:
+    def __init__(self, context: EligibilityContext, room: Ints) -> None:
+        """`room` is what is free for pods in the whole cluster, in the order of `basic`."""
         self._context = context
-        self._most = free_requests * NAMESPACE_SHARE
+        self._most = room * NAMESPACE_SHARE
         self._claimed: dict[str, Ints] = {}
         self._refused = Counter[tuple[str, UnreservedReason]]()
         # A tenant can bind pods without any scheduler, so its own pods prove nothing.
@@ -40,8 +41,12 @@ class Claims:
         """Whether the pod may reserve room; then it counts for its namespace."""
         reason = self._unbound(pod) or self._over_share(pod)
         if reason is not None:
-            self._refused[pod.namespace, reason] += 1
+            self.refuse(pod, reason)
         return reason is None
+
+    def refuse(self, pod: Pod, reason: UnreservedReason) -> None:
+        """Count a pod for which no room is reserved."""
+        self._refused[pod.namespace, reason] += 1
 
     @property
     def refused(self) -> tuple[Unreserved, ...]:
@@ -59,7 +64,7 @@ class Claims:
             return UnreservedReason.RESOURCE_CLAIMS
         if placed_together(pod, self._context):
             return UnreservedReason.POD_GROUP
-        if pod.unschedulable and self._context.now - pod.created_at > LONG_PENDING:
+        if self._context.now - pod.created_at > LONG_PENDING:
             return UnreservedReason.LONG_PENDING
         return None
 

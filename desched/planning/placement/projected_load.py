@@ -107,6 +107,11 @@ class ProjectedLoad:
             loads[resource] = after
         return under, loads
 
+    def under_ceilings(self, resource: Resource) -> int:
+        """The usage that all destinations together could take."""
+        left = np.maximum(self.lines.ceilings[resource] - self.ratios[resource], 0.0)
+        return int((left * self.denominators[resource])[self.is_destination].sum())
+
     def over_ceiling(self, loads: Mapping[Resource, Floats]) -> dict[Resource, Floats]:
         """How far these loads are above the ceiling of each node; infinite for no destination."""
         return {

@@ -6,6 +6,7 @@ import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.groups import grouped
+from desched.model.plan import UnreservedReason
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.planning.clocks import SEEMS_EARLIER
@@ -28,12 +29,16 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     awaited = tuple(_awaited(cluster, context.state))
     free = FreeCapacity.of(context, destinations, watched)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
-    claims = Claims(context, free.free_requests)
+    claims = Claims(context, free.room)
     for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):
         context.deadline.check(pod)
         if not claims.accepts(pod):
             continue
-        node = expected_node(pod, free.schedulable(pod), free)
+        with free.arrays.comparisons.of(pod.namespace):
+            node = expected_node(pod, free.schedulable(pod), free)
+            if free.arrays.comparisons.share_is_used:
+                claims.refuse(pod, UnreservedReason.PLANNING_SHARE)
+                continue
         if node is None:
             free.await_room(pod)
         else:

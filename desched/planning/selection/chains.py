@@ -125,13 +125,18 @@ class Openings:
         rows = np.flatnonzero(helps)
         shares = requests[:2, rows] / np.maximum(free.allocatable[:2, positions[rows]], 1)
         residents = free.index.residents
-        gone = {change.pod.uid for change in free.changes if change.sign < 0}
+        leaving = [change.pod for change in free.changes if change.sign < 0]
+        gone = {pod.uid for pod in leaving}
+        disturbed = {pod.controller for pod in leaving}
         dearest = min((c.cost for c in node.candidates), default=0.0) + DEAR
         tried = Counter[str]()
         for row in rows[np.argsort(shares.sum(axis=0), kind="stable")[:MOST_LOOKED_AT]]:
             pod = residents[row][0]
             owner = pod.owner.uid if pod.owner else pod.uid
             if pod.uid in gone or tried[owner] >= MOST_TRIED_OF_WORKLOAD:
+                continue
+            is_stranger = pod.namespace != second.pod.namespace
+            if is_stranger and (pod.controller in disturbed or self._has_moved(pod)):
                 continue
             found = self._candidate(pod)
             if found is None or found.cost >= dearest or not _uses_little(found, second, node):
@@ -140,6 +145,15 @@ class Openings:
             yield found
             if tried.total() >= MOST_TRIED:
                 return
+
+    def _has_moved(self, pod: Pod) -> bool:
+        """Whether a pod of its workload was evicted within the hour.
+
+        A tenant can overload the nodes of his own pods again and again. A workload of another
+        namespace makes room for them once an hour at most.
+        """
+        workload = self._eligibility.context.cluster.workload_of(pod)
+        return workload is not None and self._eligibility.moved_within_hour[workload.uid] > 0
 
     def _candidate(self, pod: Pod) -> Candidate | None:
         """The pod as a candidate to leave a node that is not overloaded, None if it stays."""

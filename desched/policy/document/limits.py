@@ -9,6 +9,7 @@ from pydantic import Field
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import EXTENDED
 from desched.policy.cron import CronFields, cron_fields, zone_of
+from desched.policy.document.placement_domains import LabelKey
 from desched.policy.document.values import (
     LARGEST_COUNT,
     PERCENTAGE_PATTERN,
@@ -174,9 +175,13 @@ class PauseSection(Section):
     """When everything is left alone, and for how long."""
 
     workloads: _UpTo1000 | None = optional(_FOLLOW_UP.pause_workloads, example=5)
-    """After evictions of this number of workloads failed …"""
+    """After evictions of this number of workloads, in at least 3 namespaces of at least 2 owners,
+    failed …"""
     within: Span | None = optional(seconds=_FOLLOW_UP.pause_within_seconds, example="2h")
     """… within this time."""
+    owner_label: LabelKey | None = optional(example="example.com/team")
+    """The label of a namespace that names its owner. Default: each namespace has an owner of its
+    own. Failures of one owner pause the namespaces of that owner only."""
     first: Span | None = optional(seconds=_FOLLOW_UP.pause_first_seconds, example="1h")
     """The first time; each further time in a row takes twice as long."""
     longest: Span | None = optional(seconds=_FOLLOW_UP.pause_longest_seconds, example="12h")

@@ -180,6 +180,10 @@ class LoadAwareArgs(PluginArgs):
     avoids while another node fits. `WhenNeeded`: the fewest nodes that keep a replacement from
     landing badly, until its landing is known. `Always`: also each overloaded node. Without the
     right to patch nodes, desched plans as with `Off`."""
+    relieve_staying_excess: bool | None = optional(EXTENDED.relieve_staying_excess, example=True)
+    """Whether pods leave a node for the load of others that opt out of moves, as far as that is
+    above the requests of these. By default only the rest of the load counts, so that a pod that
+    opts out does not drive its neighbours away."""
     chained_moves: bool | None = optional(default=True, example=False)
     """Whether a pod of little use may leave a cool node to make room for a pod of an overloaded
     node whose pods fit nowhere else. Both evictions count for `evictionLimits`. The default is

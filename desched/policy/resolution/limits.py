@@ -21,7 +21,7 @@ _OF_DOCUMENT = (
     "maxNoOfPodsToEvictPerNamespace",
 )
 _DEFAULTS = FollowUpRules()
-_COUNTS = frozenset({"rounds", "workloads"})
+_NO_TIMES = frozenset({"rounds", "workloads", "owner_label"})
 """Keys of the follow-up that are no durations."""
 
 
@@ -91,10 +91,10 @@ def follow_up_rules(section: FollowUpSection | None, notes: Notes) -> FollowUpRu
 
 
 def _field(prefix: str, name: str) -> str:
-    return f"{prefix}_{name}" if name in _COUNTS else f"{prefix}_{name}_seconds"
+    return f"{prefix}_{name}" if name in _NO_TIMES else f"{prefix}_{name}_seconds"
 
 
-def _order(given: dict[str, int], prefix: str, notes: Notes) -> None:
+def _order(given: dict[str, Any], prefix: str, notes: Notes) -> None:
     first, longest = _field(prefix, "first"), _field(prefix, "longest")
     if first in given and longest in given:
         if given[first] > given[longest]:

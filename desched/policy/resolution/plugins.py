@@ -62,6 +62,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
             max_grace_period_seconds=args.max_grace_period,
             steering=args.steering and SteeringMode(args.steering),
             gpu_pods=args.gpu_pods,
+            relieve_staying_excess=args.relieve_staying_excess,
             cache_affinity=args.cache_affinity,
             single_replicas=None if evicts is None else not evicts,
         )

@@ -85,6 +85,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         ),
         cache_affinity=defaults.cache_affinity,
         gang_mode=args.gang_mode or GangMode.SURPLUS,
+        relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         chains=defaults.steering is not SteeringMode.OFF
         if args.chained_moves is None

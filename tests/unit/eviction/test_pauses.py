@@ -1,9 +1,11 @@
 """Pauses that begin by themselves, and how they end."""
 
+from types import MappingProxyType
+
 import msgspec
 import pytest
 
-from desched.eviction.pauses import with_pauses
+from desched.eviction.pauses import owners_of, with_pauses
 from desched.model.selectors import LabelSelector
 from desched.model.state import Failure, MoveResult, Pause, PauseScope, RecentMove, State
 from desched.policy.follow_up import FollowUpRules
@@ -30,8 +32,12 @@ def failed(of, pool="", **fields):
     return record(f"{name}-0", of=name, pool=pool, **fields)
 
 
-def after(state, *settled, by=POOLS, now=NOW):
-    return with_pauses(state, settled, by, now)
+IN_GPU = [failed(name, "gpu") for name in ("web", "db", "cache")]
+"""Failures of three owners in one pool."""
+
+
+def after(state, *settled, by=POOLS, now=NOW, owners=MappingProxyType({})):
+    return with_pauses(state, settled, by, now, owners)
 
 
 def scopes(state):
@@ -54,19 +60,19 @@ def test_one_workload_that_fails_pauses_nothing_however_often():
     assert state.failures == (Failure("Deployment of-web/web", "", NOW, BAD),) * 3
 
 
-def test_two_workloads_of_a_pool_pause_the_pool():
-    state = after(State(), failed("web", "gpu"), failed("db", "gpu"))
+def test_three_workloads_of_a_pool_pause_the_pool():
+    state = after(State(), *IN_GPU)
     (pause,) = state.pauses
     assert (pause.scope, pause.subject) == (POOL, "gpu")
     assert (pause.since, pause.until, pause.level) == (NOW, NOW + minutes(30), 0)
 
 
-def test_two_workloads_of_two_pools_pause_nothing():
-    assert after(State(), failed("web", "gpu"), failed("db")).pauses == ()
+def test_three_workloads_of_two_pools_pause_no_pool():
+    assert after(moved(16, pool=""), *IN_GPU[:2], failed("cache")).pauses == ()
 
 
 def test_nodes_without_a_pool_of_their_own_are_a_pool():
-    assert scopes(after(State(), failed("web"), failed("db"))) == [(POOL, "")]
+    assert scopes(after(State(), failed("web"), failed("db"), failed("cache"))) == [(POOL, "")]
 
 
 @pytest.mark.parametrize("by", [ONE_POOL, policy(pools=(GPU,), only_pools=True)])
@@ -88,19 +94,15 @@ def moved(count, of="shop/web", pool="gpu", ago=10):
 
 
 def test_a_few_failures_among_many_moves_pause_nothing():
-    two = [failed("web", "gpu"), failed("db", "gpu")]
-    three = [*two, failed("cache", "gpu")]
-    assert scopes(after(moved(16), *three)) == []
-    assert scopes(after(moved(15), *three)) == [(EVERYTHING, "")]
-    assert scopes(after(moved(11), *two)) == []
-    assert scopes(after(moved(10), *two)) == [(POOL, "gpu")]
-    assert scopes(after(moved(1000, ago=60), *three)) == [(EVERYTHING, "")]
+    assert scopes(after(moved(16), *IN_GPU)) == []
+    assert scopes(after(moved(15), *IN_GPU)) == [(POOL, "gpu")]
+    assert scopes(after(moved(1000, ago=60), *IN_GPU)) == [(POOL, "gpu")]
+    assert scopes(after(moved(16), *IN_GPU, by=ONE_POOL)) == []
+    assert scopes(after(moved(15), *IN_GPU, by=ONE_POOL)) == [(EVERYTHING, "")]
 
 
 def test_moves_elsewhere_do_not_excuse_a_pool_or_a_namespace():
-    assert scopes(after(moved(16, pool=""), failed("web", "gpu"), failed("db", "gpu"))) == [
-        (POOL, "gpu")
-    ]
+    assert scopes(after(moved(16, pool=""), *IN_GPU)) == [(POOL, "gpu")]
     evil = [failed(f"evil/{name}", "gpu") for name in "abc"]
     assert scopes(after(moved(1000), *evil)) == [(NAMESPACE, "evil")]
     assert scopes(after(moved(16, of="evil/z"), *evil)) == []
@@ -118,9 +120,36 @@ def test_failures_in_one_namespace_pause_only_that_namespace(by):
     assert "moves of 6 workloads failed within 1h: Deployment evil/a (not_ready)" in pause.why
 
 
-def test_a_failure_in_a_second_namespace_pauses_everything():
-    state = after(State(), *(failed(f"evil/{name}") for name in "abc"))
-    assert scopes(after(state, failed("shop/web"))) == [(NAMESPACE, "evil"), (EVERYTHING, "")]
+def test_failures_in_three_namespaces_pause_everything_and_in_two_they_do_not():
+    evil = [failed(f"evil/{name}") for name in "abc"]
+    two = after(State(), *evil, failed("evil-2/a"), failed("evil-2/b"), by=ONE_POOL)
+    assert scopes(two) == [(NAMESPACE, "evil")]
+    assert scopes(after(two, failed("shop/web"), by=ONE_POOL)) == [
+        (NAMESPACE, "evil"),
+        (EVERYTHING, ""),
+    ]
+
+
+def test_failures_of_half_of_all_moves_pause_everything_in_two_namespaces_too():
+    six = [failed(f"{namespace}/{name}") for namespace in ("a", "b") for name in "xyz"]
+    both = [(NAMESPACE, "a"), (NAMESPACE, "b")]
+    assert scopes(after(moved(12), *six, by=ONE_POOL)) == [(EVERYTHING, "")]
+    assert scopes(after(moved(13), *six, by=ONE_POOL)) == both
+    assert scopes(after(moved(3), *six[:5], by=ONE_POOL)) == both[:1]
+
+
+@pytest.mark.parametrize("by", [ONE_POOL, POOLS])
+def test_failures_of_one_owner_pause_only_the_namespaces_of_that_owner(by):
+    evil = [failed(f"evil-{i}/web", "gpu") for i in range(5)]
+    owners = owners_of({f"evil-{i}": {"team": "evil"} for i in range(5)}, "team")
+    state = after(State(), *evil, by=by, owners=owners)
+    assert scopes(state) == [(NAMESPACE, f"evil-{i}") for i in range(5)]
+    assert (EVERYTHING, "") in scopes(after(state, failed("shop/web"), by=by, owners=owners))
+    assert not {EVERYTHING, POOL}.isdisjoint(s for s, _ in scopes(after(State(), *evil, by=by)))
+
+
+def test_no_value_of_the_label_makes_a_namespace_that_of_somebody_else():
+    assert owners_of({"evil": {"team": "shop"}, "shop": {}}, "team") == {"evil": "team=shop"}
 
 
 def test_a_probe_of_a_paused_namespace_ends_or_renews_its_pause():
@@ -131,8 +160,8 @@ def test_a_probe_of_a_paused_namespace_ends_or_renews_its_pause():
 
 
 def test_wider_evidence_widens_a_pause_and_the_narrow_one_stays():
-    two = after(State(), failed("web", "gpu"), failed("db", "gpu"))
-    assert scopes(after(two, failed("cache"))) == [(POOL, "gpu"), (EVERYTHING, "")]
+    pool = after(moved(16, pool=""), *IN_GPU)
+    assert scopes(after(pool, failed("mail"))) == [(POOL, "gpu"), (EVERYTHING, "")]
 
 
 def test_what_failed_too_long_ago_does_not_count():

@@ -52,6 +52,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "max_landing_risk",
         "steering",
         "chains",
+        "relieves_staying_excess",
         "domains",
         "cache_affinity",
     }
@@ -98,6 +99,7 @@ WRITTEN = {
     "steering": "WhenNeeded",
     "evictSingleReplica": False,
     "gpuPods": "Protect",
+    "relieveStayingExcess": False,
     "placementDomains": {"mode": "Require"},
     "cacheAffinity": "Require",
     "evictionLimits": {

@@ -22,7 +22,10 @@ LARGEST_CONSTRAINTS_BYTES = 64 * 2**10
 """The JSON of everything in a pod that decides where it may run."""
 
 MOST_TERMS = 64
-"""The terms of the affinity and anti-affinity of a pod for other pods."""
+"""The terms of the affinity and anti-affinity of a pod for other pods; its spread constraints."""
+
+MOST_REQUIREMENTS = 256
+"""The requirements of the affinity of a pod for nodes."""
 
 MOST_VOLUMES = 1_000
 
@@ -37,6 +40,10 @@ TOO_LARGE = "too large: "
 MOST_TERMS_OF_NAMESPACE = 10_000
 """The terms of all different pods of a namespace together."""
 
+FOREIGN_TERM_COST = 20
+"""A term that may be about pods of other namespaces counts as this many, for each of those pods is
+compared with it."""
+
 WHOLE_CLUSTER = "kubernetes.io/os"
 """The kubelet gives each node this label; nearly all nodes have the same value."""
 
@@ -48,13 +55,18 @@ _EVERYTHING = LabelSelector()
 
 
 def bounded(found: SchedulingClass) -> SchedulingClass:
-    """The class, without its constraints if it has too many terms."""
-    terms, resources = number_of_terms(found), len(found.requests.extended)
+    """The class, without its constraints if it has too many."""
+    resources = len(found.requests.extended)
     if resources >= MOST_RESOURCES:
         return without_constraints(found, f"{resources} {_RESOURCES}, more than {MOST_RESOURCES}")
-    if terms <= MOST_TERMS:
-        return found
-    return without_constraints(found, f"{terms} affinity terms, more than {MOST_TERMS}")
+    for count, most, what in (
+        (number_of_terms(found), MOST_TERMS, "affinity terms"),
+        (len(found.spread), MOST_TERMS, "spread constraints"),
+        (_node_requirements(found), MOST_REQUIREMENTS, "requirements for nodes"),
+    ):
+        if count > most:
+            return without_constraints(found, f"{count} {what}, more than {most}")
+    return found
 
 
 def is_reduced(found: SchedulingClass) -> bool:
@@ -80,9 +92,26 @@ def without_uncounted(nodes: Sequence[Node], pods: Iterable[Pod]) -> Sequence[No
 
 def number_of_terms(found: SchedulingClass) -> int:
     """The number of terms about other pods."""
-    return (
-        len(found.pod_affinity) + len(found.pod_anti_affinity) + len(found.preferred_pod_affinity)
-    )
+    return len(_terms(found))
+
+
+def _cost_of_terms(found: SchedulingClass, namespace: str) -> int:
+    """What the terms of a pod of this namespace count."""
+    return sum(FOREIGN_TERM_COST if _is_foreign(t, namespace) else 1 for t in _terms(found))
+
+
+def _is_foreign(term: PodAffinityTerm, namespace: str) -> bool:
+    return term.namespace_selector is not None or bool({*term.namespaces} - {namespace})
+
+
+def _terms(found: SchedulingClass) -> tuple[PodAffinityTerm, ...]:
+    return (*found.pod_affinity, *found.pod_anti_affinity, *found.preferred_pod_affinity)
+
+
+def _node_requirements(found: SchedulingClass) -> int:
+    required = found.required_node_affinity or ()
+    terms = (*required, *(term for _, term in found.preferred_node_affinity))
+    return sum(1 + len(term.labels) + len(term.fields) for term in terms)
 
 
 def without_constraints(found: SchedulingClass, why: str) -> SchedulingClass:
@@ -142,7 +171,7 @@ class NamespaceParts:
         return known
 
     def _refusal(self, namespace: str, found: SchedulingClass) -> str:
-        self._terms[namespace] += number_of_terms(found)
+        self._terms[namespace] += _cost_of_terms(found, namespace)
         if number_of_terms(found) and self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
             return f"affinity terms beyond {MOST_TERMS_OF_NAMESPACE} of its namespace"
         return "" if self._has_room(namespace, kept_bytes(found)) else BEYOND_NAMESPACE

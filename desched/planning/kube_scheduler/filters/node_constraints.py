@@ -9,7 +9,7 @@ import numpy as np
 from desched.model.cache import cached
 from desched.model.cluster import Effect, SchedulingClass, SpreadConstraint, Taint, Toleration
 from desched.model.groups import grouped
-from desched.model.selectors import NodeSelectorTerm
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 
@@ -78,6 +78,7 @@ class NodeFilter:
     def _tolerated(self, tolerations: Tolerations) -> Mask:
         """The nodes whose hard taints such pods tolerate."""
         mask = self._arrays.none()
+        self._arrays.comparisons.add(len(self._by_taints) * len(tolerations))
         for taints, positions in self._by_taints.items():
             if _first_untolerated(tolerations, taints) is None:
                 mask[positions] = True
@@ -88,10 +89,8 @@ class NodeFilter:
         """The nodes that node selector and required affinity match."""
         wanted, terms = selection
         mask = self._arrays.all()
-        if wanted:
-            mask &= self._arrays.where(
-                lambda node: all(node.labels.get(key) == value for key, value in wanted)
-            )
+        for key, value in wanted:
+            mask &= self._arrays.satisfying(Requirement(key, Operator.IN, (value,)))
         if terms is not None:
             mask &= matching(self._arrays, terms)
         return mask
@@ -114,7 +113,10 @@ def _selection(scheduling: SchedulingClass) -> Selection:
 
 def matching(arrays: NodeArrays, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
     """The nodes that one of the terms matches."""
-    return arrays.where(lambda node: any(t.matches(node.name, node.labels) for t in terms))
+    mask = arrays.none()
+    for term in terms:
+        mask |= arrays.matching(term)
+    return mask
 
 
 def _tolerates(tolerations: Tolerations, taint: Taint) -> bool:

@@ -75,6 +75,8 @@ class SpreadFilter:
             mask &= self._arrays.domains(constraint.topology_key).labelled
         labelled = mask.copy()
         for constraint in hard:
+            if self._arrays.comparisons.share_is_used:
+                return self._arrays.none()
             selector = constraint.selector_of(pod.labels)
             eligible = self._nodes.eligible(pod.scheduling, constraint, labelled)
             domains = self._arrays.domains(constraint.topology_key)
@@ -137,6 +139,8 @@ class AffinityFilter:
         labelled, near, anywhere = self._arrays.all(), self._arrays.all(), False
         for topology_key in dict.fromkeys(term.topology_key for term in terms):
             self._deadline.check(pod)
+            if self._arrays.comparisons.share_is_used:
+                return self._arrays.none()
             domains = self._arrays.domains(topology_key)
             counts = pod_changes.tally(wanted, domains)
             labelled &= domains.labelled
@@ -151,6 +155,8 @@ class AffinityFilter:
         mask = self._arrays.all()
         for term in dict.fromkeys(pod.scheduling.pod_anti_affinity):
             self._deadline.check(pod)
+            if self._arrays.comparisons.share_is_used:
+                return self._arrays.none()
             domains = self._arrays.domains(term.topology_key)
             wanted = self._index.match_of(term, pod.namespace)
             if term.namespace_selector is not None and term.namespace_selector.matches({}):
@@ -187,7 +193,7 @@ class AffinityFilter:
     # terms of all other pods.
 
     def _terms_about(self, pod: Pod) -> list[_Carried]:
-        found = self._carried.about(pod.labels)
+        found = self._carried.about(pod.namespace, pod.labels)
         return [carried for carried in found if carried.wanted.matches(pod)]
 
     def _learn_residents(self) -> None:
@@ -207,4 +213,6 @@ class AffinityFilter:
         self._known.add((term, namespace))
         wanted = self._index.match_of(term, namespace)
         where = np.array(positions, dtype=np.intp)
-        self._carried.add(wanted.selector, _Carried(term, namespace, wanted, where))
+        self._carried.add(
+            wanted.namespaces, wanted.selector, _Carried(term, namespace, wanted, where)
+        )

@@ -61,11 +61,10 @@ class NodeFacts:
     @cached
     def preferred(self, terms: WeightedTerms) -> Ints:
         """Sum the weights of the preferred terms that each node matches."""
-        sums = [
-            sum(weight for weight, term in terms if term.matches(node.name, node.labels))
-            for node in self._arrays.nodes
-        ]
-        return np.array(sums, dtype=np.int64)
+        sums = np.zeros(len(self._arrays), dtype=np.int64)
+        for weight, term in terms:
+            sums += weight * self._arrays.matching(term)
+        return sums
 
     @cached
     def image_bytes(self, images: tuple[str, ...]) -> Ints:

@@ -70,7 +70,7 @@ class PodCounts:
     def attraction(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> Attraction:
         """How existing pods attract a pod of this namespace with these labels."""
         own = dict(labels)
-        found = self._by_selector.about(own)
+        found = self._by_selector.about(namespace, own)
         terms = tuple(each for each in found if self._match(each).selects(namespace, own))
         weights: dict[str, Ints] = {}
         for carried in terms:
@@ -84,7 +84,7 @@ class PodCounts:
         found: SelectorIndex[CarriedTerm] = SelectorIndex()
         for carried in self.carried:
             if carried.term.selector is not None:
-                found.add(carried.term.selector, carried)
+                found.add(self._match(carried).namespaces, carried.term.selector, carried)
         return found
 
     def _match(self, carried: CarriedTerm) -> PodMatch:

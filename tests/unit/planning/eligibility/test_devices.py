@@ -22,6 +22,34 @@ def test_the_policy_or_an_annotation_lets_it_move() -> None:
     assert Candidate(request=GPUS).annotate("desched.io/evict", "true").reason is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "volcano.sh/vgpu-memory",
+        "volcano.sh/vgpu-number",
+        "nvidia.com/gpumem",
+        "nvidia.com/gpumem-percentage",
+        "nvidia.com/gpucores",
+        "koordinator.sh/gpu-core",
+        "aliyun.com/gpu-mem",
+        "tencent.com/vcuda-memory",
+        "cambricon.com/mlu.smlu.vmemory",
+        "huawei.com/Ascend310P-memory",
+    ],
+)
+def test_a_pod_with_parts_of_devices_stays_under_any_policy(name: str) -> None:
+    one = Candidate(request=amounts(0.1, 0.1, **{name: 60})).annotate("desched.io/evict", "true")
+    one.protections["gpu_pods"] = False
+    assert one.finding() == ("devices_summed", f"{name}: 60")
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"])
+def test_devices_that_are_counted_one_by_one_may_move(name: str) -> None:
+    one = Candidate(request=amounts(0.1, 0.1, **{name: 1}))
+    one.protections["gpu_pods"] = False
+    assert one.reason is None
+
+
 @pytest.mark.parametrize("name", ["hugepages-2Mi", "vpc.amazonaws.com/efa"])
 def test_other_extended_resources_do_not_protect(name: str) -> None:
     assert Candidate(request=amounts(0.1, 0.1, **{name: 1})).reason is None

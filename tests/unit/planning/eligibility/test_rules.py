@@ -42,6 +42,14 @@ def of_pod(**fields: object) -> Spoil:
     return lambda one: one.pod.update(fields)
 
 
+def requesting(resource: str) -> Spoil:
+    def spoil(one: Candidate) -> None:
+        others = dict(one.pod.get("request", amounts()).extended)
+        one.pod["request"] = amounts(0.1, 0.1, **others, **{resource: 1})
+
+    return spoil
+
+
 def of_workload(**fields: object) -> Spoil:
     return lambda one: one.workload.update(fields)
 
@@ -130,7 +138,8 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("system_namespace", of_pod(namespace="kube-system")),
     ("namespace_not_selected", by_policy(namespace_labels=selector(team="a"))),
     ("labels_not_selected", by_policy(labels=selector(app="other"))),
-    ("gpu_pod", of_pod(request=amounts(0.1, 0.1, **{"nvidia.com/gpu": 1}))),
+    ("devices_summed", requesting("nvidia.com/gpumem")),
+    ("gpu_pod", requesting("nvidia.com/gpu")),
     ("pvc_pod", claim_of_a_protected_kind),
     ("node_bound_volume", holding(PodVolume(VolumeKind.CLAIM, "lost"))),
     ("shared_claim", sharing_a_claim),

@@ -174,6 +174,23 @@ def test_migrations_of_others_count_for_the_node_that_the_machine_leaves() -> No
     assert allowed(quota(*pods, target, marked, elsewhere), elsewhere) == ["vm5"]
 
 
+def test_pending_pods_that_claim_machines_are_no_migrations() -> None:
+    pods = [running(n) for n in range(3)]
+    claims = [running(n, on="", namespace="evil", phase="Pending") for n in range(5, 10)]
+    twice = [*claims, *(msgspec.structs.replace(each, name=f"{each.name}-2") for each in claims)]
+    assert allowed(quota(*pods, *twice), *pods) == ["vm0", "vm1"]
+
+
+def test_pods_that_claim_migrating_machines_leave_half_of_each_limit_to_others() -> None:
+    pods = [running(n, on=f"n{n % 4}") for n in range(8)]
+    claims = [
+        running(n, on=f"n{n % 4}", namespace="evil", annotations={MIGRATING_ANNOTATION: "kubevirt"})
+        for n in range(10, 30)
+    ]
+    assert allowed(quota(*pods, *claims), *pods) == ["vm0", "vm1", "vm2"]
+    assert allowed(quota(*claims), claims[0]) == []
+
+
 def test_a_migration_that_desched_has_just_caused_counts_once() -> None:
     pods = [running(n) for n in range(3)]
     begun = EvictionRecord(

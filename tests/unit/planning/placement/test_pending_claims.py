@@ -42,6 +42,7 @@ def test_a_pending_pod_reserves_its_room() -> None:
         ({"scheduling_group": "training"}, "pod_group"),
         ({"labels": {"scheduling.x-k8s.io/pod-group": "g"}}, "pod_group"),
         ({"unschedulable": True, "created_at": NOW - 11 * MINUTE}, "long_pending"),
+        ({"created_at": NOW - 11 * MINUTE}, "long_pending"),
     ],
 )
 def test_a_pending_pod_that_nobody_binds_reserves_nothing(
@@ -70,11 +71,26 @@ def test_a_scheduler_is_known_by_a_pod_that_it_placed_for_others(
 
 
 def test_the_pending_pods_of_a_namespace_reserve_half_of_the_free_room() -> None:
-    crowd = [pending(f"p{i}", 0.5) for i in range(20)]  # 7.8 cores are free
-    plan = plan_with(*crowd)
-    assert unreserved(plan) == [("evil", "namespace_share", 13)]
+    crowd = [pending(f"p{i}", 0.5) for i in range(20)]
+    idle = [pod(f"on-{name}", on=name, of=None, request=amounts(3)) for name in ("hot", "cool")]
+    plan = plan_with(*crowd, *idle)  # 1.8 cores are free by requests
+    assert unreserved(plan) == [("evil", "namespace_share", 19)]
     spread = [pending(f"p{i}", 0.5, namespace=f"n{i % 4}") for i in range(8)]
     assert unreserved(plan_with(*spread)) == []
+
+
+def test_the_pending_pods_of_a_namespace_reserve_half_of_the_room_under_the_ceilings() -> None:
+    """The room by requests is more than the room by load, as on most clusters."""
+    names = [f"n{i}" for i in range(20)]
+    crowd = [pending(f"p{i}", 0.9) for i in range(40)]
+    mine = [pod(f"mine{i}", on="hot") for i in range(2)]
+    ratios = {"hot": (0.85, 0.1)} | dict.fromkeys(names, (0.3, 0.1))
+    used = load(ratios, {each.name: (0.7, 0.1) for each in mine})
+    plan = planned(snapshot([node("hot"), *map(node, names)], [*mine, *crowd], used))
+    assert evicted(plan) == ["mine0"]
+    ((namespace, reason, pods),) = unreserved(plan)
+    assert (namespace, reason) == ("evil", "namespace_share")
+    assert pods > len(crowd) / 2
 
 
 def test_pods_that_fit_nowhere_wait_within_the_same_share() -> None:
@@ -95,5 +111,5 @@ def test_small_requests_do_not_hide_a_large_usage() -> None:
         {"a": (1.7, 0.1), "b": (1.7, 0.1), "run": (1.0, 0.1)},
     )
     plan = planned(snapshot([node("hot"), node("cool")], [*mine, running, *tiny], used))
-    assert unreserved(plan) == [("apps", "namespace_share", 17)]
+    assert unreserved(plan) == [("apps", "namespace_share", 19)]
     assert "cycle_held" not in reasons(plan).values()

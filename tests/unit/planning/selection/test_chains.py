@@ -10,7 +10,7 @@ from desched.model.cluster import Pod
 from desched.model.plan import NodeReason, Plan
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
-from desched.model.state import MoveResult, Pause, PauseScope, State
+from desched.model.state import MoveResult, Pause, PauseScope, RecentMove, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
@@ -117,7 +117,7 @@ def test_a_pod_of_little_use_makes_room_on_a_cool_node() -> None:
     (eviction,) = plan.evictions
     assert (eviction.pod, eviction.node, eviction.expected_node) == (ref("small"), "te2", "te6")
     assert eviction.chain == BEGUN
-    assert eviction.reason == "makes room on te2 for apps/hot of te9"
+    assert eviction.reason.startswith("makes room on te2 for apps/hot")
     assert reasons(plan) == {"hot": "room_being_made"}
     why = "apps/small makes room on te2 for apps/hot"
     assert verdict(plan, "te9") == (NodeReason.ROOM_BEING_MADE, why)
@@ -369,3 +369,46 @@ def test_a_node_says_why_no_chain_is_sought(mode: SteeringMode, lacking: str) ->
     _, detail = verdict(planned(full_cluster(), without), "te9")
     found = f"the best moves clear 0% of its excess; no chain of two moves: {lacking}"
     assert detail == found
+
+
+def of_stranger(seen: Snapshot, name: str = "small") -> Snapshot:
+    """The same with the workload of this name, and its pod, in another namespace."""
+    cluster, used = seen.cluster, dict(seen.load.pods)
+    used["shop", name] = used.pop(("apps", name))
+    pods = tuple(
+        msgspec.structs.replace(p, namespace="shop") if p.name == name else p for p in cluster.pods
+    )
+    owners = dict(cluster.workloads)
+    owners["shop", f"uid-{name}"] = workload(name, 2, "shop")
+    declared = {**cluster.declared_owners, ("shop", f"uid-{name}"): {}}
+    return msgspec.structs.replace(
+        seen,
+        cluster=msgspec.structs.replace(
+            cluster, pods=pods, workloads=owners, declared_owners=declared
+        ),
+        load=msgspec.structs.replace(seen.load, pods=used),
+    )
+
+
+def moved(minutes: int) -> State:
+    at = NOW - timedelta(minutes=minutes)
+    return State(moves=(RecentMove("uid-small", at, "uid-old", "Deployment shop/small"),))
+
+
+def test_a_workload_of_another_namespace_makes_room_once_an_hour_at_most() -> None:
+    seen = of_stranger(full_cluster())
+    assert evicted(planned(seen)) == ["small"]
+    assert evicted(planned(seen, state=moved(59))) == []
+    assert evicted(planned(seen, state=moved(61))) == ["small"]
+    assert evicted(planned(full_cluster(), state=moved(59))) == ["small"]
+
+
+def test_the_reason_names_the_pod_and_the_node_for_which_a_stranger_leaves() -> None:
+    (eviction,) = planned(of_stranger(full_cluster())).evictions
+    assert "apps/hot" in eviction.reason
+    assert "te9" in eviction.reason
+
+
+def test_the_limit_of_a_namespace_counts_for_the_pod_that_makes_room() -> None:
+    limits = no_limits_but(namespace=0)
+    assert evicted(planned(of_stranger(full_cluster()), policy(limits=limits))) == []

@@ -106,7 +106,13 @@ def test_what_follows_is_handed_on():
         "patience": "20m",
         "coolDown": {"first": "10s", "longest": "1m"},
         "nodeCoolDown": {"rounds": 4, "first": "2m", "longest": "3m"},
-        "pause": {"workloads": 5, "within": "4m", "first": "5m", "longest": "6m"},
+        "pause": {
+            "workloads": 5,
+            "within": "4m",
+            "ownerLabel": "team",
+            "first": "5m",
+            "longest": "6m",
+        },
     }
     assert resolved(load_aware={"followUp": follow_up}).follow_up == FollowUpRules(
         patience_seconds=1200,
@@ -117,6 +123,7 @@ def test_what_follows_is_handed_on():
         node_cool_down_longest_seconds=180,
         pause_workloads=5,
         pause_within_seconds=240,
+        pause_owner_label="team",
         pause_first_seconds=300,
         pause_longest_seconds=360,
     )

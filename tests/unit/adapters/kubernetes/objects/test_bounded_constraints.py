@@ -8,7 +8,11 @@ import msgspec
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.kubernetes.objects import bounded_constraints
-from desched.adapters.kubernetes.objects.bounded_constraints import MOST_TERMS, WHOLE_CLUSTER
+from desched.adapters.kubernetes.objects.bounded_constraints import (
+    FOREIGN_TERM_COST,
+    MOST_TERMS,
+    WHOLE_CLUSTER,
+)
 from desched.adapters.kubernetes.objects.metadata import LONGEST_ANNOTATION
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.model.cluster import Pod, PodAffinityTerm
@@ -63,6 +67,33 @@ def test_an_anti_affinity_with_many_topologies_is_about_the_whole_cluster() -> N
     assert coarse(*(term("x", f"k{i}") for i in range(MOST_TERMS))) == (
         PodAffinityTerm(WHOLE_CLUSTER, EVERYTHING),
     )
+
+
+def test_many_requirements_for_nodes_and_spread_constraints_are_refused() -> None:
+    document = manifests.pod()
+    exists = [{"key": f"k{i}", "operator": "Exists"} for i in range(300)]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": exists}]}
+    document["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: terms}}
+    assert built(document).scheduling.unevaluated == (
+        "too large: 301 requirements for nodes, more than 256",
+    )
+    document = manifests.pod()
+    spread = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    document["spec"]["topologySpreadConstraints"] = [
+        {**spread, "topologyKey": f"k{i}"} for i in range(65)
+    ]
+    assert built(document).scheduling.unevaluated == (
+        "too large: 65 spread constraints, more than 64",
+    )
+
+
+def test_terms_about_other_namespaces_count_more(monkeypatch: Any) -> None:
+    monkeypatch.setattr(bounded_constraints, "MOST_TERMS_OF_NAMESPACE", FOREIGN_TERM_COST)
+    builder = PodBuilder()
+    own = built(avoiding(term("a", namespaces=[manifests.pod()["metadata"]["namespace"]])), builder)
+    assert own.scheduling.unevaluated == ()
+    foreign = built(avoiding(term("a", namespaces=["other"])), builder)
+    assert foreign.scheduling.unevaluated
 
 
 def test_large_constraints_of_any_kind_are_refused_with_their_size() -> None:
