@@ -181,7 +181,7 @@ def test_thousands_of_affinity_terms_do_not_slow_planning_down(sites: Sites) -> 
     )
     report = sites.look("slow", "--evict")
     assert refused(report, SLOW) == {
-        ("constraint_not_evaluated", f"{TERMS} affinity terms, more than 64")
+        ("constraint_not_evaluated", f"too large: {TERMS} affinity terms, more than 64")
     }
     assert (report["plan"]["hold"], evicted(report)) == (None, ["web"])
 

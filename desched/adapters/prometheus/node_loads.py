@@ -187,8 +187,6 @@ class NodeLoads:
         """The queries for each window, by the name of what they measure."""
         for resource, its_windows in windows.items():
             source = self._sources.get(resource)
-            if source is not None and f"node_{resource}" not in self._metrics.queries:
-                yield from self._checks(resource, source, its_windows[0])
             for seconds in its_windows:
                 if query := self.expression(resource, seconds):
                     yield f"{resource}_load_{seconds}", query
@@ -199,6 +197,8 @@ class NodeLoads:
                     if source.pods_ratio is not None:
                         in_use = source.pods_ratio(seconds, scope)
                         yield f"{resource}_in_use_{seconds}", Query(in_use)
+            if source is not None and f"node_{resource}" not in self._metrics.queries:
+                yield from self._checks(resource, source, its_windows[0])
 
     def _checks(
         self, resource: Resource, source: NodeSource, seconds: int
