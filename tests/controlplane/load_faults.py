@@ -221,7 +221,7 @@ CASES = [
     ),
     held(
         with_another_cluster("series of another cluster", "ours"),
-        *("load of nodes", LOADS, "several_clusters", "(other, ours)"),
+        *("load of nodes", f"{AGES}|{LOADS}", "several_clusters", "(other, ours)"),
     ),
     held(
         with_another_cluster("series of another cluster, its own have no label", ""),

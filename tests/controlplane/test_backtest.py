@@ -142,7 +142,9 @@ def test_a_backtest_finds_what_the_closed_loop_found(
     backtest = figures(prometheus, tmp_path, capsys)
     (found,) = backtest["policies"]
     assert found["without"]["node_minutes"] == pytest.approx(before, rel=0.01)
-    assert found["with_policy"]["node_minutes"] == pytest.approx(after, rel=0.1)
+    assert found["with_policy"]["node_minutes"] == pytest.approx(
+        after, rel=0.15
+    )  # steps are coarser than early cycles
     assert found["avoided_share"] == pytest.approx(1 - after / before, rel=0.1)
     assert found["evictions"] == pytest.approx(len(loop.moves), rel=0.1)
     assert found["evictions_per_day"] == pytest.approx(found["evictions"] * 24 / (HOURS - 0.5))

@@ -376,7 +376,11 @@ def read(
     try:
         return reader.read_load(
             ClusterState(nodes=tuple(nodes), pods=tuple(pods)),
-            Policy("test", "", rules, source, sustained_seconds=sustained_seconds),
+            Policy(
+                *("test", "", rules, source),
+                sustained_seconds=sustained_seconds,
+                least_sustained_seconds=sustained_seconds,
+            ),
             choose,
         )
     finally:

@@ -76,9 +76,12 @@ class PodOutcomes:
         if refusal is not None:
             return PodOutcome.STAYS, Finding(refusal.reason, refusal.detail)
         found = self._whole_gangs.refuse(pod)
-        if found is not None and is_unread(found.reason, pod, self._decision):
-            return PodOutcome.NOT_NEEDED, None  # it is the last rule
-        return (PodOutcome.NOT_NEEDED if found is None else PodOutcome.STAYS), found
+        if found is not None and not is_unread(found.reason, pod, self._decision):
+            return PodOutcome.STAYS, found
+        if pod.scheduling.unevaluated:  # after the last rule
+            names = ", ".join(pod.scheduling.unevaluated)
+            return PodOutcome.STAYS, Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
+        return PodOutcome.NOT_NEEDED, None
 
 
 def is_unread(reason: RefusalReason, pod: Pod, decision: Decision) -> bool:
