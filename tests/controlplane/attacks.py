@@ -24,8 +24,10 @@ from tests.controlplane.stranger import (
     Stranger,
     busy_exporter,
     exporter_of,
+    gpu_samples,
 )
 from tests.controlplane.tenants import (
+    BACK,
     COLLECTIONS,
     FAILING,
     GATE,
@@ -33,6 +35,7 @@ from tests.controlplane.tenants import (
     LABELS,
     LARGE,
     PATCHED,
+    RETURNING,
     Tenant,
     Tenants,
     pending_pods,
@@ -107,7 +110,12 @@ _SELECTED: Object = {
     "selector": {"matchLabels": {"app": "x"}},
     "template": _TEMPLATE,
 }
-_JOB: Object = {"suspend": True, "template": {"spec": pod_spec(restartPolicy="Never")}}
+_JOB: Object = {
+    "suspend": True,
+    "manualSelector": True,
+    "selector": _SELECTED["selector"],
+    "template": {**_TEMPLATE, "spec": pod_spec(restartPolicy="Never")},
+}
 _CLAIM: Object = {
     "accessModes": ["ReadWriteOnce"],
     "storageClassName": "none",
@@ -245,6 +253,28 @@ class Gates:
         return len(waiting)
 
 
+class Returns:
+    """ReplicaSets whose next pod is bound to the node of the first one, without a scheduler."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._nodes = dict.fromkeys(RETURNING, "")
+
+    def __call__(self) -> int:
+        """Return how many were changed."""
+        changed = 0
+        for namespace, known in self._nodes.items():
+            pods = self._tenant.asks("GET", COLLECTIONS["Pod"].format(namespace))["items"]
+            placed = sorted(pod["spec"].get("nodeName", "") for pod in pods)
+            if placed and placed[-1] != known:
+                path = f"{COLLECTIONS['ReplicaSet'].format(namespace)}/{BACK}"
+                spec = {"template": {"spec": {"nodeName": placed[-1]}}}
+                self._tenant.asks("PATCH", path, {"spec": spec})
+                self._nodes[namespace] = placed[-1]
+                changed += 1
+        return changed
+
+
 class Forgeries:
     """What a tenant exposes where `honor_labels` lets it replace the labels of the target.
 
@@ -300,10 +330,10 @@ class Forgeries:
             yield "container_memory_working_set_bytes", found | forged, FAKE_BYTES
 
     def _gpus(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        for node in self._gpu_nodes:
-            for number in range(2):
-                gpu = {"job": "dcgm-exporter", "node": node, "UUID": f"GPU-{node}-{number}"}
-                yield "DCGM_FI_DEV_GPU_UTIL", {**gpu, "namespace": "", "pod": ""}, 100.0
+        """As the operator's exporter of one node, but with a label more and busy all the time."""
+        node = self._gpu_nodes[0]
+        for metric, gpu, _ in gpu_samples(self._plane, node):
+            yield metric, {**gpu, "job": "dcgm-exporter", "more": "evil"}, 100.0
 
 
 class Attackers:
@@ -323,6 +353,7 @@ class Attackers:
             Attack("requests for pages and metrics", Questions(*ports), 0.5),
             Attack("changes of PodGroups", Groups(tenants.of(GROUPS)), 1),
             Attack("replacements let in after they failed", Gates(tenants.of(FAILING[0])), 900),
+            Attack("templates with the node to return to", Returns(tenants.of(RETURNING[0])), 5),
             Attack("scrapes of forged series", forgeries.scrapes, 1),
         ]
 

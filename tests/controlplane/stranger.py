@@ -10,6 +10,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object
 
 SERVICES_JOB = "kubernetes-service-endpoints"
+GPU_APP, GPUS_OF_NODE, GPU_UTILIZATION = "web-gpu", 2, 30.0
 
 Samples = Sequence[tuple[str, dict[str, str], float]]
 
@@ -101,3 +102,21 @@ def busy_exporter(labels: dict[str, str], cores: int, busy: float) -> Callable[[
         ]
 
     return samples
+
+
+def gpu_samples(plane: ControlPlane, node: str) -> Samples:
+    """What DCGM's exporter says of a node whose GPUs are shared by the pods of `GPU_APP`."""
+    pods = [pod for pod in plane.seen_pods if pod["metadata"]["name"].startswith(GPU_APP)]
+    return [
+        (
+            "DCGM_FI_DEV_GPU_UTIL",
+            {
+                "node": node,
+                "UUID": f"GPU-{node}-{number % GPUS_OF_NODE}",
+                "namespace": pod["metadata"]["namespace"],
+                "pod": pod["metadata"]["name"],
+            },
+            GPU_UTILIZATION,
+        )
+        for number, pod in enumerate(p for p in pods if p["spec"].get("nodeName") == node)
+    ]

@@ -1,6 +1,7 @@
 """Tenants with nothing but rights in namespaces of their own, and the pods that they really run."""
 
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 from desched.model.cluster import MIGRATING_ANNOTATION
@@ -15,12 +16,14 @@ POOL = {"pool": "shared"}
 OPTING_OUT, CHAINED = "evil-opting-out", "evil-chained"
 AFFINE, TERMS = "evil-affine", "evil-terms"
 FAILING = ("evil-failing-1", "evil-failing-2")
+RETURNING = ("evil-returning-1", "evil-returning-2")
 DEVICES, PENDING, MACHINES = "evil-devices", "evil-pending", "evil-machines"
 LABELS, LARGE, GROUPS = "evil-labels", "evil-large", "evil-groups"
 _OWNED = (
     *((name,) for name in (OPTING_OUT, CHAINED, AFFINE, TERMS, DEVICES, PENDING, MACHINES)),
     *((name,) for name in (LABELS, LARGE, GROUPS)),
     FAILING,
+    RETURNING,
 )
 """The namespaces of each tenant."""
 
@@ -31,6 +34,8 @@ STANDING = {
     TERMS: "have 64 terms of anti-affinity, 5 different sets",
     FAILING[0]: "run once, and their replacements never",
     FAILING[1]: "the same in a second namespace",
+    RETURNING[0]: "have replacements that are bound to the node that they left",
+    RETURNING[1]: "the same in a second namespace",
     DEVICES: "request parts of GPUs, with notes of a scheduler that never ran",
     PENDING: "wait for a volume that nothing provisions, or for no scheduler",
     MACHINES: "claim to be virtual machines that migrate, on no node",
@@ -41,7 +46,7 @@ GATE = "evil.example/gate"
 NEVER = "never-provisioned"
 GPUS, VGPUS, VGPU_MEMORY = "nvidia.com/gpu", "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 GPU_POOL = {"gpu": "shared"}
-PATCHED = "patched"
+PATCHED, BACK = "patched", "evil-back"
 
 AFFINITIES, MOST_TERMS = 15, 64
 AFFINITY_BYTES = 61 * 2**10
@@ -90,6 +95,10 @@ class Tenant:
             raise UnexpectedAnswerError(f"{method} {path}: {status} {str(answer)[:500]}")
         return answer
 
+    def may_not_read(self, path: str) -> bool:
+        """Whether his rights do not reach there."""
+        return self._plane.request("GET", path, token=self._token)[0] == HTTPStatus.FORBIDDEN
+
     def creates(self, *manifests: Object) -> None:
         """Each of them in its namespace."""
         for manifest in manifests:
@@ -104,6 +113,9 @@ class Tenants:
         self._by_namespace: dict[str, Tenant] = {}
         for owned in _OWNED:
             self._by_namespace |= dict.fromkeys(owned, Tenant(plane, *owned))
+        for tenant in self._by_namespace.values():
+            for path in ("/api/v1/nodes", COLLECTIONS["Pod"].format("default")):
+                assert tenant.may_not_read(path), path
 
     def of(self, namespace: str) -> Tenant:
         """Whose it is."""
@@ -124,6 +136,7 @@ class Tenants:
 COLLECTIONS = {
     "Pod": "/api/v1/namespaces/{}/pods",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
     "PodGroup": f"/apis/{_GROUP}/v1beta1/namespaces/{{}}/podgroups",
 }
@@ -153,6 +166,9 @@ def real_pods(*, harmful: bool) -> Iterator[Object]:
     for namespace in FAILING:
         for number in range(2):
             yield _failing(f"evil-fail-{number}", namespace, harmful=harmful)
+    for namespace in RETURNING:
+        back = deployment(BACK, 2, "500m", namespace, cpu_request="100m", nodeSelector=POOL)
+        yield {**back, "kind": "ReplicaSet"}
     yield _devices(harmful=harmful)
     yield {
         "apiVersion": "v1",
