@@ -134,6 +134,7 @@ class World:
         self.unanswered: list[str] = []
         self.probes = 0
         self.stranger: Stranger
+        self.gpu_exporter: Stranger
         self.gpu_nodes: Sequence[str] = ()
         self.forged: Sequence[str] = ()
         self._times = times
@@ -320,7 +321,7 @@ def gpu_pods() -> Object:
     return manifest
 
 
-def gpu_exporter(world: World) -> Callable[[], Samples]:
+def gpu_reports(world: World) -> Callable[[], Samples]:
     """What the operator's exporter says of GPUs, which are used little."""
     return lambda: [each for node in world.gpu_nodes for each in gpu_samples(world.plane, node)]
 
@@ -413,6 +414,9 @@ FIGURES: Mapping[str, Callable[[World], str]] = {
     "probes, unanswered": lambda world: f"{world.probes}, {len(world.unanswered)}",
     "requests to evict, by answer": lambda world: str(dict(world.asked)),
     "evictions of others' pods": lambda world: str(len(world.strangers)),
+    "of these from shared nodes": lambda world: str(
+        sum(each.node in world.shared for each in world.strangers)
+    ),
     "evictions of tenants' pods": lambda world: str(len(world.evictions) - len(world.strangers)),
     "overloaded node-minutes, nodes of others": lambda world: (
         f"{world.overloaded_minutes(shared=False):.1f}"
@@ -480,8 +484,8 @@ def world(
         plane.prometheus(f"{times.scrape}s", [stranger.job, gpus.job]) as prometheus,
     ):
         made = World(name, plane, prometheus, files, times)
-        made.stranger = stranger
-        gpus.exposing = gpu_exporter(made)
+        made.stranger, made.gpu_exporter = stranger, gpus
+        gpus.exposing = gpu_reports(made)
         yield made
 
 

@@ -56,6 +56,7 @@ class Attacked(Protocol):
     plane: ControlPlane
     tenants: Tenants
     stranger: Stranger
+    gpu_exporter: Stranger
     forged: Sequence[str]
     gpu_nodes: Sequence[str]
     probes_port: int
@@ -283,11 +284,11 @@ class Forgeries:
     """
 
     def __init__(
-        self, plane: ControlPlane, forged: Sequence[str], gpu_nodes: Sequence[str]
+        self, plane: ControlPlane, forged: Sequence[str], gpu_node: str, gpu_instance: str
     ) -> None:
         self._plane = plane
         self._forged = forged
-        self._gpu_nodes = gpu_nodes
+        self._gpu_node, self._gpu_instance = gpu_node, gpu_instance
         cores = NODE_MILLICORES // 1000
         names = [node["metadata"]["name"] for node in plane.seen_nodes]
         exporters = {name: exporter_of(plane, name, "node-exporter") for name in names}
@@ -331,9 +332,9 @@ class Forgeries:
 
     def _gpus(self) -> Iterator[tuple[str, dict[str, str], float]]:
         """As the operator's exporter of one node, but with a label more and busy all the time."""
-        node = self._gpu_nodes[0]
-        for metric, gpu, _ in gpu_samples(self._plane, node):
-            yield metric, {**gpu, "job": "dcgm-exporter", "more": "evil"}, 100.0
+        for metric, gpu, _ in gpu_samples(self._plane, self._gpu_node):
+            own = {"job": "dcgm-exporter", "instance": self._gpu_instance, "more": "evil"}
+            yield metric, {**gpu, **own}, 100.0
 
 
 class Attackers:
@@ -343,7 +344,8 @@ class Attackers:
         tenants = world.tenants
         self._over = over
         self._pending = tenants.create(pending_pods())
-        forgeries = Forgeries(world.plane, world.forged, world.gpu_nodes)
+        gpus = (world.gpu_nodes[0], world.gpu_exporter.address)
+        forgeries = Forgeries(world.plane, world.forged, *gpus)
         world.stranger.exposing = forgeries
         ports = (world.probes_port, world.pages_port)
         self.attacks = [

@@ -39,14 +39,18 @@ class Stranger:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
     @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self._server.server_port}"
+
+    @property
     def job(self) -> Object:
         """Scrapes as the prometheus chart does: what the pod exposes replaces the target's."""
-        target = f"127.0.0.1:{self._server.server_port}"
         labels = {"namespace": "evil", "pod": "evil-1", "node": "shop-cold"}
         return {
             "job_name": self._job_name,
             "honor_labels": True,
-            "static_configs": [{"targets": [target], "labels": labels}],
+            "static_configs": [{"targets": [self.address], "labels": labels}],
         }
 
     def exposes(self, *samples: tuple[str, dict[str, str], float]) -> None:
