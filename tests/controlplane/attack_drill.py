@@ -16,7 +16,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -62,7 +62,7 @@ from tests.controlplane.tenants import (
 )
 from tests.controlplane.waiting import wait_for
 
-NODES, SHARED, FORGED, GPU_NODES = 50, 15, 3, 2
+NODES, SHARED, FORGED, GPU_NODES = 50, 18, 3, 2
 """Of the shared nodes, on which tenants run pods, some have forged metrics, and others GPUs."""
 
 MOST_MEMORY_MIB = 512
@@ -130,6 +130,7 @@ class World:
         self.service: Replica
         self.evictions: list[Eviction] = []
         self.asked = Counter[int]()
+        self.results = Counter[str]()
         self.hot_minutes = defaultdict[str, float](float)
         self.unanswered: list[str] = []
         self.probes = 0
@@ -143,7 +144,7 @@ class World:
         self._api_audit = AuditLog(plane.audit_log)
         self._heat = HeatWatch(plane, times.window + times.interval + 2 * times.scrape)
         self._read = 0
-        self._looked_at = time.monotonic()
+        self._began = self._looked_at = time.monotonic()
 
     def build(self, seed: str, *, harmful: bool) -> SoakCluster:
         """Make everything that runs, and return when it does."""
@@ -216,7 +217,9 @@ class World:
         self._count_requests()
         for line in self._trail.events()[self._read :]:
             self._read += 1
-            if line["event"] == "eviction" and line["verdict"] == EvictionVerdict.EVICTED:
+            if line["event"] == "result":
+                self.results[line["result"]] += 1
+            elif line["verdict"] == EvictionVerdict.EVICTED:
                 self.evictions.append(self._eviction(line))
 
     def has_begun(self) -> bool:
@@ -226,8 +229,13 @@ class World:
 
     def begin(self) -> None:
         """Count from here on."""
-        self._looked_at = time.monotonic()
+        self._began = self._looked_at = time.monotonic()
         self.hot_minutes.clear()
+
+    def has_told_all(self) -> bool:
+        """Whether desched has written down all evictions that the API server accepted."""
+        self.look()
+        return self.asked[HTTPStatus.CREATED] == len(self.evictions)
 
     def _eviction(self, line: Object) -> Eviction:
         pod, node, at = line["pod"], line["node"], datetime.fromisoformat(line["at"])
@@ -273,6 +281,10 @@ class World:
         """Those of pods that are not the tenants'."""
         return [each for each in self.evictions if each.namespace not in self.tenants]
 
+    def of_tenants(self) -> Counter[str]:
+        """The evictions of tenants' pods, by namespace."""
+        return Counter(each.namespace for each in self.evictions if each.namespace in self.tenants)
+
     def overloaded_minutes(self, *, shared: bool) -> float:
         """Of the nodes on which tenants run pods, or of all others."""
         return sum(
@@ -295,15 +307,20 @@ class World:
                 yield f"forbidden: {each}"
 
     def _bad_cycles(self) -> Iterator[str]:
+        due = (self._looked_at - self._began) // self._times.interval
+        if len(self.service.cycles) < due:
+            yield f"late: {len(self.service.cycles)} cycles, where {due:.0f} were due"
         for cycle in self.service.cycles:
             if cycle["duration_seconds"] >= self._times.interval:
                 yield f"late: cycle {cycle['cycle']} took {cycle['duration_seconds']} s"
             if cycle.get("hold") not in {None, HoldReason.JUST_STARTED}:
                 yield f"held: cycle {cycle['cycle']}: {cycle['hold']} {cycle.get('hold_detail')}"
         yield from (f"no cycle: {event}" for event in self.service.events(*NO_CYCLE))
+        yield from (f"a bug: {event}" for event in self.service.events(*CRASHES))
 
 
-NO_CYCLE = ("tick.skipped", "cycle.skipped", "cycle.abandoned", "cycle.crashed")
+NO_CYCLE = ("tick.skipped", "cycle.skipped", "cycle.abandoned")
+CRASHES = ("cycle.crashed", "leadership.crashed", "logbook.crashed")
 
 
 def gpu_pods() -> Object:
@@ -344,6 +361,8 @@ class Drill:
             world.wait_until_measured()
             world.start()
         wait_for("a cycle of each", lambda: all(world.has_begun() for world in self._worlds))
+        for world in self._worlds:
+            world.begin()
         attackers = Attackers(self.beside, self._over) if attacked else None
         threads = [world.probing(self._over) for world in self._worlds]
         threads += attackers.start() if attackers else []
@@ -365,8 +384,6 @@ class Drill:
         load.most_hot = HOT_NODES
         load.heated = [world.plane for world in self._worlds]
         self.journal.restart()
-        for world in self._worlds:
-            world.begin()
         until, heat_at = time.monotonic() + 60 * minutes, float(0)
         while (now := time.monotonic()) < until:
             if now >= heat_at:
@@ -377,6 +394,9 @@ class Drill:
             for world in self._worlds:
                 world.look()
             time.sleep(TICK_SECONDS)
+        with suppress(TimeoutError):  # then the counts differ, which is a problem
+            for world in self._worlds:
+                wait_for("all evictions", world.has_told_all, 60)
 
 
 def report(drill: Drill, attacks: Sequence[Attack], minutes: float) -> Iterator[str]:
@@ -417,7 +437,8 @@ FIGURES: Mapping[str, Callable[[World], str]] = {
     "of these from shared nodes": lambda world: str(
         sum(each.node in world.shared for each in world.strangers)
     ),
-    "evictions of tenants' pods": lambda world: str(len(world.evictions) - len(world.strangers)),
+    "evictions of tenants' pods": lambda world: str(dict(world.of_tenants())),
+    "results of moves": lambda world: str(dict(world.results)),
     "overloaded node-minutes, nodes of others": lambda world: (
         f"{world.overloaded_minutes(shared=False):.1f}"
     ),
@@ -427,8 +448,13 @@ FIGURES: Mapping[str, Callable[[World], str]] = {
 }
 
 
-def problems(drill: Drill) -> Iterator[str]:
+def problems(drill: Drill, attacks: Sequence[Attack]) -> Iterator[str]:
     """What must not be."""
+    for attack in attacks:
+        if attack.failed > attack.count:
+            yield f"idle: {attack.what}: {attack.failed} of them failed"
+    if not any(each.node not in drill.beside.shared for each in drill.beside.strangers):
+        yield "idle: no node of others was relieved, so nothing was shown"
     yield from drill.beside.problems()
     yield from (f"without attack, {problem}" for problem in drill.without.problems())
     before, now = (
@@ -463,7 +489,7 @@ def main() -> int:
         attacks = drill.run(options.minutes, attacked=not options.harmless)
         for line in report(drill, attacks, options.minutes):
             print(line)
-        found = list(problems(drill))
+        found = list(problems(drill, attacks))
     for problem in found:
         print(problem)
     print("all is well" if not found else f"{len(found)} problems")

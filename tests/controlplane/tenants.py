@@ -48,6 +48,12 @@ GPUS, VGPUS, VGPU_MEMORY = "nvidia.com/gpu", "volcano.sh/vgpu-number", "volcano.
 GPU_POOL = {"gpu": "shared"}
 PATCHED, BACK = "patched", "evil-back"
 
+HEAVY = "1200m"
+"""Two such pods overload a node, and to move one of them relieves it best."""
+
+FAILING_WORKLOADS = 3
+"""So many failures of a namespace pause it."""
+
 AFFINITIES, MOST_TERMS = 15, 64
 AFFINITY_BYTES = 61 * 2**10
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -155,7 +161,7 @@ def _binding(namespace: str, account: Object, kind: str, role: str) -> Object:
 def real_pods(*, harmful: bool) -> Iterator[Object]:
     """Workloads whose pods run and use the same, whether they are harmful or not."""
     yield _wide(harmful=harmful)
-    burn = deployment("evil-burn", 4, "2500m", OPTING_OUT, cpu_request="100m", nodeSelector=POOL)
+    burn = deployment("evil-burn", 3, "2500m", OPTING_OUT, cpu_request="100m", nodeSelector=POOL)
     if harmful:
         _template(burn)["metadata"]["annotations"][OWN_ANNOTATION] = "false"
     yield burn
@@ -164,10 +170,10 @@ def real_pods(*, harmful: bool) -> Iterator[Object]:
     for number in range(AFFINITIES // 3):
         yield _affine(TERMS, number, pod_affinity(number), harmful=harmful)
     for namespace in FAILING:
-        for number in range(2):
+        for number in range(FAILING_WORKLOADS):
             yield _failing(f"evil-fail-{number}", namespace, harmful=harmful)
     for namespace in RETURNING:
-        back = deployment(BACK, 2, "500m", namespace, cpu_request="100m", nodeSelector=POOL)
+        back = deployment(BACK, 2, HEAVY, namespace, cpu_request="100m", nodeSelector=POOL)
         yield {**back, "kind": "ReplicaSet"}
     yield _devices(harmful=harmful)
     yield {
@@ -217,7 +223,7 @@ def pod_affinity(number: int) -> Object:
 def _failing(name: str, namespace: str, *, harmful: bool) -> Object:
     """With a gate, which the tenant removes from the first pods: replacements never run."""
     gated: Object = {"schedulingGates": [{"name": GATE}]} if harmful else {}
-    return deployment(name, 2, "500m", namespace, cpu_request="100m", nodeSelector=POOL, **gated)
+    return deployment(name, 2, HEAVY, namespace, cpu_request="100m", nodeSelector=POOL, **gated)
 
 
 def _devices(*, harmful: bool) -> Object:
