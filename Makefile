@@ -102,7 +102,7 @@ soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak
 
-# An hour on 2 idle CPUs, on two control planes at once.
+# An hour on 2 idle CPUs with 12 GiB, on two control planes at once.
 attacks: controlplane-binaries ## all attacks of the threat model at once for an hour, beside the same hour without
 	@$(BIN)/python -m tests.controlplane.attack_drill
 

@@ -477,6 +477,8 @@ def main() -> int:
     except BinariesUnavailableError as unavailable:
         print(unavailable, file=sys.stderr)
         return 1
+    # Without this, the API server takes 7 GiB for its caches of large objects.
+    os.environ.setdefault("GOMEMLIMIT", "3GiB")
     times = Times(options.interval, 2 * options.interval, max(1, options.interval // 4))
     directory = Path(tempfile.mkdtemp(prefix="attacks-"))
     print(f"seed {options.seed}; logs in {directory}", flush=True)
