@@ -43,7 +43,7 @@ from desched.model.resources import Resource
 from desched.policy.policy import Policy
 
 _ABSENT = f"no series of {DCGM} belongs to this node"
-_DIFFERENT = "series of one of its GPUs differ: some are not of its exporter"
+_DIFFERENT = "series of one of its GPUs differ by more than 5 points, as if of several exporters"
 _MOST_APART = 0.05
 """An exporter gives all pods of a GPU the same value."""
 
