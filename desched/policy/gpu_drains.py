@@ -1,4 +1,4 @@
-"""For whose GPUs nodes are drained, and how far that may go: GpuFragmentation as planning reads it."""
+"""For whose GPUs nodes are drained, and how far that may go: GpuFragmentation, resolved."""
 
 import msgspec
 
