@@ -32,6 +32,7 @@ from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.policy.compatibility import SteeringMode
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
@@ -327,6 +328,13 @@ POLICY = [
         PROBLEM,
         'no PriorityClass "hihg"',
         "priorityThreshold",
+    ),
+    Case(
+        Name.POLICY,
+        examination(policy=by(gpu_drains=GpuDrainRules(reserves=(Reserve(8),)))),
+        WARNING,
+        "1 warning",
+        "docs/policy-reference.md",
     ),
 ]
 
