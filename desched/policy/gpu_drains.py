@@ -17,6 +17,10 @@ class Reserve(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     place: str = ""
 
+    def __str__(self) -> str:
+        where = f" in one {self.domain}" if self.domain else ""
+        return f"reserve of {self.gpus} GPUs on {self.nodes} nodes{where}"
+
 
 class GpuDrainRules(msgspec.Struct, frozen=True):
     """Pods that wait for GPUs, and how much may be disturbed for them.
