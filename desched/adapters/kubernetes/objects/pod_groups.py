@@ -40,12 +40,11 @@ from desched.model.pod_groups import (
     PREEMPTABLE,
     SUB_GROUP,
     TASK,
-    TRUE,
     keeping,
     numbers,
 )
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.model.text import shortened
+from desched.model.text import TRUE, shortened
 
 _STATUS = RawDecoder(pod_groups.Status)
 _VOLCANO = RawDecoder(pod_groups.VolcanoSpec)
