@@ -252,8 +252,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     depends on it. `scheduler` is the pod's scheduler if it is not the default one: then all
     feasible nodes are equally likely. `chain` is the one that the move begins or ends. `gang` is
     the one that moves whole with this eviction, as in `gang train/llama (Volcano)`; empty if the
-    pod moves alone. `drain` is the one that it belongs to. In a saturated pool `levelled_to` is what the node is left with, as a share of
-    its capacity; the destination must not be fuller.
+    pod moves alone. `drain` is the one that it belongs to. In a saturated pool `levelled_to` is
+    what the node is left with, as a share of its capacity; the destination must not be fuller.
     """
 
     pod: PodRef

@@ -286,7 +286,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
     a cycle during slow start, 0 in the first cycles. `chains` are those that have begun, and so are
-    `drains`; those that ended within a day are still there. Evictions since `counted_since` count against the limits of the next cycle; None if it begins on its tick.
+    `drains`; those that ended within a day are still there. Evictions since `counted_since` count
+    against the limits of the next cycle; None if it begins on its tick.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()

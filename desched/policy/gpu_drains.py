@@ -1,4 +1,4 @@
-"""For whose GPUs nodes are drained, and how far that may go: GpuFragmentation as planning reads it."""
+"""For what nodes are drained, and how far that may go: GpuFragmentation as planning reads it."""
 
 import msgspec
 

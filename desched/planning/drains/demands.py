@@ -1,6 +1,6 @@
 """What waits for GPUs, and may have nodes drained for it by the policy."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 import msgspec
@@ -69,7 +69,7 @@ class Demands(msgspec.Struct, frozen=True):
         under_way = [drain for drain in context.state.drains if drain.under_way]
         served: list[Demand] = []
         unserved: list[Unserved] = []
-        for demand in (*_of_pods(context, rules), *_of_reserves(context, rules)):
+        for demand in (*_of_pods(context, rules), *cls.of_reserves(context, rules)):
             if any(demand.is_of(drain) for drain in under_way):
                 continue
             if why := _why_not(demand, context, rules):
@@ -77,6 +77,19 @@ class Demands(msgspec.Struct, frozen=True):
             else:
                 served.append(demand)
         return cls(tuple(served), tuple(unserved))
+
+    @staticmethod
+    def of_reserves(context: EligibilityContext, rules: GpuDrainRules) -> Iterator[Demand]:
+        """The reserves that lack room."""
+        for reserve in rules.reserves:
+            if not lacking(reserve, context.cluster, context.policy):
+                continue
+            amounts = Amounts(pods=1, extended=((resource_of(context.cluster), reserve.gpus),))
+            stand_in = SchedulingClass(amounts, tolerations=(Toleration(operator="Exists"),))
+            pods = tuple(
+                Pod("", f"reserve-{i}", "", stand_in, context.now) for i in range(reserve.nodes)
+            )
+            yield Demand(pods, reserve.priority, reserve=reserve)
 
 
 def wanted(context: EligibilityContext) -> bool:
@@ -118,7 +131,9 @@ def _of_pods(context: EligibilityContext, rules: GpuDrainRules) -> list[Demand]:
         if all(context.now - pod.created_at >= ripe for pod in demand.pods)
         and _is_named(demand, rules)
     )
-    return sorted(may, key=lambda d: (-d.priority, min(p.created_at for p in d.pods), d.pods[0].ref))
+    return sorted(
+        may, key=lambda d: (-d.priority, min(p.created_at for p in d.pods), d.pods[0].ref)
+    )
 
 
 def _is_named(demand: Demand, rules: GpuDrainRules) -> bool:
@@ -130,19 +145,6 @@ def _largest_first(pod: Pod) -> tuple[int, int, int, object]:
     requests = pod.scheduling.requests
     gpus = whole_gpus(requests)
     return -gpus, -requests.cpu_millicores, -requests.memory_bytes, pod.ref
-
-
-def _of_reserves(context: EligibilityContext, rules: GpuDrainRules) -> Iterator[Demand]:
-    """The reserves that lack room."""
-    for reserve in rules.reserves:
-        if not lacking(reserve, context.cluster, context.policy):
-            continue
-        amounts = Amounts(pods=1, extended=((resource_of(context.cluster), reserve.gpus),))
-        stand_in = SchedulingClass(amounts, tolerations=(Toleration(operator="Exists"),))
-        pods = tuple(
-            Pod("", f"reserve-{i}", "", stand_in, context.now) for i in range(reserve.nodes)
-        )
-        yield Demand(pods, reserve.priority, reserve=reserve)
 
 
 def _why_not(demand: Demand, context: EligibilityContext, rules: GpuDrainRules) -> str:
@@ -167,9 +169,9 @@ def _why_not(demand: Demand, context: EligibilityContext, rules: GpuDrainRules) 
 def _incomplete(demand: Demand, gang: PodGroup, context: EligibilityContext) -> str:
     """Why the gang would not start even if its waiting pods had room."""
     minimum, available = context.gang_counts[gang.key]
-    if missing := minimum - available - len(demand.pods):
-        if missing > 0:
-            return f"{missing} of the {minimum} pods that it needs do not wait for a node"
+    missing = minimum - available - len(demand.pods)
+    if missing > 0:
+        return f"{missing} of the {minimum} pods that it needs do not wait for a node"
     topology = gang.topology
     return context.cluster.why_unclear(topology) if topology is not None else ""
 

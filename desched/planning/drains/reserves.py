@@ -40,9 +40,9 @@ def free_nodes(reserve: Reserve, cluster: ClusterState, policy: Policy) -> list[
     for node in cluster.nodes:
         domain = domains.domain(node)
         usable = node.ready and not (node.unschedulable or node.deleting)
-        if domain is not None and usable and policy.looks_at(node.labels):
-            if idle_gpus(node, cluster) >= reserve.gpus:
-                by_domain[domain].append(node)
+        usable &= policy.looks_at(node.labels)
+        if domain is not None and usable and idle_gpus(node, cluster) >= reserve.gpus:
+            by_domain[domain].append(node)
 
     def held(nodes: Sequence[Node]) -> tuple[int, int]:
         return min(len(nodes), reserve.nodes), sum(n.steered_until is not None for n in nodes)

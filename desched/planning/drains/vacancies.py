@@ -1,7 +1,7 @@
 """Which pods would leave a node so that a pod that waits for GPUs fits there."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 
@@ -9,11 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from desched.model.cache import cached
+from desched.model.checkpoints import checkpoints
 from desched.model.cluster import Node, Pod, Workload
 from desched.model.devices import has_parts_of_gpus, whole_gpus
 from desched.model.plan import NodeClass
-from desched.model.state import PauseScope
-from desched.planning.eligibility.annotations import checkpoints
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.kube_scheduler.filters.resources import named
 from desched.planning.overload.classification import Pressure
@@ -66,7 +65,9 @@ class Vacancies:
         """
         movable = self.movable(node)
         gone = {each.pod.uid for each in free.changes if each.sign < 0}
-        may = [c for c in movable.candidates if c.pod.uid not in gone and c.pod.priority <= priority]
+        may = [
+            c for c in movable.candidates if c.pod.uid not in gone and c.pod.priority <= priority
+        ]
         lacking = _Lacking(pod, free.free_on(node))
         kept = list[Candidate]()
         for candidate in may:
@@ -87,7 +88,9 @@ class Vacancies:
         """Why the pods that may leave are not enough: the first that stays and has what lacks."""
         movable, names = self.movable(node), set(names)
         for pod in self._context.cluster.pods_by_node.get(node, ()):
-            if names.intersection(name for name, count in named(pod.scheduling.requests).items() if count):
+            if names.intersection(
+                name for name, count in named(pod.scheduling.requests).items() if count
+            ):
                 if why := movable.staying.get(pod.uid):
                     return f"{node}: {pod.ref} stays: {why}"
                 if pod.priority > priority and not pod.finished:
@@ -175,7 +178,9 @@ class _Lacking:
 
 def _dearness(candidate: Candidate, pod: Pod) -> tuple[float, float]:
     """What its move costs for each GPU that it frees; a pod without any is needed last."""
-    gpus = whole_gpus(candidate.pod.scheduling.requests) if whole_gpus(pod.scheduling.requests) else 0
+    gpus = (
+        whole_gpus(candidate.pod.scheduling.requests) if whole_gpus(pod.scheduling.requests) else 0
+    )
     return (candidate.cost / gpus if gpus else math.inf), candidate.cost
 
 
@@ -192,8 +197,3 @@ def lost_work(pod: Pod, workload: Workload | None, now: datetime) -> float:
     hours = max(0.0, (now - (pod.started_at or pod.created_at)).total_seconds() / 3600)
     share = math.log2(1 + min(hours, _DAY_HOURS)) / math.log2(1 + _DAY_HOURS)
     return MOST_FOR_LOST_WORK * share
-
-
-def members(pods: Iterable[Pod]) -> Iterator[str]:
-    """The uids of these pods."""
-    return (pod.uid for pod in pods)

@@ -120,14 +120,14 @@ class FreeCapacity:
 
         The load is not that of the nodes without them.
         """
-        found = self.copy()
+        found: FreeCapacity = self.copy()
         for pod in pods:
             found._filters.remove(pod, self.arrays.index[pod.node])
         return found
 
     def expecting(self, pods: Iterable[Pod]) -> "FreeCapacity":
         """A copy in which no room is awaited for these pods and those like them."""
-        found = self.copy()
+        found: FreeCapacity = self.copy()
         found._waiting = self._waiting.without(pods)
         return found
 
