@@ -131,7 +131,12 @@ class Search:
         return next((name for name in names if name in used), names[0])
 
     def _usable(self, free: FreeCapacity) -> Mask:
-        return free.arrays.where(lambda node: node.name in self._vacancies.nodes)
+        """The nodes that may be drained. Do not modify."""
+        return self._of_nodes(free.arrays)
+
+    @cached
+    def _of_nodes(self, arrays: NodeArrays) -> Mask:
+        return arrays.where(lambda node: node.name in self._vacancies.nodes)
 
     def _vacancy(
         self,
@@ -155,6 +160,9 @@ class Search:
             elif vacancy.leaving:
                 found.append(vacancy)
         for vacancy in sorted(found, key=lambda each: (each.cost, each.node)):
+            if homeless := next((c.pod for c in vacancy.leaving if not _fits(c.pod, free)), None):
+                whys.append(f"{vacancy.node}: {homeless.ref} fits on no other node")
+                continue
             vacated = free.vacated(each.pod for each in vacancy.leaving)
             if vacated.schedulable(pod)[free.arrays.index[vacancy.node]]:
                 return vacancy
@@ -165,6 +173,13 @@ class Search:
 
 
 _NO_USAGE: Mapping[Resource, float] = dict.fromkeys(Resource, 0.0)
+
+
+def _fits(pod: Pod, free: FreeCapacity) -> bool:
+    """Whether the pod would fit on another node now."""
+    fitting = free.schedulable(pod)
+    fitting[free.arrays.index[pod.node]] = False
+    return bool(fitting.any())
 
 
 def _joined(before: Vacancy | None, vacancy: Vacancy) -> Vacancy:

@@ -1,6 +1,6 @@
 """Plans the moves of drains: first of those under way, then of those that may begin."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from datetime import timedelta
 
 import msgspec
@@ -76,13 +76,15 @@ class _Planning:
         self._quota = quota
         self._moves: list[DrainMove] = []
         self._unserved: list[Unserved] = []
+        self._in_vain: dict[Hashable, str] = {}
 
     def planned(self) -> Drained:
         drains = tuple(self._continued(self._context.state.drains))
         demands = Demands.of(self._context)
         self._unserved += demands.unserved
         for demand in demands.served:
-            if why := self._begin(demand):
+            if why := self._in_vain.get(_kind(demand)) or self._begin(demand):
+                self._in_vain[_kind(demand)] = why
                 self._unserved.append(Unserved(str(demand), demand.gpus, why))
         return Drained(tuple(self._moves), drains, tuple(self._unserved))
 
@@ -192,12 +194,21 @@ class _Planning:
             first = leaving(places)[0].pod.ref
             return Unproved(f"no limit of this cycle lets {first} leave", may_pass=True)
         self._proved, self._now, self._quota = proof, begun.destinations, begun.quota
+        self._in_vain = {}
         known = self._pressure.known
         self._moves += [
             DrainMove((known[move.candidate.pod.node], _held_first(move, places)), drain)
             for move in begun.moves
         ]
         return None
+
+
+def _kind(demand: Demand) -> Hashable:
+    """The same for demands that need the same; all that runs for one would run for the other."""
+    if demand.gang or demand.reserve:
+        return str(demand)
+    pod = demand.pods[0]
+    return pod.scheduling, pod.namespace, frozenset(pod.labels.items()), demand.priority
 
 
 def _held_first(move: Move, places: Places) -> Move:

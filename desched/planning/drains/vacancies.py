@@ -1,11 +1,12 @@
 """Which pods would leave a node so that a pod that waits for GPUs fits there."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from desched.model.cache import cached
@@ -13,11 +14,13 @@ from desched.model.checkpoints import checkpoints
 from desched.model.cluster import Node, Pod, Workload
 from desched.model.devices import has_parts_of_gpus, whole_gpus
 from desched.model.plan import NodeClass
+from desched.model.resources import Amounts
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.kube_scheduler.filters.resources import named
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.selection.candidates import Candidate, candidate_of
+from desched.planning.selection.set_cover import Covering
 
 MOST_FOR_LOST_WORK = 3.0
 """A pod that has run for a day or longer without checkpoints costs as much as three more moves."""
@@ -63,39 +66,57 @@ class Vacancies:
         Only pods of at most this priority leave. `free` is the state after earlier moves. Filters
         that depend on other pods are not asked; see `FreeCapacity.vacated`.
         """
+        gone = frozenset(each.pod.uid for each in free.changes if each.sign < 0)
+        here = gone & self._uids_on(node)
+        return self._found(
+            node, pod.scheduling.requests, priority, tuple(free.free_on(node).items()), here
+        )
+
+    @cached
+    def _found(
+        self,
+        node: str,
+        requests: Amounts,
+        priority: int,
+        free: tuple[tuple[str, int], ...],
+        gone: frozenset[str],
+    ) -> Vacancy | str:
+        """The vacancy by requests; the pods with the uids in `gone` have left before."""
+        known = dict(free)
+        wanted = (
+            (name, count - known.get(name, 0)) for name, count in named(requests).items() if count
+        )
+        lacking = {name: missing for name, missing in wanted if missing > 0}
+        if not lacking:
+            return Vacancy(node, ())
         movable = self.movable(node)
-        gone = {each.pod.uid for each in free.changes if each.sign < 0}
-        may = [
+        pods = [
             c for c in movable.candidates if c.pod.uid not in gone and c.pod.priority <= priority
         ]
-        lacking = _Lacking(pod, free.free_on(node))
-        kept = list[Candidate]()
-        for candidate in may:
-            lacking.change(candidate.pod, 1)
-        if lacking.names:
-            return self._why_not(node, lacking.names, priority)
-        # Return what is not needed, first what would cost most for what it frees.
-        for candidate in sorted(may, key=lambda each: _dearness(each, pod), reverse=True):
-            lacking.change(candidate.pod, -1)
-            if lacking.names:
-                lacking.change(candidate.pod, 1)
-                kept.append(candidate)
-        kept.sort(key=lambda each: (_size(each), each.pod.ref))
-        later = movable.later & {each.pod.uid for each in kept}
-        return Vacancy(node, tuple(kept), frozenset(later))
+        held = [named(each.pod.scheduling.requests) for each in pods]
+        shares = np.array([[has.get(name, 0) / lacking[name] for name in lacking] for has in held])
+        costs = np.array([each.cost for each in pods])
+        resources = tuple((column,) for column in range(len(lacking)))
+        chosen = Covering(shares, costs, resources).cheapest() if pods else None
+        if chosen is None:
+            return self._why_not(node, lacking, priority)
+        leaving = sorted((pods[i] for i in chosen), key=lambda each: (_size(each), each.pod.ref))
+        return Vacancy(node, tuple(leaving), movable.later & {each.pod.uid for each in leaving})
 
     def _why_not(self, node: str, names: Iterable[str], priority: int) -> str:
         """Why the pods that may leave are not enough: the first that stays and has what lacks."""
         movable, names = self.movable(node), set(names)
         for pod in self._context.cluster.pods_by_node.get(node, ()):
-            if names.intersection(
-                name for name, count in named(pod.scheduling.requests).items() if count
-            ):
+            if names.intersection(_requested(pod)):
                 if why := movable.staying.get(pod.uid):
                     return f"{node}: {pod.ref} stays: {why}"
                 if pod.priority > priority and not pod.finished:
                     return f"{node}: {pod.ref} stays: its priority {pod.priority} is higher"
         return f"{node}: too little {', '.join(sorted(names))}"
+
+    @cached
+    def _uids_on(self, node: str) -> frozenset[str]:
+        return frozenset(pod.uid for pod in self._context.cluster.pods_by_node.get(node, ()))
 
     @cached
     def movable(self, node: str) -> Movable:
@@ -157,31 +178,9 @@ def _shares_gpus(pod: Pod) -> bool:
     )
 
 
-class _Lacking:
-    """What a node lacks for a pod while others leave it and come back."""
-
-    def __init__(self, pod: Pod, free: dict[str, int]) -> None:
-        self._wanted = {name: n for name, n in named(pod.scheduling.requests).items() if n}
-        self._free = free
-
-    def change(self, pod: Pod, sign: int) -> None:
-        for name, count in named(pod.scheduling.requests).items():
-            if name in self._free:
-                self._free[name] += sign * count
-
-    @property
-    def names(self) -> list[str]:
-        """The resources that it lacks."""
-        wanted = self._wanted.items()
-        return [name for name, count in wanted if self._free.get(name, 0) < count]
-
-
-def _dearness(candidate: Candidate, pod: Pod) -> tuple[float, float]:
-    """What its move costs for each GPU that it frees; a pod without any is needed last."""
-    gpus = (
-        whole_gpus(candidate.pod.scheduling.requests) if whole_gpus(pod.scheduling.requests) else 0
-    )
-    return (candidate.cost / gpus if gpus else math.inf), candidate.cost
+def _requested(pod: Pod) -> Iterator[str]:
+    """The resources that the pod requests."""
+    return (name for name, count in named(pod.scheduling.requests).items() if count)
 
 
 def _size(candidate: Candidate) -> tuple[int, int, int]:
