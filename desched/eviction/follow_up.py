@@ -12,6 +12,7 @@ from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.replacements import replicas_of
 from desched.eviction.results import PresentLoad, settle_evictions
 from desched.model.state import EvictionRecord, State
+from desched.planning.drains.ledger import judged
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.forecast_trust import with_forecast_checks
@@ -56,7 +57,7 @@ def follow_up(
     state = with_broken_gangs(state, settled, policy.follow_up, now)
     nodes = len(context.cluster.nodes)
     most = after_results(state, counted, policy.limits, nodes)
-    return FollowUp(replace(state, most_evictions=most), tuple(settled))
+    return FollowUp(replace(state, most_evictions=most, drains=judged(context)), tuple(settled))
 
 
 def _in_order(records: Iterable[EvictionRecord]) -> list[EvictionRecord]:

@@ -37,7 +37,7 @@ class Journal:
         state, now = self.state, self._clock.now()
         for eviction in evictions:
             record = _record(eviction, now, self._patience)
-            state = state.with_eviction(record, _begun(eviction, record))
+            state = state.with_eviction(record, _begun(eviction, record), eviction.drain)
         self._keep(state)
         self.state = state
 
@@ -78,4 +78,5 @@ def _begun(eviction: PlannedEviction, record: EvictionRecord) -> ChainUnderWay |
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:
     judged_by = now + timedelta(seconds=eviction.grace_period_seconds) + patience
     known = {name: getattr(eviction, name) for name in _KNOWN_FROM_PLAN}
-    return EvictionRecord(evicted_at=now, judged_by=judged_by, **known)
+    purpose = eviction.purpose
+    return EvictionRecord(evicted_at=now, judged_by=judged_by, purpose=purpose, **known)

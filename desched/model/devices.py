@@ -129,6 +129,25 @@ def _is_sum(resource: str) -> bool:
     return any(fnmatchcase(resource, pattern) for pattern in SUMMED_RESOURCES)
 
 
+@lru_cache(maxsize=1000)
+def is_whole_gpu(resource: str) -> bool:
+    """Whether the extended resource of this name is counted in GPUs, or in fixed parts of one.
+
+    Shares of a GPU are not: two of them may be of the same one.
+    """
+    return is_gpu(resource) and not (_is_sum(resource) or resource.endswith(".shared"))
+
+
+def has_parts_of_gpus(amounts: Amounts) -> bool:
+    """Whether GPUs, or parts of them, are among the amounts whose place on a device is unknown."""
+    return any(is_gpu(name) and not is_whole_gpu(name) for name, _ in amounts.extended)
+
+
+def whole_gpus(amounts: Amounts) -> int:
+    """How many GPUs, or fixed parts of GPUs, are among the amounts."""
+    return sum(count for name, count in amounts.extended if is_whole_gpu(name))
+
+
 def has_fast_network(pod: Pod) -> bool:
     """Whether the pod uses a network beside the one of all pods."""
     resources = pod.scheduling.requests.extended

@@ -15,6 +15,7 @@ from desched.model.plan import (
     TaintRemoval,
 )
 from desched.model.state import State
+from desched.planning.drains.holds import held_nodes
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
@@ -120,6 +121,7 @@ def _wanted(
     context: EligibilityContext, pressure: Pressure, mode: SteeringMode
 ) -> Iterable[PlannedTaint]:
     yield from _for_moves_under_way(context.state)
+    yield from held_nodes(context)
     if mode is SteeringMode.ALWAYS:
         awaiting = _awaiting(context.state)
         loaded_nodes = pressure.known.values()
@@ -207,6 +209,7 @@ def _due(
     if mode is SteeringMode.OFF:
         return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
     under_way = {name for record in context.state.in_flight for name in record.steered}
+    under_way |= {taint.node for taint in held_nodes(context)}
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)
     whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)

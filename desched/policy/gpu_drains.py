@@ -1,4 +1,4 @@
-"""For whose GPUs nodes are drained, and how far that may go: GpuFragmentation, resolved."""
+"""For what nodes are drained, and how far that may go: GpuFragmentation as planning reads it."""
 
 import msgspec
 
@@ -16,6 +16,10 @@ class Reserve(msgspec.Struct, frozen=True, gc=False):
     domain: str = ""
     priority: int = 0
     place: str = ""
+
+    def __str__(self) -> str:
+        where = f" in one {self.domain}" if self.domain else ""
+        return f"reserve of {self.gpus} GPUs on {self.nodes} nodes{where}"
 
 
 class GpuDrainRules(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ the state after the earlier ones.
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -137,6 +137,32 @@ class Destinations:
         unlimited: Destinations = self.copy()
         unlimited._feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
         return unlimited
+
+    def held(self, nodes: Iterable[str], pods: Iterable[Pod]) -> "Destinations | str":
+        """A copy in which these nodes are kept free for these pods, or why they cannot be.
+
+        They have the soft taint and are no destination. The pods, which may wait for room, do not
+        take that of others.
+        """
+        held: Destinations = self.copy()
+        view = self.view
+        held.free = held.free.expecting(pods)
+        steered = view.steered.copy()
+        for node in nodes:
+            position = self.free.arrays.index[node]
+            if not (steered[position] or self._within.eligible[position]):
+                return f"{node} must not have desched's soft taint now"
+            steered[position] = True
+            held.free.load.hold(node)
+        if not self._within.is_on:
+            return "desched may not set soft taints, so others could take the room"
+        if int(steered.sum()) > max(self._within.most, int(view.steered.sum())):
+            return f"at most {self._within.most} nodes may have desched's soft taint at a time"
+        if not np.array_equal(steered, view.steered):
+            held.view = view.with_steered(steered)
+            held._moves = with_late_landings(held._moves, held.view, held.free.load)
+            held._known_late, held._refused_if_late = None, []
+        return held
 
     def after_landings(self) -> "Destinations":
         """A copy for a later cycle: all moves are over, and their soft taints are gone."""

@@ -6,7 +6,7 @@ and projected load change with each reservation.
 
 import copy
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -114,6 +114,30 @@ class FreeCapacity:
             self._filters.remove(leaving, self.arrays.index[leaving.node])
         self._filters.add(pod, self.arrays.index[node])
         self.load.add(node, usage)
+
+    def vacated(self, pods: Iterable[Pod]) -> "FreeCapacity":
+        """A copy for the scheduler's filters, once these pods have left their nodes.
+
+        The load is not that of the nodes without them.
+        """
+        found: FreeCapacity = self.copy()
+        for pod in pods:
+            found._filters.remove(pod, self.arrays.index[pod.node])
+        return found
+
+    def expecting(self, pods: Iterable[Pod]) -> "FreeCapacity":
+        """A copy in which no room is awaited for these pods and those like them."""
+        found: FreeCapacity = self.copy()
+        found._waiting = self._waiting.without(pods)
+        return found
+
+    def free_on(self, node: str) -> dict[str, int]:
+        """What is free by requests on the node, by the name of the resource."""
+        return self._filters.requests.free_at(self.arrays.index[node])
+
+    def admitting(self, pod: Pod) -> Mask:
+        """The nodes that admit the pod, whatever is free on them. Do not modify."""
+        return self._filters.admitting(pod)
 
     def await_room(self, pod: Pod) -> None:
         """Add a pending pod that fits on no node now."""

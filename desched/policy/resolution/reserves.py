@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from desched.model.cluster import ClusterState, Node
-from desched.model.devices import is_gpu
+from desched.model.devices import whole_gpus
 from desched.policy.gpu_drains import Reserve
 from desched.policy.placement_domains import tier_of
 from desched.policy.policy import Policy
@@ -24,11 +24,11 @@ def impossible_reserves(policy: Policy, cluster: ClusterState) -> tuple[str, ...
 
 def _obstacles(reserve: Reserve, nodes: Sequence[Node], cluster: ClusterState) -> Iterator[str]:
     """Why the nodes cannot give it, the first reason only."""
-    large = [node for node in nodes if _most_gpus(node) >= reserve.gpus]
+    large = [node for node in nodes if whole_gpus(node.allocatable) >= reserve.gpus]
     shape = f"{reserve.gpus} GPU{'s' * (reserve.gpus > 1)}"
     tier, key = tier_of(reserve.domain), reserve.domain
     if not large:
-        most = max(map(_most_gpus, nodes), default=0)
+        most = max((whole_gpus(node.allocatable) for node in nodes), default=0)
         yield f"no node has {shape}, the most is {most}"
     elif len(large) < reserve.nodes:
         yield f"it needs {reserve.nodes} nodes with {shape}, the cluster has {len(large)}"
@@ -43,8 +43,3 @@ def _obstacles(reserve: Reserve, nodes: Sequence[Node], cluster: ClusterState) -
             ((name, most),) = sizes.most_common(1)
             needed = f"{reserve.nodes} nodes with {shape}"
             yield f"no {key} has {needed}, the largest ({name}) has {most}"
-
-
-def _most_gpus(node: Node) -> int:
-    """How many GPUs the node may offer; parts of GPUs count as one each."""
-    return sum(count for name, count in node.allocatable.extended if is_gpu(name))

@@ -14,6 +14,11 @@ _BASIC = ("cpu", "memory", "ephemeral-storage", "pods")
 _LACKING = {"pods": "Too many pods"}
 
 
+def named(requests: Amounts) -> dict[str, int]:
+    """What is requested, by the name of the resource, as `FreeRequests.free_at` names it."""
+    return dict(zip(_BASIC, basic(requests), strict=True)) | dict(requests.extended)
+
+
 class FreeRequests:
     """Plugin NodeResourcesFit; pods that are being deleted hold their requests until they are gone.
 
@@ -86,6 +91,11 @@ class FreeRequests:
     def holds(self, position: int, requests: Amounts) -> bool:
         """Whether a pod of these requests that is on the node could come back to it."""
         return all(free[position] >= 0 for _, free, _ in self._asked(requests))
+
+    def free_at(self, position: int) -> dict[str, int]:
+        """What is free on the node, by the name of the resource."""
+        found = {name: int(row[position]) for name, row in zip(_BASIC, self.free, strict=True)}
+        return found | {name: int(column[position]) for name, column in self._extended.items()}
 
     def _free_of(self, name: str) -> Ints:
         column = self._extended.get(name)
