@@ -46,8 +46,8 @@ class ReserveSection(Section):
     nodes: _UpTo1000 | None = optional(_RESERVE.nodes, example=2)
     """The number of such nodes."""
     domain: LabelKey | None = optional(example="topology.kubernetes.io/zone")
-    """A label of nodes, or `topology.volcano.sh/tier-1` for the HyperNodes of tier 1. All nodes of
-    the reserve then have the same value."""
+    """All nodes of the reserve are then in one domain of this label of nodes, or of
+    `topology.volcano.sh/tier-1` for the HyperNodes of tier 1; as for `balanceScope`."""
     max_priority: _Priority | None = optional(_RESERVE.priority, example=1000)
     """Only pods of this priority and below leave for it."""
 

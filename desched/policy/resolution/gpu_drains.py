@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from desched.policy.compatibility import GpuPods, SteeringMode
+from desched.policy.compatibility import SteeringMode
 from desched.policy.document.gpu_fragmentation import (
     DemandSection,
     DrainLimitsSection,
@@ -36,7 +36,7 @@ def gpu_drain_rules(
             "is missing, and so is minPriority, so no pod would count; write one of them.",
             *("demand", "namespaces"),
         )
-    _check_profile(profile)
+    _check_steering(profile)
     return GpuDrainRules(
         namespaces=tuple(dict.fromkeys(demand.namespaces or ())),
         least_priority=demand.min_priority,
@@ -71,18 +71,10 @@ def _reserves(sections: tuple[ReserveSection, ...], notes: Notes) -> Iterator[Re
         )
 
 
-def _check_profile(profile: ChosenProfile) -> None:
-    """Note the values of LoadAware with which nodes cannot be drained, or hardly."""
-    defaults, notes = profile.defaults, profile.notes
-    if defaults.steering is SteeringMode.OFF:
-        notes.refuse(
+def _check_steering(profile: ChosenProfile) -> None:
+    if profile.defaults.steering is SteeringMode.OFF:
+        profile.notes.refuse(
             "is Off, but GpuFragmentation holds the nodes that it drains with soft taints, and "
             "drains none without them; set steering: WhenNeeded.",
             "steering",
-        )
-    if defaults.gpu_pods is GpuPods.PROTECT:
-        notes.warn(
-            "is Protect, so GpuFragmentation moves no pod with a GPU unless it is annotated with "
-            'desched.io/evict: "true"; set gpuPods: Allow to let others move as well.',
-            "gpuPods",
         )

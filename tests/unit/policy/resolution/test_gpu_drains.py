@@ -14,7 +14,6 @@ AT = r"policy\.yaml:1: profiles\[0\]\."
 ARGS = rf"{AT}pluginConfig\[2\]\.args"
 ENABLED = ["LoadAware", "GpuFragmentation"]
 DEMAND = {"namespaces": ["train"]}
-ALLOW = {"gpuPods": "Allow"}
 
 
 def document(
@@ -24,7 +23,7 @@ def document(
     configs: int = 1,
 ) -> dict[str, Any]:
     """The published policy with GpuFragmentation, configured so many times."""
-    found = published(load_aware=ALLOW if load_aware is None else load_aware)
+    found = published(load_aware=load_aware)
     (profile,) = found["profiles"]
     config = {"name": "GpuFragmentation", "args": {"demand": DEMAND} if args is None else args}
     profile["pluginConfig"] += [copy.deepcopy(config) for _ in range(configs)]
@@ -116,11 +115,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"reserve\[2\]: has the gpus and the domain of reserve\[0\]",
     ),
     "steering off": (
-        document(load_aware={**ALLOW, "steering": "Off"}),
+        document(load_aware={"steering": "Off"}),
         rf"{AT}pluginConfig\[1\]\.args\.steering: is Off, but GpuFragmentation",
     ),
     "strict": (
-        document(load_aware={**ALLOW, "compatibility": "Strict"}),
+        document(load_aware={"compatibility": "Strict"}),
         r"args\.steering: is Off, but GpuFragmentation",
     ),
     "an unknown key": (
@@ -147,7 +146,7 @@ def test_what_cannot_be_meant_is_refused_with_one_sentence_and_its_place(case: s
 
 
 def test_it_may_be_enabled_once_in_all_profiles() -> None:
-    found = document(load_aware={**ALLOW, "nodeSelector": "pool=a"})
+    found = document(load_aware={"nodeSelector": "pool=a"})
     found["profiles"].append(copy.deepcopy(found["profiles"][0]))
     (line,) = refusal(found).splitlines()
     assert "profiles[1].plugins.balance.enabled[1]: GpuFragmentation is enabled in an" in line
@@ -167,11 +166,6 @@ def test_a_profile_without_load_aware_cannot_enable_it() -> None:
 
 def test_it_may_be_in_any_profile_that_has_load_aware() -> None:
     found = document()
-    first = copy.deepcopy(published(load_aware={**ALLOW, "nodeSelector": "pool=a"}))
+    first = copy.deepcopy(published(load_aware={"nodeSelector": "pool=a"}))
     found["profiles"].insert(0, first["profiles"][0])
     assert load(found).policy.gpu_drains == GpuDrainRules(("train",))
-
-
-def test_a_policy_that_keeps_each_pod_with_a_gpu_loads_with_a_warning() -> None:
-    (warning,) = load(document(load_aware={})).warnings
-    assert "args.gpuPods: is Protect, so GpuFragmentation moves no pod with a GPU" in warning
