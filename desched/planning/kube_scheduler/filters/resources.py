@@ -72,7 +72,7 @@ class FreeRequests:
         wanted = np.array(basic(requests), dtype=np.int64)[:, None]
         enough = self._arrays.all()
         for name, count in requests.extended:
-            enough &= self._free_of(name) >= count
+            enough &= self.free_of(name) >= count
         return np.maximum(wanted - self.free, 0) * (wanted > 0), enough
 
     def enough_again(self, requests: Amounts, position: int) -> Mask:
@@ -87,7 +87,8 @@ class FreeRequests:
         """Whether a pod of these requests that is on the node could come back to it."""
         return all(free[position] >= 0 for _, free, _ in self._asked(requests))
 
-    def _free_of(self, name: str) -> Ints:
+    def free_of(self, name: str) -> Ints:
+        """What is free of an extended resource, -1 on all nodes if none has it. Do not modify."""
         column = self._extended.get(name)
         return np.full(len(self._arrays), -1, dtype=np.int64) if column is None else column
 
@@ -109,4 +110,4 @@ class FreeRequests:
                 yield _LACKING.get(name, f"Insufficient {name}"), free, amount
         for name, count in requests.extended:
             if count:
-                yield f"Insufficient {name}", self._free_of(name), count
+                yield f"Insufficient {name}", self.free_of(name), count
