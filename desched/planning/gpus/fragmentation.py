@@ -14,10 +14,11 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Pod, SchedulingClass
+from desched.model.cluster import ClusterState, SchedulingClass
 from desched.model.devices import whole_gpus
 from desched.model.resources import Amounts
 from desched.planning.arrays import Floats, Ints, Mask
+from desched.planning.gpus.leaving import chooses_its_node
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 
@@ -25,9 +26,6 @@ COVERED_SHARE = 0.95
 """The most frequent classes count until this share of the pods is among them."""
 
 MOST_CLASSES = 500
-
-_ON_EVERY_NODE = frozenset({"DaemonSet", "Node"})
-"""Owners whose pods are not free to choose a node."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -90,7 +88,7 @@ class PodClasses(NamedTuple):
         )
         counts, known = Counter[int](), dict[int, SchedulingClass]()
         for pod in (*on_nodes, *pending):
-            if _chooses_its_node(pod):
+            if chooses_its_node(pod):
                 counts[id(pod.scheduling)] += 1
                 known[id(pod.scheduling)] = pod.scheduling
         kinds = Counter[SchedulingClass]()
@@ -111,10 +109,6 @@ class PodClasses(NamedTuple):
             kind = self.kinds[number]
             hosts[number] = requests.enough(kind.requests) & nodes.verdict(kind).passing
         return fragmentation(idle[:, None].astype(np.float64), hosts, needs, self.shares)
-
-
-def _chooses_its_node(pod: Pod) -> bool:
-    return pod.owner is None or pod.owner.kind not in _ON_EVERY_NODE
 
 
 def _kind(scheduling: SchedulingClass) -> SchedulingClass:

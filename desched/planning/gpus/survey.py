@@ -1,14 +1,21 @@
 """All that is measured of the GPUs of a cluster; it needs no right and changes nothing."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from desched.model.gpus import ClusterGpus, DomainGpus, NodeGpus
+from desched.model.cluster import SchedulingClass
+from desched.model.devices import whole_gpus
+from desched.model.gpus import ClusterGpus, DomainGpus, NodeGpus, StayingPods
 from desched.planning.arrays import Floats, Ints
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.gpus.fragmentation import PodClasses
+from desched.planning.gpus.leaving import Leaving
+from desched.planning.gpus.room import GpuRoom
+from desched.planning.gpus.waits import ClosestNodes, waiting_for_gpus
 from desched.planning.gpus.whole_gpus import WholeGpus, nodes_with_gpus, places
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
@@ -17,25 +24,64 @@ from desched.planning.kube_scheduler.pod_index import PodIndex
 from desched.planning.placement.network_levels import Domain, NetworkLevels
 
 
+class GpuNodes(NamedTuple):
+    """The nodes with GPUs, and what is free of them."""
+
+    arrays: NodeArrays
+    pods: PodIndex
+    requests: FreeRequests
+    gpus: WholeGpus
+
+    @classmethod
+    def of(cls, context: EligibilityContext) -> "GpuNodes | None":
+        """Those of the cluster; None if no node has GPUs."""
+        cluster = context.cluster
+        arrays = NodeArrays(nodes_with_gpus(cluster))
+        if not arrays.nodes:
+            return None
+        index = PodIndex(cluster, arrays)
+        gpus = WholeGpus(cluster, arrays, context.book.snapshot.load.gpus)
+        return cls(arrays, index, FreeRequests(arrays, index), gpus)
+
+
 def survey(context: EligibilityContext) -> ClusterGpus | None:
-    """What is idle of the GPUs of a cluster, None without any."""
-    cluster = context.cluster
-    arrays = NodeArrays(nodes_with_gpus(cluster))
-    if not arrays.nodes:
+    """All that is measured of the GPUs of a cluster; None if no node has some."""
+    nodes = GpuNodes.of(context)
+    if nodes is None:
         return None
-    requests = FreeRequests(arrays, PodIndex(cluster, arrays))
-    gpus = WholeGpus(cluster, arrays, context.book.snapshot.load.gpus)
-    idle = gpus.idle(requests)
-    classes = PodClasses.of(cluster, arrays.names)
-    fragmented = classes.fragmentation(idle.sum(axis=0), requests, NodeFilter(arrays))
-    measured = _Measured(gpus, idle.sum(axis=0), places(idle), fragmented)
-    return ClusterGpus(
-        tuple(measured.of_node(i, name) for i, name in enumerate(arrays.names)),
-        tuple(map(measured.of_domain, _domains(context, arrays))),
+    leaving = Leaving(context)
+    refusals = [leaving.refuse(pod) for pod, _ in nodes.pods.residents_of(_has_gpus)]
+    staying = Counter(finding.reason for finding in refusals if finding is not None)
+    room = GpuRoom(context.cluster, nodes.arrays, nodes.requests, leaving)
+    closest = ClosestNodes(context, nodes.arrays, nodes.gpus.counted, room, leaving)
+    return replace(
+        measured(context, nodes),
+        pods=len(refusals),
+        staying=tuple(
+            StayingPods(*each) for each in sorted(staying.items(), key=lambda e: (-e[1], e[0]))
+        ),
+        waits=tuple(closest.answers(waiting_for_gpus(context))),
     )
 
 
-class _Measured(NamedTuple):
+def measured(context: EligibilityContext, nodes: GpuNodes) -> ClusterGpus:
+    """What is idle, and what it is good for, by node and by placement domain."""
+    arrays, _, requests, gpus = nodes
+    idle = gpus.idle(requests)
+    classes = PodClasses.of(context.cluster, arrays.names)
+    fragmented = classes.fragmentation(idle.sum(axis=0), requests, NodeFilter(arrays))
+    figures = _Figures(gpus, idle.sum(axis=0), places(idle), fragmented)
+    return ClusterGpus(
+        tuple(figures.of_node(i, name) for i, name in enumerate(arrays.names)),
+        tuple(map(figures.of_domain, _domains(context, arrays))),
+    )
+
+
+def _has_gpus(scheduling: SchedulingClass) -> bool:
+    return whole_gpus(scheduling.requests) > 0
+
+
+class _Figures(NamedTuple):
     """The figures of all nodes, of shape (nodes,); `places` has shape (sizes, nodes)."""
 
     gpus: WholeGpus

@@ -44,6 +44,9 @@ class Domain(NamedTuple):
     name: str
     positions: Positions
 
+    def __str__(self) -> str:
+        return f"{self.level}={self.name}" if self.name else self.level
+
 
 class NodeDomains:
     """The domain of each node on each level, by one source.
@@ -222,6 +225,17 @@ class NetworkLevels:
             for count, preferred in ((required, False), (wanted, True)):
                 if count > (required if preferred else 0):
                     yield Bound(number, source, count, domains.text(source, count - 1), preferred)
+
+    def allowed(self, topology: GroupTopology) -> Sequence[Domain] | str:
+        """The domains one of which has a group with a hard topology, or why they are not known."""
+        if unclear := self._cluster.why_unclear(topology):
+            return unclear
+        if topology.by_labels:
+            domains = self._by_labels(self._cluster.levels_to(topology)).each()
+            return [each for each in domains if each.level == topology.level]
+        highest = self._cluster.hyper_node_tree.highest_tier(topology)
+        tiers = ((each, tier_of(each.level)) for each in self._domains[0].each())
+        return [each for each, tier in tiers if tier is not None and tier <= highest]
 
     def in_domain(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
         """The bound of a hard topology, given the nodes of the peers, or why it is not known."""
