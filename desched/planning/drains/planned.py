@@ -9,6 +9,7 @@ from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Unserved
 from desched.model.state import PauseScope
 from desched.planning.drains.demands import Demand, Demands, moves_today
+from desched.planning.drains.fragmented import Fragmented
 from desched.planning.drains.places import Places, Search
 from desched.planning.drains.proof import Unproved, leaving, moves_now, prove, said
 from desched.planning.drains.vacancies import Vacancies
@@ -22,6 +23,9 @@ from desched.policy.gpu_drains import GpuDrainRules
 
 MOST_TRIED = 10
 """The most sets of nodes that are tried for a demand; the cheapest come first."""
+
+
+_ROUNDING = 1e-6
 
 
 class DrainMove(msgspec.Struct, frozen=True):
@@ -77,6 +81,7 @@ class _Planning:
         self._moves: list[DrainMove] = []
         self._unserved: list[Unserved] = []
         self._in_vain: dict[Hashable, str] = {}
+        self._fragmented = Fragmented(self._context, destinations.free.arrays)
 
     def planned(self) -> Drained:
         drains = tuple(self._continued(self._context.state.drains))
@@ -188,6 +193,10 @@ class _Planning:
         proof = prove(demand, places, self._proved, self._quota)
         if isinstance(proof, Unproved):
             return proof
+        before, after = (self._fragmented.gpus(each.free) for each in (self._proved, proof))
+        if after > before + _ROUNDING:
+            more = f"fragmentation would rise from {before:.1f} to {after:.1f} GPUs"
+            return Unproved(f"{more} even with {demand} on {' and '.join(places.nodes)}")
         begun = moves_now(demand, places, self._now, self._quota)
         is_new = drain not in self._context.state.drains
         if is_new and not begun.moves:

@@ -18,6 +18,7 @@ from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.deadline import PlanningTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.chain import FilterChain
+from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChange, PodIndex
 from desched.planning.overload.node_load import LoadedNode
@@ -84,6 +85,11 @@ class FreeCapacity:
     def changes(self) -> tuple[PodChange, ...]:
         """The pods that reservations put on nodes and took off them, in this order."""
         return self._filters.pod_changes.changes
+
+    @property
+    def requests(self) -> FreeRequests:
+        """What is free by requests. Do not modify."""
+        return self._filters.requests
 
     @property
     def allocatable(self) -> Ints:
