@@ -137,6 +137,12 @@ class FreeCapacity:
         found._waiting = self._waiting.without(pods)
         return found
 
+    def place_of(self, pending: Pod) -> str | None:
+        """The node that has room reserved for a pending pod; None without any."""
+        added = (each for each in self.changes if each.sign > 0 and each.pod.uid == pending.uid)
+        found = next(added, None)
+        return None if found is None else self.names[found.position]
+
     def free_on(self, node: str) -> dict[str, int]:
         """What is free by requests on the node, by the name of the resource."""
         return self._filters.requests.free_at(self.arrays.index[node])
