@@ -49,6 +49,23 @@ SUMMED_RESOURCES = (
 )
 """Patterns of extended resources that are parts of devices: a node has the sum over its devices."""
 
+WHOLE_GPUS = (
+    "*/gpu",
+    f"{DEVICES}gpu.*.com",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neurondevice",
+    "cambricon.com/mlu",
+    "cambricon.com/mlu[0-9]*",
+    "google.com/tpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "huawei.com/Ascend310",
+    "huawei.com/Ascend310P",
+    "huawei.com/Ascend910",
+)
+"""Patterns of extended resources that are whole devices, unless these are shared."""
+
 NO_GPUS = ("*/dra.net*", "*cpu*", "*netdev*", "*rdma*", "*sriov*")
 """Patterns of devices of ResourceClaims that are no GPUs, unless `gpu` is a part of their names."""
 
@@ -112,6 +129,17 @@ def is_gpu(resource: str) -> bool:
     return any(fnmatchcase(resource, pattern) for pattern in GPU_RESOURCES)
 
 
+@lru_cache(maxsize=1000)
+def is_whole_gpu(resource: str) -> bool:
+    """Whether the extended resource of this name counts whole GPUs or other accelerators."""
+    return any(fnmatchcase(resource, each) for each in WHOLE_GPUS) and not _is_sum(resource)
+
+
+def whole_gpus(amounts: Amounts) -> int:
+    """The number of whole GPUs or other accelerators among the amounts."""
+    return sum(count for name, count in amounts.extended if is_whole_gpu(name))
+
+
 def gpus_of(requests: Amounts) -> str:
     """The first GPU resource among the requests, as `NAME: COUNT`; empty without any."""
     found = (f"{name}: {count}" for name, count in requests.extended if count and is_gpu(name))
@@ -127,25 +155,6 @@ def summed_devices_of(requests: Amounts) -> str:
 @lru_cache(maxsize=1000)
 def _is_sum(resource: str) -> bool:
     return any(fnmatchcase(resource, pattern) for pattern in SUMMED_RESOURCES)
-
-
-@lru_cache(maxsize=1000)
-def is_whole_gpu(resource: str) -> bool:
-    """Whether the extended resource of this name is counted in GPUs, or in fixed parts of one.
-
-    Shares of a GPU are not: two of them may be of the same one.
-    """
-    return is_gpu(resource) and not (_is_sum(resource) or resource.endswith(".shared"))
-
-
-def has_parts_of_gpus(amounts: Amounts) -> bool:
-    """Whether GPUs, or parts of them, are among the amounts whose place on a device is unknown."""
-    return any(is_gpu(name) and not is_whole_gpu(name) for name, _ in amounts.extended)
-
-
-def whole_gpus(amounts: Amounts) -> int:
-    """How many GPUs, or fixed parts of GPUs, are among the amounts."""
-    return sum(count for name, count in amounts.extended if is_whole_gpu(name))
 
 
 def has_fast_network(pod: Pod) -> bool:

@@ -14,7 +14,7 @@ from desched.planning.composition import (
     with_cost_of_no_steering,
 )
 from desched.planning.deadline import PlanningTooSlowError
-from desched.planning.drains.demands import wanted
+from desched.planning.drains.demands import is_due
 from desched.planning.drains.holds import hold
 from desched.planning.drains.planned import plan_drains
 from desched.planning.eligibility.context import EligibilityContext
@@ -62,7 +62,7 @@ def _planned(
     context = eligibility.context
     taints = SoftTaints.of(context, pressure, mode)
     held = hold_of(pressure, context)
-    if held is not None or not (sifted.nodes or wanted(context)):
+    if held is not None or not (sifted.nodes or is_due(context)):
         return plan_without_moves(held, sifted, pressure, taints, context.state)
     try:
         room = StartingRoom.of(context, pressure)

@@ -24,6 +24,7 @@ from desched.model.snapshot import Snapshot
 from desched.planning.annotations import ANNOTATIONS
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.eligibility.rules import COOLDOWN_TIME
+from desched.planning.gpus.whole_gpus import SHARING_STRATEGY
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
@@ -39,6 +40,7 @@ NODE_LABELS = frozenset(
         ZONE_LABEL,
         *ZONE_LABELS,
         *ZONE_LABELS.values(),
+        SHARING_STRATEGY,
         *(key for key, _ in VIRTUAL_LABELS),
     }
 )

@@ -87,18 +87,29 @@ class Demands(msgspec.Struct, frozen=True):
             amounts = Amounts(pods=1, extended=((resource_of(context.cluster), reserve.gpus),))
             stand_in = SchedulingClass(amounts, tolerations=(Toleration(operator="Exists"),))
             pods = tuple(
-                Pod("", f"reserve-{i}", "", stand_in, context.now) for i in range(reserve.nodes)
+                Pod("", f"reserve-{i}", f"reserve-{i}", stand_in, context.now)
+                for i in range(reserve.nodes)
             )
             yield Demand(pods, reserve.priority, reserve=reserve)
+
+    def __bool__(self) -> bool:
+        """Whether anything waits."""
+        return bool(self.served or self.unserved)
 
 
 def wanted(context: EligibilityContext) -> bool:
     """Whether anything may be drained now: only then the pods of nodes with GPUs matter."""
-    if context.policy.gpu_drains is None:
-        return False
-    return any(drain.under_way for drain in context.state.drains) or bool(
-        Demands.of(context).served
-    )
+    return _is_under_way(context) or bool(Demands.of(context).served)
+
+
+def is_due(context: EligibilityContext) -> bool:
+    """Whether a plan has anything to say about drains."""
+    return _is_under_way(context) or bool(Demands.of(context))
+
+
+def _is_under_way(context: EligibilityContext) -> bool:
+    rules = context.policy.gpu_drains
+    return rules is not None and any(drain.under_way for drain in context.state.drains)
 
 
 def waiting_pods(context: EligibilityContext) -> Iterator[Pod]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from desched.model.cache import cached
 from desched.model.cluster import Pod
+from desched.model.devices import whole_gpus
 from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.drains.demands import Demand
@@ -97,10 +98,14 @@ class Search:
         Pods are placed one after the other, the largest first; a node that is free already comes
         first. `banned` nodes lose no pod.
         """
-        free = free.expecting(demand.pods)
+        free = free.copy()
         nodes: list[str] = []
         vacancies: dict[str, Vacancy] = {}
         for pod in demand.pods:
+            reserved = free.place_of(pod)
+            if reserved is not None:
+                nodes.append(reserved)
+                continue
             open_nodes = within.copy()
             if demand.reserve is not None:
                 open_nodes[[free.arrays.index[node] for node in nodes]] = False
@@ -113,7 +118,8 @@ class Search:
                 free = free.vacated(each.pod for each in vacancy.leaving)
                 vacancies[found] = _joined(vacancies.get(found), vacancy)
             free.reserve(found, pod, _NO_USAGE)
-            nodes.append(found)
+            if whole_gpus(pod.scheduling.requests):
+                nodes.append(found)
         return Places(tuple(dict.fromkeys(nodes)), tuple(vacancies.values()))
 
     @cached
@@ -123,8 +129,9 @@ class Search:
     def _free_node(
         self, pod: Pod, free: FreeCapacity, within: Mask, used: Sequence[str]
     ) -> str | None:
-        """A node where the pod fits now: one that the demand uses already, else the fullest."""
-        fitting = np.flatnonzero(free.schedulable(pod) & within & self._usable(free))
+        """A node where the pod fits now: one that the demand uses already, else the first."""
+        usable = self._usable(free) if whole_gpus(pod.scheduling.requests) else True
+        fitting = np.flatnonzero(free.schedulable(pod) & within & usable)
         if not len(fitting):
             return None
         names = [free.names[int(position)] for position in fitting]
@@ -148,31 +155,37 @@ class Search:
     ) -> Vacancy | str:
         """The cheapest vacancy for the pod, or why there is none."""
         admitting = free.admitting(pod) & within & self._usable(free)
-        found: list[Vacancy] = []
+        names = (free.names[int(position)] for position in np.flatnonzero(admitting))
+        found = [
+            self._vacancies.on(name, pod, demand.priority, free)
+            for name in names
+            if name not in banned
+        ]
         whys: list[str] = []
-        for position in np.flatnonzero(admitting):
-            node = free.names[int(position)]
-            if node in banned:
-                continue
-            vacancy = self._vacancies.on(node, pod, demand.priority, free)
-            if isinstance(vacancy, str):
-                whys.append(vacancy)
-            elif vacancy.leaving:
-                found.append(vacancy)
-        for vacancy in sorted(found, key=lambda each: (each.cost, each.node)):
-            if homeless := next((c.pod for c in vacancy.leaving if not _fits(c.pod, free)), None):
-                whys.append(f"{vacancy.node}: {homeless.ref} fits on no other node")
-                continue
-            vacated = free.vacated(each.pod for each in vacancy.leaving)
-            if vacated.schedulable(pod)[free.arrays.index[vacancy.node]]:
+        vacancies = (each for each in found if isinstance(each, Vacancy))
+        for vacancy in sorted(vacancies, key=lambda each: (each.cost, each.node)):
+            why = _unfit(vacancy, pod, free)
+            if not why:
                 return vacancy
-            whys.append(f"{vacancy.node}: {pod.ref.name} would not fit beside the pods that stay")
+            whys.append(f"{vacancy.node}: {why}")
+        whys += [each for each in found if isinstance(each, str)]
         if not whys:
             return "no node with whole GPUs and known load admits it"
         return whys[0] if len(whys) == 1 else f"on none of {len(whys)} nodes; {whys[0]}"
 
 
 _NO_USAGE: Mapping[Resource, float] = dict.fromkeys(Resource, 0.0)
+
+
+def _unfit(vacancy: Vacancy, pod: Pod, free: FreeCapacity) -> str:
+    """Why the pod cannot have the node although it has enough once others leave; else empty."""
+    homeless = next((c.pod for c in vacancy.leaving if not _fits(c.pod, free)), None)
+    if homeless is not None:
+        return f"{homeless.ref} fits on no other node"
+    vacated = free.vacated(each.pod for each in vacancy.leaving)
+    if vacated.schedulable(pod)[free.arrays.index[vacancy.node]]:
+        return ""
+    return f"{pod.ref.name} does not fit beside the pods that stay"
 
 
 def _fits(pod: Pod, free: FreeCapacity) -> bool:

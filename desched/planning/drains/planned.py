@@ -1,16 +1,28 @@
 """Plans the moves of drains: first of those under way, then of those that may begin."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
+from desched.model.cache import cached
+from desched.model.cluster import Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Unserved
 from desched.model.state import PauseScope
 from desched.planning.drains.demands import Demand, Demands, moves_today
+from desched.planning.drains.fragmented import Fragmented
 from desched.planning.drains.places import Places, Search
-from desched.planning.drains.proof import Unproved, leaving, moves_now, prove, said
+from desched.planning.drains.proof import (
+    Unproved,
+    leaving,
+    leaving_now,
+    moves_now,
+    prove,
+    said,
+)
 from desched.planning.drains.vacancies import Vacancies
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
@@ -22,6 +34,11 @@ from desched.policy.gpu_drains import GpuDrainRules
 
 MOST_TRIED = 10
 """The most sets of nodes that are tried for a demand; the cheapest come first."""
+
+MOST_FORESEEN = 20
+"""For so many demands the nodes are chosen before the first pod moves."""
+
+_ROUNDING = 1e-6
 
 
 class DrainMove(msgspec.Struct, frozen=True):
@@ -50,13 +67,26 @@ def plan_drains(
     rules = context.policy.gpu_drains
     if rules is None:
         return Drained(drains=context.state.drains)
-    return _Planning(rules, eligibility, pressure, destinations, quota).planned()
+    planning = partial(_Planning, rules, eligibility, pressure, destinations, quota)
+    ahead = planning()
+    drained = ahead.planned(ahead.foreseen())
+    if ahead.has_begun or not ahead.foreseen():
+        return drained
+    return planning().planned(())  # there is too little room to keep all these nodes free
+
+
+class _Taken(NamedTuple):
+    """A drain that is proved, with all that it still takes."""
+
+    drain: Drain
+    places: Places
 
 
 class _Planning:
     """Plans drains one after the other.
 
-    `proved` is the state once all drains so far are over, `now` the one after this cycle.
+    `proved` is the state once all drains so far are over, `now` the one before their moves;
+    `counted` is the quota after those moves that this cycle may make.
     """
 
     def __init__(
@@ -72,21 +102,51 @@ class _Planning:
         self._pressure = pressure
         vacancies = Vacancies(Eligibility(self._context.for_gpu_demand()), pressure)
         self._search = Search(self._context, vacancies)
-        self._proved = self._now = destinations
-        self._quota = quota
-        self._moves: list[DrainMove] = []
+        self._demands = Demands.of(self._context)
+        # The plan decides who gets the room that it makes, in the order of the scheduler's queue.
+        waiting = [pod for demand in self._demands.served for pod in demand.pods]
+        refs = {ref for drain in self._context.state.drains for ref in drain.pods}
+        waiting += [p for p in self._context.cluster.pods if refs and not p.node and p.ref in refs]
+        self._proved = self._now = destinations.expecting(waiting)
+        self._quota = self._counted = quota
+        self._taken: list[_Taken] = []
         self._unserved: list[Unserved] = []
         self._in_vain: dict[Hashable, str] = {}
+        self._foreseen: Sequence[str] = ()
+        self._fragmented = Fragmented(self._context, destinations.free.arrays)
 
-    def planned(self) -> Drained:
+    @cached
+    def foreseen(self) -> tuple[str, ...]:
+        """The nodes that the demands together would be served by for the cheapest moves.
+
+        While they are kept free, no pod of one drain lands where the next one is due.
+        """
+        free, nodes = self._proved.free, list[str]()
+        for demand in self._demands.served[:MOST_FORESEEN]:
+            places = self._search.best(demand, free, nodes)
+            if isinstance(places, str) or not places.vacancies:
+                break
+            nodes += places.nodes
+        return tuple(nodes)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a drain begins."""
+        return any(each.drain not in self._context.state.drains for each in self._taken)
+
+    def planned(self, foreseen: Sequence[str]) -> Drained:
+        """The plan while these nodes are kept free, if that is possible."""
+        self._foreseen = foreseen
+        held = self._proved.held(foreseen)
+        if isinstance(held, Destinations):
+            self._proved = held
         drains = tuple(self._continued(self._context.state.drains))
-        demands = Demands.of(self._context)
-        self._unserved += demands.unserved
-        for demand in demands.served:
+        self._unserved += self._demands.unserved
+        for demand in self._demands.served:
             if why := self._in_vain.get(_kind(demand)) or self._begin(demand):
                 self._in_vain[_kind(demand)] = why
                 self._unserved.append(Unserved(str(demand), demand.gpus, why))
-        return Drained(tuple(self._moves), drains, tuple(self._unserved))
+        return Drained(tuple(self._moves()), drains, tuple(self._unserved))
 
     def _continued(self, drains: Iterable[Drain]) -> Iterator[Drain]:
         """The drains; those under way with their next moves, or broken if they cannot go on."""
@@ -148,7 +208,7 @@ class _Planning:
         for pause in self._context.state.pauses:
             if pause.scope is PauseScope.EVERYTHING:
                 return pause.describe()
-        limit = self._quota.exhausted
+        limit = self._counted.exhausted
         return said(limit) if limit else ""
 
     def _unsuited(self, places: Places, demand: Demand) -> str:
@@ -164,7 +224,9 @@ class _Planning:
 
     def _moves_of(self, namespace: str) -> int:
         """The moves of drains within a day, with those of this plan."""
-        planned = sum(each.drain.namespace == namespace for each in self._moves)
+        planned = sum(
+            each.places.moves for each in self._taken if each.drain.namespace == namespace
+        )
         return moves_today(namespace, self._context) + planned
 
     def _drain(self, demand: Demand, places: Places) -> Drain:
@@ -184,23 +246,44 @@ class _Planning:
         )
 
     def _take(self, demand: Demand, places: Places, drain: Drain) -> Unproved | None:
-        """Prove the drain, and make those of its moves that this cycle may make."""
+        """Prove the drain; its moves follow once the nodes of all drains are known."""
         proof = prove(demand, places, self._proved, self._quota)
         if isinstance(proof, Unproved):
             return proof
-        begun = moves_now(demand, places, self._now, self._quota)
-        is_new = drain not in self._context.state.drains
-        if is_new and not begun.moves:
-            first = leaving(places)[0].pod.ref
-            return Unproved(f"no limit of this cycle lets {first} leave", may_pass=True)
-        self._proved, self._now, self._quota = proof, begun.destinations, begun.quota
+        quota = self._counted.copy()
+        allowed = [c.pod for c in leaving_now(places) if _takes(quota, c.pod)]
+        if drain not in self._context.state.drains:
+            if not allowed:
+                first = leaving(places)[0].pod.ref
+                return Unproved(f"the limits of this cycle do not let {first} leave")
+            if more := self._more_fragmented(proof):
+                return Unproved(f"{more} with it on {' and '.join(places.nodes)}", places.nodes[0])
+        self._proved, self._counted = proof, quota
+        self._taken.append(_Taken(drain, places))
         self._in_vain = {}
-        known = self._pressure.known
-        self._moves += [
-            DrainMove((known[move.candidate.pod.node], _held_first(move, places)), drain)
-            for move in begun.moves
-        ]
         return None
+
+    def _moves(self) -> Iterator[DrainMove]:
+        """The moves of this cycle; all nodes are held before the first of them."""
+        names = sorted({node for each in self._taken for node in each.places.nodes})
+        ahead = sorted({*names, *self._foreseen})
+        now, quota, known = self._now.held(ahead), self._quota, self._pressure.known
+        if isinstance(now, str):
+            now, ahead = self._now.held(names), names
+        if isinstance(now, str):  # the proofs have held the same nodes
+            return
+        for drain, places in self._taken:
+            moves, now, quota = moves_now(places, now, quota)
+            for move in moves:
+                source = known[move.candidate.pod.node]
+                yield DrainMove((source, _held_first(move, ahead)), drain)
+
+    def _more_fragmented(self, after: Destinations) -> str:
+        """By how much a proved drain would raise the fragmentation; empty if it does not."""
+        gpus = [self._fragmented.gpus(state.free) for state in (self._proved, after)]
+        if gpus[1] <= gpus[0] + _ROUNDING:
+            return ""
+        return "fragmentation would rise from {:.1f} to {:.1f} GPUs".format(*gpus)
 
 
 def _kind(demand: Demand) -> Hashable:
@@ -211,8 +294,16 @@ def _kind(demand: Demand) -> Hashable:
     return pod.scheduling, pod.namespace, frozenset(pod.labels.items()), demand.priority
 
 
-def _held_first(move: Move, places: Places) -> Move:
-    """The move, before which all nodes of the drain get their soft taints."""
-    names = {*move.destination.steered, *places.nodes}
+def _takes(quota: EvictionQuota, pod: Pod) -> bool:
+    """Whether the quota lets the pod leave, too; then it counts."""
+    if quota.refuse(pod) is not None:
+        return False
+    quota.take(pod)
+    return True
+
+
+def _held_first(move: Move, nodes: Iterable[str]) -> Move:
+    """The move, before which these nodes get their soft taints."""
+    names = {*move.destination.steered, *nodes}
     destination = msgspec.structs.replace(move.destination, steered=tuple(sorted(names)))
     return msgspec.structs.replace(move, destination=destination)

@@ -1,8 +1,8 @@
 """Proves a drain: every pod that leaves fits elsewhere, and then the demand fits on the nodes."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
+from desched.model.devices import whole_gpus
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.drains.demands import Demand
 from desched.planning.drains.places import Places
@@ -40,7 +40,7 @@ def prove(
 
     Only limits by the hour count, because the moves may take several cycles.
     """
-    held = destinations.without_limits().held(places.nodes, demand.pods)
+    held = destinations.without_limits().held(places.nodes)
     if isinstance(held, str):
         return Unproved(held)
     trial = Trial(held, quota.over_next_cycles())
@@ -51,39 +51,35 @@ def prove(
             return Unproved(why, candidate.pod.node, move.reason in PASSING)
         trial.take(move)
     after = trial.destinations
-    for pod in demand.pods:
+    for pod in (each for each in demand.pods if after.free.place_of(each) is None):
         fitting = after.free.schedulable(pod)
-        nodes = [node for node in places.nodes if fitting[after.free.arrays.index[node]]]
+        may = places.nodes if whole_gpus(pod.scheduling.requests) else after.free.names
+        nodes = [node for node in may if fitting[after.free.arrays.index[node]]]
         if not nodes:
             return Unproved(f"{pod.ref.name} would not fit on {' or '.join(places.nodes)}")
         after.free.reserve(nodes[0], pod, dict.fromkeys(after.free.load.ratios, 0.0))
     return after
 
 
-class MovesNow(NamedTuple):
-    """The moves of a drain that this cycle may make, and the state after them."""
-
-    moves: Sequence[Move]
-    destinations: Destinations
-    quota: EvictionQuota
-
-
 def moves_now(
-    demand: Demand, places: Places, destinations: Destinations, quota: EvictionQuota
-) -> MovesNow:
-    """As many of the moves as the limits of this cycle allow, in their order."""
-    held = destinations.held(places.nodes, demand.pods)
-    if isinstance(held, str):  # the proof has held the same nodes
-        return MovesNow((), destinations, quota)
-    trial = Trial(held, quota)
-    later = frozenset().union(*(vacancy.later for vacancy in places.vacancies))
-    for candidate in leaving(places):
-        if candidate.pod.uid in later:
-            continue
+    places: Places, destinations: Destinations, quota: EvictionQuota
+) -> tuple[tuple[Move, ...], Destinations, EvictionQuota]:
+    """As many of the moves as the limits of this cycle allow, in their order; the state after them.
+
+    The nodes of the drain must be held already.
+    """
+    trial = Trial(destinations, quota)
+    for candidate in leaving_now(places):
         move = trial.find(candidate)
         if isinstance(move, Move):
             trial.take(move)
-    return MovesNow(tuple(trial.moves), trial.destinations, trial.quota or quota)
+    return tuple(trial.moves), trial.destinations, trial.quota or quota
+
+
+def leaving_now(places: Places) -> list[Candidate]:
+    """The pods that may leave in this cycle as far as they are concerned."""
+    later = frozenset().union(*(vacancy.later for vacancy in places.vacancies))
+    return [candidate for candidate in leaving(places) if candidate.pod.uid not in later]
 
 
 def leaving(places: Places) -> list[Candidate]:

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from desched.model.cache import cached
 from desched.model.checkpoints import checkpoints
-from desched.model.cluster import Node, Pod, Workload
-from desched.model.devices import has_parts_of_gpus, whole_gpus
+from desched.model.cluster import Pod, Workload
+from desched.model.devices import whole_gpus
 from desched.model.plan import NodeClass
 from desched.model.resources import Amounts
 from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.gpus.whole_gpus import WholeGpus, nodes_with_gpus
 from desched.planning.kube_scheduler.filters.resources import named
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.selection.candidates import Candidate, candidate_of
@@ -154,28 +156,16 @@ class Vacancies:
     @cached_property
     def nodes(self) -> frozenset[str]:
         """The nodes that may be drained: with known load, in scope, and with whole GPUs only."""
+        context, known = self._context, self._pressure.known
+        arrays = NodeArrays(nodes_with_gpus(context.cluster))
+        gpus = WholeGpus(context.cluster, arrays, context.book.snapshot.load.gpus)
+        names = (arrays.names[i] for i in np.flatnonzero(gpus.counted & (gpus.total > 0)))
+        overloaded = NodeClass.OVERLOADED
         return frozenset(
             name
-            for name, loaded in self._pressure.known.items()
-            if loaded.verdict.node_class is not NodeClass.OVERLOADED and self._is_whole(loaded.node)
+            for name in names
+            if name in known and known[name].verdict.node_class is not overloaded
         )
-
-    def _is_whole(self, node: Node) -> bool:
-        """Whether no GPU of the node is shared, as far as its pods and its amounts show."""
-        if not whole_gpus(node.allocatable) or has_parts_of_gpus(node.allocatable):
-            return False
-        pods = self._context.cluster.pods_by_node.get(node.name, ())
-        return not any(map(_shares_gpus, pods))
-
-
-SHARING_ANNOTATIONS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
-"""With any of these KAI gives a pod a part of a GPU that its requests do not show."""
-
-
-def _shares_gpus(pod: Pod) -> bool:
-    return has_parts_of_gpus(pod.scheduling.requests) or any(
-        key in pod.annotations for key in SHARING_ANNOTATIONS
-    )
 
 
 def _requested(pod: Pod) -> Iterator[str]:

@@ -138,24 +138,28 @@ class Destinations:
         unlimited._feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
         return unlimited
 
-    def held(self, nodes: Iterable[str], pods: Iterable[Pod]) -> "Destinations | str":
-        """A copy in which these nodes are kept free for these pods, or why they cannot be.
+    def expecting(self, pods: Iterable[Pod]) -> "Destinations":
+        """A copy in which no room is awaited for these pods and those like them."""
+        expecting: Destinations = copy.copy(self)
+        expecting.free = self.free.expecting(pods)
+        return expecting
 
-        They have the soft taint and are no destination. The pods, which may wait for room, do not
-        take that of others.
+    def held(self, nodes: Iterable[str]) -> "Destinations | str":
+        """A copy in which these nodes are kept free, or why they cannot be.
+
+        They have the soft taint and are no destination.
         """
         held: Destinations = self.copy()
         view = self.view
-        held.free = held.free.expecting(pods)
         steered = view.steered.copy()
+        if not self._within.is_on:
+            return "desched may not set soft taints, so others could take the room"
         for node in nodes:
             position = self.free.arrays.index[node]
             if not (steered[position] or self._within.eligible[position]):
                 return f"{node} must not have desched's soft taint now"
             steered[position] = True
             held.free.load.hold(node)
-        if not self._within.is_on:
-            return "desched may not set soft taints, so others could take the room"
         if int(steered.sum()) > max(self._within.most, int(view.steered.sum())):
             return f"at most {self._within.most} nodes may have desched's soft taint at a time"
         if not np.array_equal(steered, view.steered):

@@ -18,6 +18,7 @@ from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.deadline import PlanningTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.chain import FilterChain
+from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChange, PodIndex
 from desched.planning.overload.node_load import LoadedNode
@@ -86,6 +87,11 @@ class FreeCapacity:
         return self._filters.pod_changes.changes
 
     @property
+    def requests(self) -> FreeRequests:
+        """What is free by requests. Do not modify."""
+        return self._filters.requests
+
+    @property
     def allocatable(self) -> Ints:
         """The allocatable amounts of each node, shape (basic resources, nodes)."""
         return self._filters.requests.allocatable
@@ -130,6 +136,12 @@ class FreeCapacity:
         found: FreeCapacity = self.copy()
         found._waiting = self._waiting.without(pods)
         return found
+
+    def place_of(self, pending: Pod) -> str | None:
+        """The node that has room reserved for a pending pod; None without any."""
+        added = (each for each in self.changes if each.sign > 0 and each.pod.uid == pending.uid)
+        found = next(added, None)
+        return None if found is None else self.names[found.position]
 
     def free_on(self, node: str) -> dict[str, int]:
         """What is free by requests on the node, by the name of the resource."""

@@ -9,16 +9,14 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
 from desched.views.explained.landing import placement_of
-from desched.views.explained.pods import PodOutcomes, is_unread
+from desched.views.explained.pods import PodOutcomes
 from desched.views.explained.values import PodExplanation, RuleLine, RuleOutcome
 
 
 def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     """The explanation of a pod of the decision's cluster."""
     context, outcomes = decision.context, PodOutcomes(decision)
-    rules = tuple(
-        rule for rule in _rules(pod, context) if not is_unread(rule.reason, pod, decision)
-    )
+    rules = tuple(rule for rule in _rules(pod, context) if not context.is_unread(rule.reason, pod))
     refusals = [
         Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED
     ]

@@ -34,7 +34,14 @@ def runs(name: str, on: str, count: int = 1, **fields: Any) -> Pod:
 
 def waits(name: str, count: int = 8, **fields: Any) -> Pod:
     """A pod in `train` that waits for GPUs for a minute."""
-    defaults = {"namespace": "train", "request": gpus(count), "unschedulable": True}
+    defaults = {
+        "namespace": "train",
+        "request": gpus(count),
+        "unschedulable": True,
+        "phase": "Pending",
+        "ready": False,
+        "started_at": None,
+    }
     return pod(name, "", of=None, **(defaults | fields))
 
 
