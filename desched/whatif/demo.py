@@ -144,7 +144,7 @@ def _run_scene(
     desched = Descheduler(demo_policy(shown.policy), shown.target)
     subject = shown.subject or Subject(_print_load, _overloaded, lambda _: _NOT_OVERLOADED)
     moved = quiet = number = 0
-    while quiet < QUIET_CYCLES and number < MOST_CYCLES:
+    while True:
         number += 1
         before = world.cluster.read_cluster()
         report = desched.cycle(world)
@@ -164,6 +164,8 @@ def _run_scene(
             time = f"{report.started_at:%H:%M}"
             console.print(Text(f"Cycle {number}, {time}: {report.result}, no eviction."))
             simulation.clock.advance(INTERVAL_SECONDS)
+        if quiet == QUIET_CYCLES or number == MOST_CYCLES:
+            break
     console.print()
     after = world.cluster.read_cluster()
     subject.show("After", report, after, console)
