@@ -158,7 +158,7 @@ def _of_drain(each: DrainMove) -> PlannedEviction:
     found = _eviction(move, source, None, probe=False)
     drain = each.drain
     what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
-    reason = f"makes room on {source.node.name} for {drain}, {what}"
+    reason = f"it makes room on {source.node.name} for {drain}, {what}"
     return msgspec.structs.replace(found, reason=reason, drain=drain)
 
 
@@ -176,7 +176,7 @@ def _eviction(
         reason += "; levelled, because its pool is saturated"
     if chain is not None and chain.first == pod.ref:
         why = f"which leaves the overloaded node {chain.source} and has room nowhere"
-        reason = f"makes room on {chain.room_on} for {chain.second}, {why}"
+        reason = f"it makes room on {chain.room_on} for {chain.second}, {why}"
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,

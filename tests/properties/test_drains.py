@@ -1,9 +1,13 @@
 """Drains on small random clusters, beside an exhaustive search."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from random import Random
 from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
@@ -42,8 +46,7 @@ class Small(NamedTuple):
         shares = dict(zip(sizes, classes.shares.tolist(), strict=True))
 
         def fragmented(free: Iterable[int]) -> float:
-            of_nodes = (sum(p for size, p in shares.items() if size > idle) * idle for idle in free)
-            return sum(of_nodes)
+            return math.fsum(p * idle for idle in free for size, p in shares.items() if size > idle)
 
         before = fragmented(GPUS - sum(sizes) for sizes in self.nodes)
         found = [
@@ -68,7 +71,9 @@ class Small(NamedTuple):
         return found
 
 
-def _random(chance: Random) -> Small:
+def _random(seed: int) -> Small:
+    chance = Random(seed)  # noqa: S311  (no secret)
+
     def sizes() -> Iterator[int]:
         left = chance.randint(1, GPUS)
         while left > 0:
@@ -81,13 +86,30 @@ def _random(chance: Random) -> Small:
 
 
 def test_drains_take_hardly_more_moves_than_an_exhaustive_search_finds() -> None:
-    solvable = [s for s in map(_random, map(Random, range(150))) if s.fewest_moves() is not None]
+    solvable = [s for s in map(_random, range(150)) if s.fewest_moves() is not None]
     plans = [(small, small.plan()) for small in solvable]
     served = [(s, p) for s, p in plans if _served(p) == s.waiting]
     moves = sum(len(plan.evictions) for _, plan in served)
     fewest = sum(small.fewest_moves() or 0 for small, _ in served)
     assert moves <= 1.05 * fewest
     assert len(served) >= 0.8 * len(plans), f"{len(served)} of {len(plans)}"
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_a_drain_empties_its_nodes_and_nothing_else_moves(seed: int, waiting: int) -> None:
+    small = _random(seed)._replace(waiting=waiting)
+    plan = small.plan()
+    drained = {each.node for each in plan.evictions}
+    left = {(each.pod.namespace, each.pod.name) for each in plan.evictions}
+    for pod in small.seen.cluster.pods:
+        assert ((pod.namespace, pod.name) in left) == (pod.node in drained)
+    for each in plan.evictions:
+        assert each.drain is not None
+        assert each.node in each.drain.nodes
+        assert drained <= set(each.steered)
+        assert drained.isdisjoint(each.likely_nodes)
+    assert _served(plan) + len(plan.unserved) == waiting
+    assert all(each.why for each in plan.unserved)
 
 
 def _served(plan: Plan) -> int:
