@@ -171,14 +171,16 @@ def _run_scene(
     subject.show("After", report, after, console)
     left = subject.left(report, after)
     if left or quiet < QUIET_CYCLES:
-        failure = left or "evictions continued"
-        console.print(Text(f"Not reached: {failure}. This is a bug in desched."))
+        why = left or "evictions continued"
+        console.print(Text(f"Not reached: {why}. This is a bug in desched."))
         return 1
-    sentence = (
-        f"{moved} pod{'' if moved == 1 else 's'} moved, {subject.reached(after)}, and "
-        f"the last {quiet} cycles evicted nothing."
+    console.print(
+        Text(
+            f"{moved} pod{'' if moved == 1 else 's'} moved, {subject.reached(after)}, and "
+            f"the last {quiet} cycles evicted nothing.",
+            style="bold green",
+        )
     )
-    console.print(Text(sentence, style="bold green"))
     return 0
 
 
