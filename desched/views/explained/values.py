@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import PodRef
+from desched.model.gpus import GpuWait
 from desched.model.plan import (
     HoldReason,
     NodeVerdict,
@@ -201,7 +202,8 @@ class PodExplanation(msgspec.Struct, frozen=True):
 
     `placement` is None if the pod has no node, or if its usage or that of all nodes is not known.
     `changes` is
-    what would have to change for it to move.
+    what would have to change for it to move, empty for a pod that waits for GPUs: `waits` is what
+    keeps it from getting some.
     """
 
     summary: PodSummary
@@ -213,6 +215,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     eviction: PlannedEviction | None = None
     placement: Placement | None = None
     changes: tuple[str, ...] = ()
+    waits: GpuWait | None = None
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):
