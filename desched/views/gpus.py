@@ -153,7 +153,6 @@ def _in_the_way(pods: Sequence[PodInTheWay]) -> str:
 
 
 def _places(places: Mapping[int, int]) -> str:
-    """How many pods would find so many GPUs, as in `places for 9 pods with 1 GPU, 4 with 2`."""
-    (first, number), *others = places.items()
-    rest = "".join(f", {number} with {size}" for size, number in others)
-    return f"places for {count(number, 'pod')} with {count(first, 'GPU')}{rest}"
+    """How many pods would find so many GPUs, as in `places for 1/2/4/8 GPUs: 9/4/2/1`."""
+    sizes, numbers = ("/".join(map(str, each)) for each in (places, places.values()))
+    return f"places for {sizes} GPUs: {numbers}"
