@@ -38,7 +38,7 @@ class NodeGpus(msgspec.Struct, frozen=True, gc=False):
 
 
 class DomainGpus(msgspec.Struct, frozen=True, gc=False):
-    """The GPUs of the nodes of a placement domain that are not left out.
+    """The GPUs of the nodes of a placement domain that are not left out, at least one.
 
     `level` is the label, or what stands for the HyperNodes of a tier. `domain` has the values of
     the labels from the widest level to this one, or is the name of the HyperNode. The others are

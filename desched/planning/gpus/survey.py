@@ -79,6 +79,7 @@ def measured(context: EligibilityContext, nodes: GpuNodes) -> ClusterGpus:
         for position in domain.positions:
             narrowest[position] = str(domain)
     whole = figures.of_domain(Domain("", "", np.arange(len(arrays))))
+    domains = map(figures.of_domain, (*network, *_groups(context, arrays)))
     return ClusterGpus(
         whole.gpus,
         whole.idle,
@@ -88,7 +89,7 @@ def measured(context: EligibilityContext, nodes: GpuNodes) -> ClusterGpus:
             figures.of_node(i, *each)
             for i, each in enumerate(zip(arrays.names, narrowest, strict=True))
         ),
-        tuple(map(figures.of_domain, (*network, *_groups(context, arrays)))),
+        tuple(each for each in domains if each.nodes),
     )
 
 

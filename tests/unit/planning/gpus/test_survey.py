@@ -126,7 +126,11 @@ def test_gpus_are_counted_for_hyper_nodes_and_for_groups_of_nodes() -> None:
 
 
 def test_a_node_that_is_left_out_counts_in_no_domain() -> None:
-    nodes = [gpu_node("g1", labels={RACK: "r"}), gpu_node("g2", labels={RACK: "r"}, ready=False)]
+    nodes = [
+        gpu_node("g1", labels={RACK: "r"}),
+        gpu_node("g2", labels={RACK: "r"}, ready=False),
+        gpu_node("g3", labels={RACK: "other"}, ready=False),
+    ]
     (rack,) = surveyed(nodes).domains
     assert (rack.nodes, rack.idle) == (1, 8)
 
