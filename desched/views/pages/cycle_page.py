@@ -123,5 +123,7 @@ def _tiles(cycle: CycleView) -> Iterator[Sequence[str]]:
     yield str(len(cycle.refusals)), "pods on overloaded nodes stay", ""
     if cycle.gpus is not None:
         yield str(cycle.gpus.gpus.idle), "idle GPUs", ""
+        if waiting := sum(len(each.pods) for each in cycle.gpus.gpus.waits):
+            yield str(waiting), "pods wait for GPUs", "warn"
     if in_flight := len(cycle.report.state.in_flight):
         yield str(in_flight), "evictions in flight", ""

@@ -107,6 +107,7 @@ def test_a_page_maps_idle_gpus_by_domain_and_node() -> None:
     assert rows.index(f"{RACK}=r0") < rows.index("g0: 5 of 8 GPUs idle") < rows.index(f"{RACK}=r1")
     assert 'class="gpu idle-3" title="g0: 5 of 8' in rows
     assert "g0 is closest" in html
+    assert "<b>1</b> pods wait for GPUs" in html
 
 
 def test_a_page_has_only_so_many_nodes() -> None:
