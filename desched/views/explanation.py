@@ -36,7 +36,7 @@ from desched.views.formatting import (
     span,
     words,
 )
-from desched.views.gpus import describe_wait
+from desched.views.gpus import describe_gpus, describe_wait
 from desched.views.grouped_list import block, numbered, plain_table, print_section
 from desched.views.reasons import describe
 
@@ -79,6 +79,8 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
     if node.arriving:
         names = ", ".join(str(each.pod) for each in node.arriving)
         console.print(Text(plain(f"It may get the replacements of {names}.")))
+    if node.gpus is not None:
+        console.print(Text(plain(f"{describe_gpus(node.gpus)}.")))
     console.print()
     _print_changes("to relieve or to judge it", node.changes, console)
     _print_pods("on it, the largest load first", node.pods, console)

@@ -48,10 +48,7 @@ class GpuCell(NamedTuple):
     @property
     def title(self) -> str:
         """The node in words."""
-        of = self.of
-        if of.left_out:
-            return f"{of.node}: {sentence_of(of.left_out)}"
-        return f"{of.node}: {of.idle} of {count(of.gpus, 'GPU')} idle, {_places(of.places)}"
+        return f"{self.of.node}: {describe_gpus(self.of)}"
 
 
 class GpuView:
@@ -120,6 +117,13 @@ class GpuView:
         nodes = sorted(self.gpus.nodes, key=lambda each: (each.domain, each.node))
         found = grouped((each.domain, GpuCell(each)) for each in nodes[:most])
         return list(found.items()), max(0, len(nodes) - most)
+
+
+def describe_gpus(node: NodeGpus) -> str:
+    """What is idle of the GPUs of a node, without a period."""
+    if node.left_out:
+        return f"its GPUs do not count: {sentence_of(node.left_out).removesuffix('.')}"
+    return f"{node.idle} of {count(node.gpus, 'GPU')} idle, {_places(node.places)}"
 
 
 def describe_wait(wait: GpuWait) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import PodRef
-from desched.model.gpus import GpuWait
+from desched.model.gpus import GpuWait, NodeGpus
 from desched.model.plan import (
     HoldReason,
     NodeVerdict,
@@ -99,7 +99,8 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     `overloaded_seconds` is for how long it has been above a target without a break, None if it is
     not; `overloaded_longer` if that is as far as its history goes. `leaving` are planned evictions
     from the node, `arriving` those whose replacements are expected on it. `changes` is what would
-    have to change for it to be relieved, or to be judged.
+    have to change for it to be relieved, or to be judged. `gpus` is what is idle of its GPUs, None
+    without any.
     """
 
     verdict: NodeVerdict
@@ -110,6 +111,7 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     leaving: tuple[PlannedEviction, ...] = ()
     arriving: tuple[PlannedEviction, ...] = ()
     changes: tuple[str, ...] = ()
+    gpus: NodeGpus | None = None
 
 
 class RuleLine(msgspec.Struct, frozen=True):

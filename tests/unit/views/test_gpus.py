@@ -226,6 +226,13 @@ def test_an_explanation_of_a_pod_that_waits_is_the_wait_of_the_plan() -> None:
     assert (found.waits, found.changes) == (gpus.waits[0], ())
 
 
+def test_a_node_is_explained_with_its_idle_gpus() -> None:
+    decision = decide(seen(), policy(), State())
+    text = text_of(explain(parse_subject("node", "g0"), decision, "the lab"))
+
+    assert "5 of 8 GPUs idle, places for 1/2/4/8 GPUs: 5/2/1/0." in text
+
+
 def test_other_pods_wait_for_no_gpus() -> None:
     found = explained("apps/a0").pod
 
