@@ -66,6 +66,10 @@ def _lines(each: EvictionView) -> Iterator[str]:
 def _print_the_rest(cycle: CycleView, console: Console) -> None:
     """Print what is not about single nodes, and the summary."""
     print_lines("Pending pods without reserved room:", cycle.unreserved, console)
+    if cycle.gpus is not None:
+        for section in cycle.gpus.sections:
+            lines = section.first(MOST_EXAMPLES, "the JSON of the report has all")
+            print_lines(f"{section.title}:", lines, console)
     if cycle.results:
         print_section("Results of earlier evictions:", groups(cycle.results), console)
     if cycle.earlier:

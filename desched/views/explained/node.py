@@ -25,6 +25,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     outcomes = PodOutcomes(decision)
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
+    gpus = decision.gpus.nodes if decision.gpus else ()
     seconds, longer = None, False
     loaded = decision.pressure.known.get(node.name)
     if loaded is not None and verdict.node_class is NodeClass.OVERLOADED:
@@ -38,6 +39,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         leaving,
         tuple(each for each in plan.evictions if node.name in each.likely_nodes),
         changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
+        next((each for each in gpus if each.node == node.name), None),
     )
 
 

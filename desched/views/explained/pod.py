@@ -22,6 +22,9 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     ]
     placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
+    waiting = decision.gpus.waits if decision.gpus else ()
+    waits = next((each for each in waiting if pod.ref in each.pods), None)
+    changes = changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision)
     return PodExplanation(
         outcomes.summary(pod),
         workload.desired_replicas if workload else 1,
@@ -31,7 +34,8 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         next((each for each in decision.plan.nodes if each.node == pod.node), None),
         outcomes.evictions.get(pod.ref),
         placement,
-        changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision),
+        () if waits else changes,
+        waits,
     )
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import PodRef
+from desched.model.gpus import GpuWait, NodeGpus
 from desched.model.plan import (
     HoldReason,
     NodeVerdict,
@@ -98,7 +99,8 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     `overloaded_seconds` is for how long it has been above a target without a break, None if it is
     not; `overloaded_longer` if that is as far as its history goes. `leaving` are planned evictions
     from the node, `arriving` those whose replacements are expected on it. `changes` is what would
-    have to change for it to be relieved, or to be judged.
+    have to change for it to be relieved, or to be judged. `gpus` is what is idle of its GPUs, None
+    without any.
     """
 
     verdict: NodeVerdict
@@ -109,6 +111,7 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     leaving: tuple[PlannedEviction, ...] = ()
     arriving: tuple[PlannedEviction, ...] = ()
     changes: tuple[str, ...] = ()
+    gpus: NodeGpus | None = None
 
 
 class RuleLine(msgspec.Struct, frozen=True):
@@ -201,7 +204,8 @@ class PodExplanation(msgspec.Struct, frozen=True):
 
     `placement` is None if the pod has no node, or if its usage or that of all nodes is not known.
     `changes` is
-    what would have to change for it to move.
+    what would have to change for it to move, empty for a pod that waits for GPUs: `waits` is what
+    keeps it from getting some.
     """
 
     summary: PodSummary
@@ -213,6 +217,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     eviction: PlannedEviction | None = None
     placement: Placement | None = None
     changes: tuple[str, ...] = ()
+    waits: GpuWait | None = None
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):
