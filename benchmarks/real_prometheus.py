@@ -2,16 +2,20 @@
 
 Fills the Prometheus of the tests with the series of a synthetic cluster, every half minute a
 sample, and plans cycle after cycle. The windows are of five minutes. The API server is a stand-in
-that is read once. CPU is user and system time of each process.
+that is read once. CPU is user and system time of each process. `--by-query` sends each query of a
+later cycle once more, alone, and prints what it costs.
 """
 
 import argparse
 import gc
 import os
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import urllib3
 from msgspec.structs import replace
@@ -25,7 +29,9 @@ from benchmarks.remote_write import History, measures_of, write
 from benchmarks.synthetic import SyntheticCluster
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
@@ -38,7 +44,9 @@ from tests.controlplane.binaries import find_or_build
 from tests.controlplane.prometheus_server import PrometheusServer
 
 CYCLES = 7
-FLAGS = ("--web.enable-remote-write-receiver",)
+QUERY_RUNS = 5
+SHOWN_CHARACTERS = 250
+FLAGS = ("--web.enable-remote-write-receiver", "--storage.tsdb.min-block-duration=6h")
 
 
 class OneCluster:
@@ -55,8 +63,8 @@ class OneCluster:
 def read_cluster(flags: argparse.Namespace, directory: str) -> ClusterState:
     """The synthetic cluster as desched reads it."""
     size = str(flags.nodes), str(flags.pods // flags.nodes), "fits"
-    share = str(flags.overloaded / flags.nodes)
-    with running([sys.executable, "-m", "benchmarks.server", *size, share]) as server:
+    more = str(flags.overloaded / flags.nodes), str(flags.cpus)
+    with running([sys.executable, "-m", "benchmarks.server", *size, *more]) as server:
         file = kubeconfig(server.done().strip(), directory)
         return KubernetesReader(connect(file, None)).read_cluster()
 
@@ -64,13 +72,55 @@ def read_cluster(flags: argparse.Namespace, directory: str) -> ClusterState:
 def fill(url: str, flags: argparse.Namespace) -> int:
     """Write the past of all nodes, and return the number of series."""
     share = flags.overloaded / flags.nodes
-    cluster = SyntheticCluster(flags.nodes, flags.pods // flags.nodes, share)
+    size = flags.nodes, flags.pods // flags.nodes, share
+    cluster = SyntheticCluster(*size, cores=flags.cpus)
     pool, count = urllib3.PoolManager(), 0
     for node in range(flags.nodes):
-        measures = list(measures_of(cluster, node, flags.cpus, pods_root=flags.pods_root))
+        measures = list(measures_of(cluster, node, roots=flags.roots))
         write(url, History(time.time()), measures, pool)
         count += len(measures)
     return count
+
+
+class Sent:
+    """The queries of the latest cycle, each alone, with what sends it once more."""
+
+    def __init__(self) -> None:
+        self.queries: dict[tuple[str, str], Callable[[PrometheusClient], object]] = {}
+        for method in ("vectors", "parts_of_pods", "grids"):
+            self._keep(method)
+
+    def _keep(self, method: str) -> None:
+        send = getattr(CycleQueries, method)
+
+        def kept(queries: CycleQueries, parts: Mapping[str, Any], *more: Any) -> Any:
+            for name, query in parts.items():
+                key = f"{method} {name}", query.promql
+
+                def once_more(client: PrometheusClient, name: str = name, query: Any = query) -> Any:
+                    one = CycleQueries(client)
+                    one.evaluated = queries.evaluated
+                    return send(one, {name: query}, *more)
+
+                self.queries[key] = once_more
+            return send(queries, parts, *more)
+
+        setattr(CycleQueries, method, kept)
+
+    def measure(self, server: PrometheusServer) -> None:
+        """Print what each costs, the dearest first."""
+        client = PrometheusClient(PrometheusConnection(url=server.url), lambda _: False)
+        costs: list[tuple[float, str, int, str]] = []
+        for (name, promql), send in self.queries.items():
+            found = []
+            for _ in range(QUERY_RUNS):
+                before = cpu_seconds(server.pid)
+                answer: Any = send(client)
+                found.append(cpu_seconds(server.pid) - before)
+            series = sum(map(len, answer.values()))
+            costs.append((statistics.median(found), name, series, promql))
+        for seconds, name, series, promql in sorted(costs, reverse=True):
+            print(f"{seconds:8.3f} {series:>7,} {name:<32} {promql[:SHOWN_CHARACTERS]}")
 
 
 def measure(cluster: ClusterState, server: PrometheusServer) -> None:
@@ -107,9 +157,10 @@ def main(flags: argparse.Namespace) -> None:
     """Measure one cluster."""
     print(
         f"{measured_by()}, load {os.getloadavg()[0]:.0f}; {flags.nodes:,} nodes with {flags.cpus} "
-        f"CPUs, {flags.overloaded:,} overloaded, {flags.pods:,} pods, the cgroup of all pods of a "
-        f"node is {'' if flags.pods_root else 'not '}scraped"
+        f"CPUs, {flags.overloaded:,} overloaded, {flags.pods:,} pods, cgroups that belong to no "
+        f"pod are {'' if flags.roots else 'not '}kept"
     )
+    sent = Sent() if flags.by_query else None
     binary = find_or_build(("prometheus",), print)["prometheus"]
     with tempfile.TemporaryDirectory() as directory:
         cluster = read_cluster(flags, directory)
@@ -121,6 +172,8 @@ def main(flags: argparse.Namespace) -> None:
             print(f"{count:,} series in {seconds:.0f} s, {memory_mib(server.pid):,.0f} MiB")
             print(row("", ["Prom. s", "CPU s", "queries", "KiB", "evictions"]))
             measure(cluster, server)
+            if sent is not None:
+                sent.measure(server)
 
 
 def parsed() -> argparse.Namespace:
@@ -130,7 +183,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=30_000)
     parser.add_argument("--overloaded", type=int, default=50, help="nodes")
     parser.add_argument("--cpus", type=int, default=8, help="of a node, as node_exporter has them")
-    parser.add_argument("--pods-root", action="store_true", help="with the cgroup of all pods")
+    parser.add_argument(
+        "--roots", action="store_true", help="with the cgroups of nodes and of all their pods"
+    )
+    parser.add_argument("--by-query", action="store_true", help="print what each query costs")
     return parser.parse_args()
 
 
