@@ -9,11 +9,11 @@ later cycle once more, alone, and prints what it costs.
 import argparse
 import gc
 import os
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.history import KeptPoints
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
@@ -44,6 +45,7 @@ from tests.controlplane.binaries import find_or_build
 from tests.controlplane.prometheus_server import PrometheusServer
 
 CYCLES = 7
+CYCLE_SECONDS = 300
 QUERY_RUNS = 5
 SHOWN_CHARACTERS = 250
 FLAGS = ("--web.enable-remote-write-receiver", "--storage.tsdb.min-block-duration=6h")
@@ -82,27 +84,36 @@ def fill(url: str, flags: argparse.Namespace) -> int:
     return count
 
 
+def begin_five_minutes_later() -> None:
+    """Let each cycle read of the past what it would if the one before had ended so long ago."""
+    keep = KeptPoints.keep
+
+    def kept(points: KeptPoints, found: Any, step_seconds: int, now: int) -> None:
+        keep(points, found, step_seconds, now - CYCLE_SECONDS)
+
+    KeptPoints.keep = kept  # type: ignore[method-assign,assignment]
+
+
 class Sent:
     """The queries of the latest cycle, each alone, with what sends it once more."""
 
     def __init__(self) -> None:
-        self.queries: dict[tuple[str, str], Callable[[PrometheusClient], object]] = {}
+        self.queries: dict[tuple[str, str], Callable[..., Any]] = {}
         for method in ("vectors", "parts_of_pods", "grids"):
             self._keep(method)
 
     def _keep(self, method: str) -> None:
         send = getattr(CycleQueries, method)
 
+        def again(evaluated: Any, part: Any, *more: Any, client: PrometheusClient) -> Any:
+            queries = CycleQueries(client)
+            queries.evaluated = evaluated
+            return send(queries, part, *more)
+
         def kept(queries: CycleQueries, parts: Mapping[str, Any], *more: Any) -> Any:
             for name, query in parts.items():
-                key = f"{method} {name}", query.promql
-
-                def once_more(client: PrometheusClient, name: str = name, query: Any = query) -> Any:
-                    one = CycleQueries(client)
-                    one.evaluated = queries.evaluated
-                    return send(one, {name: query}, *more)
-
-                self.queries[key] = once_more
+                once = partial(again, queries.evaluated, {name: query}, *more)
+                self.queries[f"{method} {name}", query.promql] = once
             return send(queries, parts, *more)
 
         setattr(CycleQueries, method, kept)
@@ -110,16 +121,15 @@ class Sent:
     def measure(self, server: PrometheusServer) -> None:
         """Print what each costs, the dearest first."""
         client = PrometheusClient(PrometheusConnection(url=server.url), lambda _: False)
-        costs: list[tuple[float, str, int, str]] = []
+        costs: list[tuple[float, int, str, str]] = []
         for (name, promql), send in self.queries.items():
             found = []
             for _ in range(QUERY_RUNS):
                 before = cpu_seconds(server.pid)
-                answer: Any = send(client)
-                found.append(cpu_seconds(server.pid) - before)
-            series = sum(map(len, answer.values()))
-            costs.append((statistics.median(found), name, series, promql))
-        for seconds, name, series, promql in sorted(costs, reverse=True):
+                (answer,) = send(client=client).values()
+                found.append((cpu_seconds(server.pid) - before, len(answer)))
+            costs.append((*sorted(found)[QUERY_RUNS // 2], name, promql))
+        for seconds, series, name, promql in sorted(costs, reverse=True):
             print(f"{seconds:8.3f} {series:>7,} {name:<32} {promql[:SHOWN_CHARACTERS]}")
 
 
@@ -161,6 +171,7 @@ def main(flags: argparse.Namespace) -> None:
         f"pod are {'' if flags.roots else 'not '}kept"
     )
     sent = Sent() if flags.by_query else None
+    begin_five_minutes_later()
     binary = find_or_build(("prometheus",), print)["prometheus"]
     with tempfile.TemporaryDirectory() as directory:
         cluster = read_cluster(flags, directory)

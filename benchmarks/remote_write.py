@@ -39,9 +39,7 @@ class Measure(NamedTuple):
     level: float = 0.0
 
 
-def measures_of(
-    cluster: SyntheticCluster, node: int, *, roots: bool
-) -> Iterator[Measure]:
+def measures_of(cluster: SyntheticCluster, node: int, *, roots: bool) -> Iterator[Measure]:
     """What the exporters of one node report; `roots` adds the cgroups that belong to no pod.
 
     kube-prometheus-stack drops those: of the node, and of all its pods.

@@ -1,7 +1,7 @@
 """An API server and a Prometheus for a synthetic cluster, in a process of its own.
 
-`python -m benchmarks.server NODES PODS_PER_NODE FITS [OVERLOADED_SHARE [CORES]]` prints its address and
-serves until its standard input ends. In a separate process, it does not count in the measured
+`python -m benchmarks.server NODES PODS_PER_NODE FITS [OVERLOADED_SHARE [CORES]]` prints its address
+and serves until its standard input ends. In a separate process, it does not count in the measured
 memory.
 """
 
