@@ -106,7 +106,8 @@ class NodeSource(NamedTuple):
     `raw` is the metric whose samples show age and coverage, as arguments of `selector`; `ratio`
     returns the query for the mean load over a window, as a share of capacity. `pods_ratio` returns
     that for the most that all pods together can use, if it differs from the load. `size` returns
-    that for the number of CPUs or the bytes of memory of which the load is a share.
+    that for the number of CPUs or the bytes of memory of which the load is a share, `quick_size`
+    that for a part that shows most of it and reads less.
     """
 
     name: str
@@ -116,6 +117,7 @@ class NodeSource(NamedTuple):
     ratio: Callable[[int, Scope], str]
     pods_ratio: Callable[[int, Scope], str] | None = None
     size: Callable[[Scope], str] | None = None
+    quick_size: Callable[[Scope], str] | None = None
 
     def age(self, scope: Scope) -> str:
         """The age of the newest sample of each series, in seconds, without series that have ended.
@@ -353,6 +355,12 @@ def _cpus(scope: Scope) -> str:
     return f"count without (cpu) (group without (mode) ({counter}))"
 
 
+def _idle_cpus(scope: Scope) -> str:
+    """The number of CPUs of which an exporter reports idle time."""
+    counter = selector("node_cpu_seconds_total", 'cpu!="",mode="idle"', scope)
+    return f"count {_WITHOUT_CPU} ({counter})"
+
+
 def _total_memory(scope: Scope) -> str:
     return f"max {_UNCHANGED} ({selector('node_memory_MemTotal_bytes', '', scope)})"
 
@@ -383,6 +391,7 @@ NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
             ("node_cpu_seconds_total", 'mode="idle",cpu=~"|0"'),
             _exporter_cpu,
             size=_cpus,
+            quick_size=_idle_cpus,
         ),
         _root(Resource.CPU, "machine_cpu_cores"),
     ),

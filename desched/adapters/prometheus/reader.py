@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.exporter_sizes import ExporterSizes
 from desched.adapters.prometheus.gpu_loads import GpuLoads
 from desched.adapters.prometheus.history import LAST_HOUR, KeptPoints, LoadTracks
 from desched.adapters.prometheus.kubelets import Kubelets
@@ -56,6 +57,7 @@ class PrometheusLoadReader:
         self._client = PrometheusClient(connection, wait)
         self._last_hour = last_hour
         self._kept = KeptPoints()
+        self._sizes = ExporterSizes()
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -84,7 +86,7 @@ class PrometheusLoadReader:
         windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
         named = names_exporters(policy.metrics, windows)
         queries, index = CycleQueries(self._client), NodeIndex(cluster, named=named)
-        node_loads = NodeLoads(queries, index, policy.metrics)
+        node_loads = NodeLoads(queries, index, policy.metrics, self._sizes)
         kubelets = Kubelets(queries, index, policy.metrics, windows)
         pod_loads = PodLoads(queries, index, policy.metrics, kubelets, cluster)
         everything = choose is all_pods or not pod_loads.can_choose

@@ -196,7 +196,8 @@ class Cycles:
             late = [
                 value if at > FIRST_AT else None for at, value in zip(asked.times, own, strict=True)
             ]
-            return matrix(asked, (N_A, own), (N_B, late), warnings=self.warnings)
+            begun = [(N_B, late)] if any(late) else []  # Prometheus returns no empty series
+            return matrix(asked, (N_A, own), *begun, warnings=self.warnings)
 
         self._fake.answer = answer
         self._fake.asked.clear()

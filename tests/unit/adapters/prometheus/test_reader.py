@@ -55,7 +55,8 @@ def kind_of(query: str) -> str:
         "in_use": "Inactive_file",
         "age": "time() - ",
         "names": "node_uname_info",
-        "size": "count without (cpu)",
+        "size": "count without (cpu) (group",
+        "quick_size": "count without (cpu, mode)",
         "total": "max without () (node_memory_MemTotal_bytes",
         "least": "min by (node, instance)",
         "cpu": "sum without (cpu, mode)",
@@ -470,6 +471,42 @@ def test_an_exporter_that_reports_other_cpus_than_the_node_has_is_not_believed(
         if isinstance(load, Unknown):
             assert load.reason is Why.CONTRADICTORY
             assert f"{cpus:g} cores, its capacity is 4" in load.detail
+
+
+def test_the_cpus_of_all_modes_are_counted_in_each_fourth_cycle_and_the_idle_ones_in_others(
+    fake: FakePrometheus,
+) -> None:
+    """A node that was found out stays unknown in between, and CPUs that have been idle suffice."""
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    counted, known = [], []
+    for all_cpus, idle_cpus in (
+        (5.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 9.0),
+    ):
+        sizes = {
+            "size": [({"node": "n-a"}, all_cpus)],
+            "quick_size": [({"node": "n-a"}, idle_cpus)],
+        }
+        fake.answer = good("n-a", **sizes)
+        fake.asked.clear()
+        load = reader.read_load(cluster(SIZED), policy({CPU: (300,)}))
+        known.append(isinstance(load.nodes["n-a"][CPU], Measured))
+        asked = [kind_of(a.query) for a in fake.asked]
+        counted += [kind for kind in asked if kind.endswith("size")]
+    assert counted == ["size", *["quick_size"] * 3, "size", "quick_size"]
+    assert known == [False, False, False, False, True, False]
+
+
+def test_other_exporters_have_all_their_cpus_counted(fake: FakePrometheus) -> None:
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    for matchers, cpus, known in (({}, 4.0, True), ({"cluster": "a"}, 5.0, False)):
+        fake.answer = good("n-a", size=[({"node": "n-a"}, cpus)])
+        load = reader.read_load(cluster(SIZED), policy({CPU: (300,)}, matchers=matchers))
+        assert isinstance(load.nodes["n-a"][CPU], Measured) is known
 
 
 def test_the_kubelets_figure_for_a_node_is_the_least_that_is_reported(fake: FakePrometheus) -> None:
