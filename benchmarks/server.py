@@ -66,7 +66,7 @@ class Answers:
             (r"^time\(\) - ", lambda: self._nodes(lambda _: 12.0)),
             (r"_throttled_periods_", lambda: iter(())),
             (r"node_uname_info", lambda: self._nodes(lambda _: 1.0)),
-            (r"^count without \(cpu\)", lambda: self._nodes(lambda _: cluster.cores)),
+            (r"^count without", lambda: self._nodes(lambda _: cluster.cores)),
             (r"^max without \(\) \(node_memory_MemTotal", lambda: self._nodes(_whole_memory)),
             (r"^min by .*container_cpu_", lambda: self._sums(self._cores)),
             (r"^min by .*container_memory_", lambda: self._sums(cluster.pod_memory_bytes)),
@@ -76,7 +76,7 @@ class Answers:
             (r"/kubepods", lambda: iter(())),
             (r"^sum without .*container_cpu_", lambda: self._sums(self._cores)),
             (
-                r"^sum without .*container_memory_",
+                r"sum without .*container_memory_",
                 lambda: self._sums(cluster.pod_memory_bytes),
             ),
             (r"container_cpu_", lambda: self._pods(self._cores)),

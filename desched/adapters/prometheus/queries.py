@@ -63,6 +63,8 @@ _LONGEST_VALUE = 60  # characters
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 CHECKPOINTS = 10
 """The number of points in a window at which coverage by samples is checked."""
+SUM_POINTS = 5
+"""The number of points in a window at which the memory of pods is added up."""
 LONGEST_GAP_SHARE = 0.3
 """Of the window, between samples: allows four scrapes in a window, some of them late."""
 STALE_AFTER_SECONDS = 180.0
@@ -213,14 +215,21 @@ def exporter_names(scope: Scope) -> str:
 def pod_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
     """Mean usage of each pod over a window, in cores or bytes.
 
-    A container that a kubelet reports twice counts once. The pod's cgroup is read if the runtime
-    does not label containers.
+    The pod's cgroup is read if the runtime does not label containers.
     """
-    usage = partial(_usage, resource, window_seconds, scope)
-    return (
-        f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({usage(_CONTAINERS)}))"
-        f" or max by ({_BY_POD}) ({usage(_POD_CGROUPS)})"
-    )
+    labelled = container_usage(resource, window_seconds, scope)
+    return f"{labelled} or {cgroup_usage(resource, window_seconds, scope)}"
+
+
+def container_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
+    """The usage of each pod by its containers; one that a kubelet reports twice counts once."""
+    usage = _usage(resource, window_seconds, scope, _CONTAINERS)
+    return f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({usage}))"
+
+
+def cgroup_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
+    """The usage of each pod by its cgroup, which Prometheus takes longer to find."""
+    return f"max by ({_BY_POD}) ({_usage(resource, window_seconds, scope, _POD_CGROUPS)})"
 
 
 def pod_sums(
@@ -228,15 +237,17 @@ def pod_sums(
 ) -> str:
     """The usage of all pods together over a window, a series for each scrape of their kubelet.
 
-    In cores or bytes, by the cgroups of pods for runtimes that do not label containers. Memory
-    counts only where it is still used: the mean of a container that has ended is over the time in
-    which it ran, so it would count in full. A rate is over the whole window.
+    In cores or bytes, by the cgroups of pods for runtimes that do not label containers. Memory is
+    added up at some points of the window: the mean of a container that has ended is over the time
+    in which it ran, so it would count in full. A rate is over the whole window.
     """
     conditions = _CONTAINERS if containers else _POD_CGROUPS
-    usage = _usage(resource, window_seconds, scope, conditions)
-    if resource is Resource.MEMORY:
-        usage += f" and {selector(_USAGES[resource], conditions, scope)}"
-    return f"sum without ({_OF_CGROUPS}) ({usage})"
+    if resource is Resource.CPU:
+        usage = _usage(resource, window_seconds, scope, conditions)
+        return f"sum without ({_OF_CGROUPS}) ({usage})"
+    total = f"sum without ({_OF_CGROUPS}) ({selector(_USAGES[resource], conditions, scope)})"
+    step_ms = window_seconds * 1000 // SUM_POINTS
+    return f"avg_over_time(({total})[{window_seconds}s:{step_ms}ms])"
 
 
 def root_sums(resource: Resource, window_seconds: int, scope: Scope) -> str:
