@@ -261,12 +261,13 @@ def test_labels_of_series_that_belong_to_no_node_are_not_those_of_a_cluster(
     assert (load.problems, load.unresolved_series) == ((), 1)
 
 
-def test_a_node_that_a_series_of_another_cluster_claims_is_unknown_alone(
-    fake: FakePrometheus,
+@pytest.mark.parametrize(("nodes", "claimed"), [(3, 1), (20, 2)])
+def test_up_to_a_tenth_of_the_nodes_that_series_of_another_cluster_claim_are_unknown_alone(
+    fake: FakePrometheus, nodes: int, claimed: int
 ) -> None:
-    names = ("n-a", "n-b", "n-c")
+    names = [f"n-{letter}" for letter in "abcdefghijklmnopqrst"[:nodes]]
     real: list[Mapping[str, str]] = [{"node": name, "cluster": "eu"} for name in names]
-    claims = [*real, {"node": "n-c", "cluster": "evil"}]
+    claims = [*real, *({"node": name, "cluster": "evil"} for name in names[-claimed:])]
     answers = Answers(
         cpu=[(labels, 0.5) for labels in claims],
         age=[(labels, 9.0) for labels in claims],
@@ -277,9 +278,10 @@ def test_a_node_that_a_series_of_another_cluster_claims_is_unknown_alone(
 
     assert load.problems == ()
     assert isinstance(load.nodes["n-a"][CPU], Measured)
-    found = load.nodes["n-c"][CPU]
-    assert isinstance(found, Unknown)
-    assert (found.reason, "eu, evil" in found.detail) == (Why.CONTRADICTORY, True)
+    for name in names[-claimed:]:
+        found = load.nodes[name][CPU]
+        assert isinstance(found, Unknown)
+        assert (found.reason, "eu, evil" in found.detail) == (Why.CONTRADICTORY, True)
 
 
 def test_a_matcher_for_the_label_settles_it(fake: FakePrometheus) -> None:
