@@ -81,7 +81,7 @@ def fill(url: str, flags: argparse.Namespace) -> int:
     pool, count = urllib3.PoolManager(), 0
     for node in range(flags.nodes):
         measures = list(measures_of(cluster, node, roots=flags.roots))
-        write(url, History(time.time()), measures, pool)
+        write(url, History(time.time(), flags.past * 60), measures, pool)
         count += len(measures)
     return count
 
@@ -200,6 +200,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--roots", action="store_true", help="with the cgroups of nodes and of all their pods"
     )
+    parser.add_argument("--past", type=int, default=70, help="minutes; 12 suffice for windows")
     parser.add_argument("--by-query", action="store_true", help="print what each query costs")
     return parser.parse_args()
 

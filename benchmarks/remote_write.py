@@ -17,6 +17,7 @@ from benchmarks.synthetic import NODE_MEMORY_GIB, SyntheticCluster
 
 SCRAPE_SECONDS = 30
 PAST_SECONDS = 70 * 60
+"""By default: the history of an hour, and a window before it."""
 FUTURE_SECONDS = 9 * 60
 """Prometheus takes samples of the next ten minutes; queries do not see them before their time."""
 
@@ -125,10 +126,10 @@ def _of_cgroup(labels: Labels, cores: float, memory_bytes: float) -> Iterator[Me
 class History:
     """The times of scrapes around `now`, and what is written of them."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, past_seconds: int = PAST_SECONDS) -> None:
         self._chance = np.random.default_rng(1)
-        count = (PAST_SECONDS + FUTURE_SECONDS) // SCRAPE_SECONDS
-        self._begin = now - PAST_SECONDS
+        count = (past_seconds + FUTURE_SECONDS) // SCRAPE_SECONDS
+        self._begin = now - past_seconds
         self._since = np.arange(count) * float(SCRAPE_SECONDS)
         self._noise = self._chance.uniform(-1, 1, (256, count))
 
