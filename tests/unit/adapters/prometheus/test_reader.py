@@ -489,11 +489,8 @@ def test_the_cpus_of_all_modes_are_counted_in_each_fourth_cycle_and_the_idle_one
         (4.0, 4.0),
         (4.0, 9.0),
     ):
-        sizes = {
-            "size": [({"node": "n-a"}, all_cpus)],
-            "quick_size": [({"node": "n-a"}, idle_cpus)],
-        }
-        fake.answer = good("n-a", **sizes)
+        found: list[list[Sample]] = [[({"node": "n-a"}, n)] for n in (all_cpus, idle_cpus)]
+        fake.answer = good("n-a", size=found[0], quick_size=found[1])
         fake.asked.clear()
         load = reader.read_load(cluster(SIZED), policy({CPU: (300,)}))
         known.append(isinstance(load.nodes["n-a"][CPU], Measured))
