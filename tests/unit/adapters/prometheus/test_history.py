@@ -196,7 +196,9 @@ class Cycles:
             late = [
                 value if at > FIRST_AT else None for at, value in zip(asked.times, own, strict=True)
             ]
-            begun = [(N_B, late)] if any(late) else []  # Prometheus returns no empty series
+            begun = (
+                [(N_B, late)] if max(asked.times) > FIRST_AT else []
+            )  # Prometheus returns no empty series
             return matrix(asked, (N_A, own), *begun, warnings=self.warnings)
 
         self._fake.answer = answer
