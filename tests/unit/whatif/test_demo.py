@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.whatif.closed_loop import Descheduler
-from desched.whatif.demo import GPU_DRAINS_FILE, demo_policy, run_demo
+from desched.whatif.demo import DEMONSTRATIONS, GPU_DRAINS_FILE, demo_policy, run_demo
+from desched.whatif.demo_picture import RecordedScene
 from desched.whatif.scenarios import gpus_scenario
 from tests.shown import print_shown
 
@@ -39,3 +40,11 @@ def test_without_drains_the_pod_keeps_waiting_and_nothing_moves() -> None:
     assert not desched.cycle(simulation.world(acting=True)).plan.evictions
     (waiting,) = (pod for pod in simulation.cluster.read_cluster().pods if not pod.node)
     assert (waiting.namespace, waiting.unschedulable) == ("train", True)
+
+
+def test_a_recorded_scene_shows_the_load_of_the_last_hour() -> None:
+    (scene, *_) = next(iter(DEMONSTRATIONS.values())).scenes
+    world = RecordedScene(scene.name, scene.scenario, demo_policy()).world()
+    cluster = world.cluster.read_cluster()
+    last_hour = world.load.read_load(cluster, demo_policy()).last_hour
+    assert last_hour.keys() == {node.name for node in cluster.nodes}
