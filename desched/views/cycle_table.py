@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from desched.model.drains import Purpose
 from desched.views.cycle import CycleView, EvictionView
 from desched.views.formatting import count, plain
 from desched.views.grouped_list import (
@@ -16,7 +17,7 @@ from desched.views.grouped_list import (
     print_section,
 )
 from desched.views.node_table import print_nodes
-from desched.views.status import print_sections
+from desched.views.status import Section, print_sections
 
 
 def print_cycle(cycle: CycleView, console: Console) -> None:
@@ -56,7 +57,8 @@ def _lines(each: EvictionView) -> Iterator[str]:
     room = count(eviction.destinations, "node has", "nodes have")
     yield f"{eviction.node} → {eviction.expected_on}; {room} room"
     takes = f"takes {' and '.join(each.relief)} away" if each.relief else ""
-    because = f"because {each.reason}" if each.reason else ""
+    is_relief = eviction.purpose is Purpose.RELIEF
+    because = f"because {each.reason}" if each.reason and is_relief else each.reason
     if why := " ".join(filter(None, (takes, because))):
         yield why
     yield from each.notes
@@ -66,6 +68,9 @@ def _lines(each: EvictionView) -> Iterator[str]:
 def _print_the_rest(cycle: CycleView, console: Console) -> None:
     """Print what is not about single nodes, and the summary."""
     print_lines("Pending pods without reserved room:", cycle.unreserved, console)
+    print_lines("Drains that have not begun:", cycle.planned_drains, console)
+    waiting = Section("", cycle.unserved).first(MOST_EXAMPLES, "the JSON of the report has all")
+    print_lines("Waiting for GPUs without a drain:", waiting, console)
     if cycle.results:
         print_section("Results of earlier evictions:", groups(cycle.results), console)
     if cycle.earlier:

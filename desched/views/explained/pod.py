@@ -8,6 +8,7 @@ from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
+from desched.views.explained.drains import drains_of, eviction_of, unserved
 from desched.views.explained.landing import placement_of
 from desched.views.explained.pods import PodOutcomes
 from desched.views.explained.values import PodExplanation, RuleLine, RuleOutcome
@@ -32,6 +33,9 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         outcomes.evictions.get(pod.ref),
         placement,
         changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision),
+        eviction_of(pod, decision),
+        tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
+        unserved(pod, decision),
     )
 
 
