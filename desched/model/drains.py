@@ -78,4 +78,5 @@ class Drain(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return msgspec.structs.replace(self, end=end, ended_at=now, why=why)
 
     def __str__(self) -> str:
-        return self.gang or self.reserve or f"pod {self.pods[0]}"
+        pod = next(iter(self.pods), "?")  # a stored drain may have none
+        return self.gang or self.reserve or f"pod {pod}"

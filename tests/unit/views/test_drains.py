@@ -41,13 +41,17 @@ def shown(report, form="table"):
         (DRAINING, TOLD_DRAIN),
         (
             BROKEN_DRAIN,
-            "pod train/big-0 (8 GPUs) on te3: broken 1 h ago (12:00 UTC) after 2 moves: "
-            "node te3 is gone",
+            (
+                "pod train/big-0 (8 GPUs) on te3: broken 1 h ago (12:00 UTC) after 2 moves: "
+                "node te3 is gone"
+            ),
         ),
         (
             Drain((), tuple("abcde"), 8, STARTED_AT, STARTED_AT + HOUR, reserve="reserve of GPUs"),
-            "reserve of GPUs on a, b, c and 2 more: 0 moves made, held until 13:00 UTC at the "
-            "latest",
+            (
+                "reserve of GPUs on a, b, c and 2 more: 0 moves made, held until 13:00 UTC at the "
+                "latest"
+            ),
         ),
     ],
 )
