@@ -26,6 +26,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import LastCycle, PolicyEdit
 from desched.planning.other_deschedulers import other_deschedulers, split_others
 from desched.policy.policy import Policy
+from desched.policy.resolution.reserves import impossible_reserves
 from desched.ports import Clock
 
 MOST_NAMES = 20
@@ -110,6 +111,7 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         recent_loads=tuple(_recent_loads(snapshot)),
         gpu_loads=tuple(_gpu_loads(snapshot)),
         too_large=snapshot.cluster.too_large,
+        impossible_reserves=impossible_reserves(context.policy, snapshot.cluster),
     )
 
 

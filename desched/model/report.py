@@ -133,7 +133,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     acknowledges. `recent_loads` covers the last hour, in a service the time by which the policy
     judges how long load lasts; nodes without any data have none. `gpu_loads` has the
     nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
-    are too large to be kept, by namespace.
+    are too large to be kept, by namespace. `impossible_reserves` are the policy's reserves of GPUs
+    that the nodes cannot give, with file and line.
     """
 
     version: str = REPORT_VERSION
@@ -159,3 +160,4 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     recent_loads: tuple[RecentLoad, ...] = ()
     gpu_loads: tuple[GpuLoad, ...] = ()
     too_large: Mapping[str, LargeObjects] = {}
+    impossible_reserves: tuple[str, ...] = ()

@@ -446,6 +446,7 @@ class CycleView(View):
         report = self.report
         if report.other_deschedulers:
             yield OTHER_DESCHEDULERS.format(others=", ".join(report.other_deschedulers))
+        yield from report.impossible_reserves
         if report.plan.unsteered is not None:
             yield describe_unsteered(report.plan.unsteered)
         in_summary = report.result is CycleResult.NOT_ACTING or self._is_held_by_zero

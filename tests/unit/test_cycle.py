@@ -20,6 +20,7 @@ from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, Pa
 from desched.planning.situation import Situation
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import Policy
 from desched.ports import (
     Announcement,
@@ -180,6 +181,14 @@ def test_nodes_with_gpus_of_unknown_load_are_counted_if_gpu_has_a_target() -> No
     assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes is None
     world.policy = policy(rule(), rule(Resource.GPU))
     assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes == 1
+
+
+def test_a_reserve_that_no_node_can_give_is_in_the_report() -> None:
+    world = two_moves()
+    rules = GpuDrainRules(reserves=(Reserve(8, place="p.yaml:31: reserve[0]"),))
+    world.policy = msgspec.structs.replace(world.policy, gpu_drains=rules)
+    (found,) = world.run(Mode.DRY_RUN).impossible_reserves
+    assert found.startswith("p.yaml:31: reserve[0]: no node has 8 GPUs")
 
 
 def test_a_second_cycle_on_the_same_sample_evicts_nothing() -> None:

@@ -1,11 +1,13 @@
 """Plans the moves of drains: first of those under way, then of those that may begin."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
+from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Unserved
@@ -33,6 +35,8 @@ from desched.policy.gpu_drains import GpuDrainRules
 MOST_TRIED = 10
 """The most sets of nodes that are tried for a demand; the cheapest come first."""
 
+MOST_FORESEEN = 20
+"""For so many demands the nodes are chosen before the first pod moves."""
 
 _ROUNDING = 1e-6
 
@@ -63,7 +67,12 @@ def plan_drains(
     rules = context.policy.gpu_drains
     if rules is None:
         return Drained(drains=context.state.drains)
-    return _Planning(rules, eligibility, pressure, destinations, quota).planned()
+    planning = partial(_Planning, rules, eligibility, pressure, destinations, quota)
+    ahead = planning()
+    drained = ahead.planned(ahead.foreseen())
+    if ahead.has_begun or not ahead.foreseen():
+        return drained
+    return planning().planned(())  # there is too little room to keep all these nodes free
 
 
 class _Taken(NamedTuple):
@@ -103,9 +112,34 @@ class _Planning:
         self._taken: list[_Taken] = []
         self._unserved: list[Unserved] = []
         self._in_vain: dict[Hashable, str] = {}
+        self._foreseen: Sequence[str] = ()
         self._fragmented = Fragmented(self._context, destinations.free.arrays)
 
-    def planned(self) -> Drained:
+    @cached
+    def foreseen(self) -> tuple[str, ...]:
+        """The nodes that the demands together would be served by for the cheapest moves.
+
+        While they are kept free, no pod of one drain lands where the next one is due.
+        """
+        free, nodes = self._proved.free, list[str]()
+        for demand in self._demands.served[:MOST_FORESEEN]:
+            places = self._search.best(demand, free, nodes)
+            if isinstance(places, str) or not places.vacancies:
+                break
+            nodes += places.nodes
+        return tuple(nodes)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a drain begins."""
+        return any(each.drain not in self._context.state.drains for each in self._taken)
+
+    def planned(self, foreseen: Sequence[str]) -> Drained:
+        """The plan while these nodes are kept free, if that is possible."""
+        self._foreseen = foreseen
+        held = self._proved.held(foreseen)
+        if isinstance(held, Destinations):
+            self._proved = held
         drains = tuple(self._continued(self._context.state.drains))
         self._unserved += self._demands.unserved
         for demand in self._demands.served:
@@ -232,14 +266,17 @@ class _Planning:
     def _moves(self) -> Iterator[DrainMove]:
         """The moves of this cycle; all nodes are held before the first of them."""
         names = sorted({node for each in self._taken for node in each.places.nodes})
-        now, quota, known = self._now.held(names), self._quota, self._pressure.known
+        ahead = sorted({*names, *self._foreseen})
+        now, quota, known = self._now.held(ahead), self._quota, self._pressure.known
+        if isinstance(now, str):
+            now, ahead = self._now.held(names), names
         if isinstance(now, str):  # the proofs have held the same nodes
             return
         for drain, places in self._taken:
             moves, now, quota = moves_now(places, now, quota)
             for move in moves:
                 source = known[move.candidate.pod.node]
-                yield DrainMove((source, _held_first(move, names)), drain)
+                yield DrainMove((source, _held_first(move, ahead)), drain)
 
     def _more_fragmented(self, after: Destinations) -> str:
         """By how much a proved drain would raise the fragmentation; empty if it does not."""

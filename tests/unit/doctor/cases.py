@@ -32,6 +32,7 @@ from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.policy.compatibility import SteeringMode
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
@@ -327,6 +328,13 @@ POLICY = [
         PROBLEM,
         'no PriorityClass "hihg"',
         "priorityThreshold",
+    ),
+    Case(
+        Name.POLICY,
+        examination(policy=by(gpu_drains=GpuDrainRules(reserves=(Reserve(8),)))),
+        WARNING,
+        "1 warning",
+        "docs/policy-reference.md",
     ),
 ]
 
@@ -1048,6 +1056,10 @@ def beside(image: str = "", **fields: Any) -> Any:
     return examination(cluster=cluster(pods=[other]))
 
 
+def draining(**fields: Any) -> Any:
+    return examination(policy=by(gpu_drains=GpuDrainRules(("train",))), **fields)
+
+
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
 OTHERS = [
     Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
@@ -1108,6 +1120,58 @@ OTHERS = [
         WARNING,
         "VPA updater in ops",
         "updateMode",
+    ),
+    Case(
+        Name.AUTOSCALERS,
+        examination(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
+        WARNING,
+        "Karpenter (by the API group karpenter.sh)",
+        "consolidationPolicy",
+    ),
+    Case(Name.GPU_DRAINS, examination(), OK, "does not enable GpuFragmentation"),
+    Case(
+        Name.GPU_DRAINS,
+        examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
+        SKIPPED,
+    ),
+    Case(Name.GPU_DRAINS, draining(), OK, "No autoscaler of nodes was seen"),
+    Case(
+        Name.GPU_DRAINS,
+        draining(rights=rights("steer", missing=("patch nodes",))),
+        WARNING,
+        "may not set the soft taints",
+        "`kubectl apply -k deploy/base`",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(rights=rights("steer", missing=("patch nodes",)), run=DRY_RUN),
+        OK,
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(cluster=tainted(labels={"karpenter.sh/nodepool": "default"}).cluster),
+        WARNING,
+        "beside Karpenter (by the label karpenter.sh/nodepool of nodes). Karpenter takes the soft",
+        "plugins.balance.enabled",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(cluster=beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31").cluster),
+        WARNING,
+        "beside cluster-autoscaler in ops. It may add a node",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
+        WARNING,
+        "beside Karpenter (by the API group karpenter.sh). Karpenter takes",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(node_autoscalers=Unanswered("The API server does not list its API groups.")),
+        WARNING,
+        "is not known: The API server does not list",
+        "`kubectl get --raw /apis`",
     ),
     Case(
         Name.SCHEDULER,

@@ -45,7 +45,7 @@ def waits(name: str, count: int = 8, **fields: Any) -> Pod:
     return pod(name, "", of=None, **(defaults | fields))
 
 
-def drains(rules: GpuDrainRules = RULES, **fields: Any) -> Policy:
+def drains(rules: GpuDrainRules | None = RULES, **fields: Any) -> Policy:
     """A policy with drains and soft taints."""
     return policy(gpu_drains=rules, **(dict(STEERED) | fields))
 

@@ -76,7 +76,7 @@ def test_a_victim_and_its_node_show_the_drain_that_the_plan_begins() -> None:
 
 
 def test_a_pod_that_left_for_a_drain_and_its_replacement_show_that() -> None:
-    replacement = runs("p9", "g3", of="p0", age=timedelta(minutes=1))
+    replacement = runs("p9", "g3", of="p0", created_at=NOW - timedelta(minutes=1))
     record = EvictionRecord(
         SPREAD[0].ref,
         "g0",
