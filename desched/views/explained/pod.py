@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from desched.decision import Decision
 from desched.model.cluster import Pod
+from desched.model.drains import Purpose
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
@@ -17,6 +18,9 @@ from desched.views.explained.values import PodExplanation, RuleLine, RuleOutcome
 def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     """The explanation of a pod of the decision's cluster."""
     context, outcomes = decision.context, PodOutcomes(decision)
+    eviction = outcomes.evictions.get(pod.ref)
+    if eviction is not None and eviction.purpose is Purpose.GPU_DEMAND:
+        context = context.for_gpu_demand()
     rules = tuple(rule for rule in _rules(pod, context) if not context.is_unread(rule.reason, pod))
     refusals = [
         Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED
@@ -30,7 +34,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         pod.scheduler,
         rules,
         next((each for each in decision.plan.nodes if each.node == pod.node), None),
-        outcomes.evictions.get(pod.ref),
+        eviction,
         placement,
         changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision),
         eviction_of(pod, decision),

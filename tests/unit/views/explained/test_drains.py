@@ -14,7 +14,7 @@ from desched.model.state import EvictionRecord, State
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
-from desched.views.explained.values import Explanation
+from desched.views.explained.values import Explanation, RuleOutcome
 from desched.views.explanation import print_explanation
 from tests.builders import NOW, certain
 from tests.unit.planning.drains.gpu_cluster import drains, gpu_node, runs, seen, waits
@@ -70,7 +70,10 @@ def test_a_node_that_is_free_for_a_reserve_shows_that() -> None:
 
 def test_a_victim_and_its_node_show_the_drain_that_the_plan_begins() -> None:
     [victim] = decide(ALL, drains(), State()).plan.evictions
-    pod = text_of(answer(f"pod {victim.pod}", ALL))
+    found = answer(f"pod {victim.pod}", ALL)
+    assert found.pod is not None
+    assert {rule.outcome for rule in found.pod.rules} == {RuleOutcome.PASSED}
+    pod = text_of(found)
     assert f"makes room on {victim.node} for pod train/big, which waits for 8 GPUs" in pod
     assert "The plan drains it" in text_of(answer(f"node {victim.node}", ALL))
 
