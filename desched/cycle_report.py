@@ -151,10 +151,9 @@ def _overloaded(plan: Plan) -> tuple[str, ...]:
 def _result(plan: Plan, acted: Acted, mode: Mode) -> CycleResult:
     if plan.hold is not None:
         return CycleResult.HELD
-    if not _overloaded(plan):
-        return CycleResult.NOTHING_TO_DO
     if not plan.evictions:
-        return CycleResult.NOTHING_MOVABLE
+        overloaded = _overloaded(plan)
+        return CycleResult.NOTHING_MOVABLE if overloaded else CycleResult.NOTHING_TO_DO
     if mode is Mode.DRY_RUN:
         return CycleResult.PLANNED
     return CycleResult.NOT_ACTING if acted.barred is not None else _acted_on(acted.outcomes)

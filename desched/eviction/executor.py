@@ -110,7 +110,7 @@ _IN_VAIN = Finding(
 
 
 def _awaited(drain: Drain, acting: Acting) -> bool | ObservationError:
-    """Whether a pod of the drain still waits for a node, as just read; a reserve always does."""
+    """Whether a pod of the drain still waits for a node as read just now; a reserve always does."""
     for pod in drain.pods:
         (found,) = acting.world.cluster.read_around([PodToRead(pod, siblings=False)])
         if isinstance(found, ObservationError):

@@ -159,7 +159,7 @@ def _of_drain(each: DrainMove) -> PlannedEviction:
     found = _eviction(move, source, None, probe=False)
     drain = each.drain
     what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
-    reason = f"makes room on {source.node.name} for {drain}, {what}"
+    reason = f"it makes room on {source.node.name} for {drain}, {what}"
     purpose = Purpose.GPU_DEMAND
     return msgspec.structs.replace(found, reason=reason, drain=drain, purpose=purpose)
 
@@ -180,7 +180,7 @@ def _eviction(
     if chain is not None and chain.first == pod.ref:
         purpose = Purpose.ROOM
         why = f"which leaves the overloaded node {chain.source} and has room nowhere"
-        reason = f"makes room on {chain.room_on} for {chain.second}, {why}"
+        reason = f"it makes room on {chain.room_on} for {chain.second}, {why}"
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,

@@ -82,7 +82,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return (
             *self.standing,
             *(
-                PlannedTaint(node, f"it must not receive the replacement of {each.pod}", each.pod)
+                PlannedTaint(node, _why(node, each), each.pod)
                 for each in evictions
                 for node in each.steered
             ),
@@ -99,6 +99,13 @@ class SoftTaints(msgspec.Struct, frozen=True):
         planned = () if held else self.planned(evictions[:1])
         needed = {taint.node for taint in planned}
         return tuple(removal for removal in self.due if removal.node not in needed)
+
+
+def _why(node: str, eviction: PlannedEviction) -> str:
+    """Why the node needs the taint for this eviction."""
+    if eviction.drain is not None and node in eviction.drain.nodes:
+        return f"it is drained for {eviction.drain}"
+    return f"it must not receive the replacement of {eviction.pod}"
 
 
 def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from desched.model.drains import Purpose
 from desched.views.cycle import CycleView, EvictionView
 from desched.views.formatting import count, plain
 from desched.views.grouped_list import (
@@ -57,8 +56,7 @@ def _lines(each: EvictionView) -> Iterator[str]:
     room = count(eviction.destinations, "node has", "nodes have")
     yield f"{eviction.node} → {eviction.expected_on}; {room} room"
     takes = f"takes {' and '.join(each.relief)} away" if each.relief else ""
-    is_relief = eviction.purpose is Purpose.RELIEF
-    because = f"because {each.reason}" if each.reason and is_relief else each.reason
+    because = f"because {each.reason}" if each.reason else ""
     if why := " ".join(filter(None, (takes, because))):
         yield why
     yield from each.notes

@@ -231,7 +231,7 @@ def _drains(pod: PodExplanation, whole: Explanation) -> Iterator[str]:
     """What moves for the pod, and for what it moves or has moved."""
     now, moved = whole.taken_at, pod.moved
     if pod.eviction is not None and pod.eviction.drain is not None:
-        yield f"It {pod.eviction.reason}."
+        yield f"It leaves because {pod.eviction.reason}."
     elif moved is not None and moved.purpose is Purpose.GPU_DEMAND:
         at, is_it = moment(moved.evicted_at, now), moved.pod == pod.summary.pod
         what = "Its eviction" if is_it else f"It replaces {moved.pod}, whose eviction"

@@ -194,7 +194,7 @@ DRAINING = msgspec.structs.replace(DRAIN, moves=2)
 LANDED_DRAIN = DRAINING.ended(DrainEnd.LANDED, STARTED_AT, "on te3")
 BROKEN_DRAIN = DRAINING.ended(DrainEnd.BROKEN, STARTED_AT, "node te3 is gone")
 TOLD_DRAIN = "pod train/big-0 (8 GPUs) on te3: 2 moves made, held until 13:00 UTC at the latest"
-ROOM_FOR_BIG = "makes room on te3 for pod train/big-0, which waits for 8 GPUs"
+ROOM_FOR_BIG = "it makes room on te3 for pod train/big-0, which waits for 8 GPUs"
 UNSERVED = Unserved("pod train/huge-0", 16, "no node has 16 GPUs")
 
 

@@ -11,13 +11,13 @@ from desched.decision import decide
 from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
+from desched.policy.gpu_drains import Reserve
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation, RuleOutcome
 from desched.views.explanation import print_explanation
 from tests.builders import NOW, certain
-from tests.unit.planning.drains.gpu_cluster import drains, gpu_node, runs, seen, waits
+from tests.unit.planning.drains.gpu_cluster import RULES, drains, gpu_node, runs, seen, waits
 
 NODES = [gpu_node(f"g{i}") for i in range(4)]
 SPREAD = [runs(f"p{i}", f"g{i}") for i in range(4)]
@@ -31,7 +31,7 @@ DRAINED = seen(NODES, [*SPREAD[1:], BIG])
 def answer(
     question: str, cluster: Snapshot, state: State | None = None, **rules: Any
 ) -> Explanation:
-    by = drains(GpuDrainRules(**({"namespaces": ("train",), "pending_seconds": 60} | rules)))
+    by = drains(msgspec.structs.replace(RULES, **rules))
     return explain(parse_subject(*question.split()), decide(cluster, by, state or State()), "test")
 
 
