@@ -112,6 +112,7 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         gpu_loads=tuple(_gpu_loads(snapshot)),
         too_large=snapshot.cluster.too_large,
         impossible_reserves=impossible_reserves(context.policy, snapshot.cluster),
+        gpus=decision.gpus,
     )
 
 

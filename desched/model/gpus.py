@@ -22,24 +22,27 @@ class GpusLeftOut(StrEnum):
 class NodeGpus(msgspec.Struct, frozen=True, gc=False):
     """The whole GPUs of a node.
 
-    `places` has, for each of SIZES, how many pods with so many GPUs would find enough idle ones; it
-    counts GPUs only, not CPU or memory. `fragmented` is the fragmentation, in GPUs. Of a node that
-    is `left_out`, only `gpus` has a meaning, and only if they are whole.
+    `places` is, for 1, 2, 4 and 8 GPUs, how many pods with so many would find them idle; it counts
+    GPUs only, not CPU or memory. `fragmented` is the fragmentation, in GPUs. `domain` is its
+    narrowest placement domain in the network, empty without one. Of a node that is `left_out`, only
+    `gpus` has a meaning, and only if they are whole.
     """
 
     node: str
     gpus: int
-    idle: int = 0
-    places: tuple[int, ...] = ()
-    fragmented: float = 0.0
+    idle: int
+    places: Mapping[int, int]
+    fragmented: float
+    domain: str = ""
     left_out: GpusLeftOut | None = None
 
 
 class DomainGpus(msgspec.Struct, frozen=True, gc=False):
-    """The GPUs of the nodes of a placement domain that are not left out.
+    """The GPUs of the nodes of a placement domain that are not left out, at least one.
 
-    `level` is the label, or what stands for the HyperNodes of a tier, `domain` the values from the
-    widest level to this one.
+    `level` is the label, or what stands for the HyperNodes of a tier. `domain` has the values of
+    the labels from the widest level to this one, or is the name of the HyperNode. The others are
+    sums over its nodes.
     """
 
     level: str
@@ -47,7 +50,7 @@ class DomainGpus(msgspec.Struct, frozen=True, gc=False):
     nodes: int
     gpus: int
     idle: int
-    places: tuple[int, ...]
+    places: Mapping[int, int]
     fragmented: float
 
 
@@ -112,43 +115,18 @@ class GpuWait(msgspec.Struct, frozen=True, gc=False):
 class ClusterGpus(msgspec.Struct, frozen=True, gc=False):
     """The GPUs of a cluster; sums are over the nodes that are not left out.
 
-    `pods` is the number of pods with whole GPUs on all nodes, and `staying` has those of them that
-    may not move, by reason, most frequent first. `waits` are the pods that find no GPUs.
+    `pods` is the number of pods with whole GPUs on all nodes. `movable_pods` of them may move by
+    the rules of eligibility, although they have GPUs; `staying` has the others by reason, the most
+    frequent first. `waits` are the pods that find no GPUs.
     """
 
+    gpus: int
+    idle: int
+    places: Mapping[int, int]
+    fragmented: float
     nodes: tuple[NodeGpus, ...]
     domains: tuple[DomainGpus, ...] = ()
     pods: int = 0
+    movable_pods: int = 0
     staying: tuple[StayingPods, ...] = ()
     waits: tuple[GpuWait, ...] = ()
-
-    @property
-    def movable_pods(self) -> int:
-        """The number of pods with whole GPUs that may move."""
-        return self.pods - sum(each.pods for each in self.staying)
-
-    @property
-    def counted(self) -> tuple[NodeGpus, ...]:
-        """The nodes that are not left out."""
-        return tuple(each for each in self.nodes if each.left_out is None)
-
-    @property
-    def gpus(self) -> int:
-        """The number of GPUs."""
-        return sum(each.gpus for each in self.counted)
-
-    @property
-    def idle(self) -> int:
-        """The number of GPUs that no pod holds."""
-        return sum(each.idle for each in self.counted)
-
-    @property
-    def fragmented(self) -> float:
-        """The fragmentation, in GPUs."""
-        return sum(each.fragmented for each in self.counted)
-
-    @property
-    def places(self) -> Mapping[int, int]:
-        """The number of places by the number of GPUs on one node."""
-        of_nodes = [each.places for each in self.counted]
-        return {size: sum(each[i] for each in of_nodes) for i, size in enumerate(SIZES)}

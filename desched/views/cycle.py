@@ -49,6 +49,7 @@ from desched.views.formatting import (
     plain,
     words,
 )
+from desched.views.gpus import GpuView
 from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
 from desched.views.rendering import View
 from desched.views.status import Section, StateView
@@ -380,6 +381,11 @@ class CycleView(View):
         for each in self.report.plan.unreserved:
             pods = f"{count(each.pods, 'pod')} of namespace {each.namespace}"
             yield f"{pods} ({each.reason.value}): {sentence_of(each.reason)}"
+
+    @cached_property
+    def gpus(self) -> GpuView | None:
+        """What is measured of GPUs; None in a cluster without any."""
+        return GpuView(self.report.gpus) if self.report.gpus is not None else None
 
     @property
     def settled(self) -> Sequence[EvictionRecord]:

@@ -66,6 +66,10 @@ def _lines(each: EvictionView) -> Iterator[str]:
 def _print_the_rest(cycle: CycleView, console: Console) -> None:
     """Print what is not about single nodes, and the summary."""
     print_lines("Pending pods without reserved room:", cycle.unreserved, console)
+    if cycle.gpus is not None:
+        for section in cycle.gpus.sections:
+            lines = section.first(MOST_EXAMPLES, "the JSON of the report has all")
+            print_lines(f"{section.title}:", lines, console)
     print_lines("Drains that have not begun:", cycle.planned_drains, console)
     waiting = Section("", cycle.unserved).first(MOST_EXAMPLES, "the JSON of the report has all")
     print_lines("Waiting for GPUs without a drain:", waiting, console)

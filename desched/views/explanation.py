@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.model.drains import Drain, Purpose
+from desched.model.gpus import GpuWait, PodInTheWay
 from desched.model.plan import NodeVerdict, ResourcePressure
 from desched.model.text import count_of_nodes
 from desched.policy.durations import duration_text
@@ -38,6 +39,7 @@ from desched.views.formatting import (
     span,
     words,
 )
+from desched.views.gpus import describe_gpus, describe_wait
 from desched.views.grouped_list import block, numbered, plain_table, print_section
 from desched.views.reasons import describe
 
@@ -84,6 +86,8 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
     if node.arriving:
         names = ", ".join(str(each.pod) for each in node.arriving)
         console.print(Text(plain(f"It may get the replacements of {names}.")))
+    if node.gpus is not None:
+        console.print(Text(plain(f"{describe_gpus(node.gpus)}.")))
     console.print()
     _print_changes("to relieve or to judge it", node.changes, console)
     _print_pods("on it, the largest load first", node.pods, console)
@@ -214,10 +218,15 @@ def _held(drain: Drain, whole: Explanation) -> str:
 def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> None:
     summary = pod.summary
     on = f" on {summary.node}" if summary.node else ", which has no node,"
-    console.print(Text(plain(f"{summary.pod}{on} {_verdict_of(summary)}"), style="bold"))
+    verdict = f"{summary.pod}{on} {_verdict_of(summary)}"
+    console.print(Text(plain(describe_wait(pod.waits) if pod.waits else verdict), style="bold"))
     console.print(Text(plain(_about(pod))))
     for line in _drains(pod, whole):
         console.print(Text(plain(line)))
+    if pod.waits is not None:
+        console.print()
+        _print_in_the_way(pod.waits, console)
+        return
     if pod.node_verdict is not None:
         console.print(Text(plain(_node_line(pod.node_verdict))))
     console.print()
@@ -243,6 +252,21 @@ def _drains(pod: PodExplanation, whole: Explanation) -> Iterator[str]:
             yield f"The plan begins a drain for it: {drained_for(drain)}."
     if pod.unserved is not None:
         yield f"No drain is under way for it: {pod.unserved.why}."
+
+
+def _print_in_the_way(wait: GpuWait, console: Console) -> None:
+    for node in wait.nodes:
+        lines = "\n".join(plain(f"  {_pod_in_the_way(each)}") for each in node.leaving)
+        if lines:
+            title = f"On {plain(node.node)}, for {count(node.places, 'pod')}:"
+            print_section(title, Text(lines), console)
+
+
+def _pod_in_the_way(pod: PodInTheWay) -> str:
+    holds = f"{pod.pod} with {count(pod.gpus, 'GPU')}"
+    if pod.reason is None:
+        return f"{holds} may leave"
+    return f"{holds} stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
 
 
 def _about(pod: PodExplanation) -> str:

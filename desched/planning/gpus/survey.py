@@ -1,7 +1,7 @@
 """All that is measured of the GPUs of a cluster; it needs no right and changes nothing."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import SchedulingClass
 from desched.model.devices import whole_gpus
-from desched.model.gpus import ClusterGpus, DomainGpus, NodeGpus, StayingPods
+from desched.model.gpus import SIZES, ClusterGpus, DomainGpus, GpuAnswer, NodeGpus, StayingPods
 from desched.planning.arrays import Floats, Ints
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.gpus.fragmentation import PodClasses
@@ -45,10 +45,11 @@ class GpuNodes(NamedTuple):
 
 
 def survey(context: EligibilityContext) -> ClusterGpus | None:
-    """All that is measured of the GPUs of a cluster; None if no node has some."""
-    nodes = GpuNodes.of(context)
+    """All that is measured of the GPUs of a cluster; None if no node has some, and no pod waits."""
+    nodes, waiting = GpuNodes.of(context), waiting_for_gpus(context)
     if nodes is None:
-        return None
+        waits = tuple(each.answered(GpuAnswer.NOT_ADMITTED) for each in waiting)
+        return ClusterGpus(0, 0, dict.fromkeys(SIZES, 0), 0.0, (), waits=waits) if waits else None
     leaving = Leaving(context)
     refusals = [leaving.refuse(pod) for pod, _ in nodes.pods.residents_of(_has_gpus)]
     staying = Counter(finding.reason for finding in refusals if finding is not None)
@@ -57,10 +58,11 @@ def survey(context: EligibilityContext) -> ClusterGpus | None:
     return replace(
         measured(context, nodes),
         pods=len(refusals),
+        movable_pods=len(refusals) - staying.total(),
         staying=tuple(
             StayingPods(*each) for each in sorted(staying.items(), key=lambda e: (-e[1], e[0]))
         ),
-        waits=tuple(closest.answers(waiting_for_gpus(context))),
+        waits=tuple(closest.answers(waiting)),
     )
 
 
@@ -71,9 +73,23 @@ def measured(context: EligibilityContext, nodes: GpuNodes) -> ClusterGpus:
     classes = PodClasses.of(context.cluster, arrays.names)
     fragmented = classes.fragmentation(idle.sum(axis=0), requests, NodeFilter(arrays))
     figures = _Figures(gpus, idle.sum(axis=0), places(idle), fragmented)
+    network = list(_of_network(context, arrays))
+    narrowest = [""] * len(arrays)
+    for domain in network:  # wider ones come first
+        for position in domain.positions:
+            narrowest[position] = str(domain)
+    whole = figures.of_domain(Domain("", "", np.arange(len(arrays))))
+    domains = map(figures.of_domain, (*network, *_groups(context, arrays)))
     return ClusterGpus(
-        tuple(figures.of_node(i, name) for i, name in enumerate(arrays.names)),
-        tuple(map(figures.of_domain, _domains(context, arrays))),
+        whole.gpus,
+        whole.idle,
+        whole.places,
+        whole.fragmented,
+        tuple(
+            figures.of_node(i, *each)
+            for i, each in enumerate(zip(arrays.names, narrowest, strict=True))
+        ),
+        tuple(each for each in domains if each.nodes),
     )
 
 
@@ -89,13 +105,14 @@ class _Figures(NamedTuple):
     places: Ints
     fragmented: Floats
 
-    def of_node(self, position: int, name: str) -> NodeGpus:
+    def of_node(self, position: int, name: str, domain: str) -> NodeGpus:
         return NodeGpus(
             name,
             int(self.gpus.total[position]),
             int(self.idle[position]),
-            tuple(self.places[:, position].tolist()),
+            _by_size(self.places[:, position]),
             float(self.fragmented[position]),
+            domain,
             self.gpus.left_out[position],
         )
 
@@ -107,20 +124,28 @@ class _Figures(NamedTuple):
             len(inside),
             int(self.gpus.total[inside].sum()),
             int(self.idle[inside].sum()),
-            tuple(self.places[:, inside].sum(axis=1).tolist()),
+            _by_size(self.places[:, inside].sum(axis=1)),
             float(self.fragmented[inside].sum()),
         )
 
 
-def _domains(context: EligibilityContext, arrays: NodeArrays) -> Iterator[Domain]:
-    """The placement domains of the nodes: of the network, and of labels that group nodes."""
-    known = context.policy.domains
+def _by_size(found: Ints) -> Mapping[int, int]:
+    return dict(zip(SIZES, found.tolist(), strict=True))
+
+
+def _of_network(context: EligibilityContext, arrays: NodeArrays) -> Iterable[Domain]:
+    """The placement domains of the network."""
     found = dict[tuple[str, str], Domain]()
-    for each in NetworkLevels(arrays, context.cluster, known.rungs).each:
+    for each in NetworkLevels(arrays, context.cluster, context.policy.domains.rungs).each:
         found.setdefault((each.level, each.name), each)  # labels and a Topology may share levels
-    yield from found.values()
+    return found.values()
+
+
+def _groups(context: EligibilityContext, arrays: NodeArrays) -> Iterator[Domain]:
+    """The placement domains of labels that group nodes."""
+    known = context.policy.domains
     for key in (*known.groups, *known.accelerator_groups):
-        of = arrays.domains(key).of
-        for number in range(arrays.domains(key).count):
-            positions = np.flatnonzero(of == number)
+        domains = arrays.domains(key)
+        for number in range(domains.count):
+            positions = np.flatnonzero(domains.of == number)
             yield Domain(key, arrays.nodes[positions[0]].labels[key], positions)

@@ -128,21 +128,20 @@ class ClosestNodes:
         return waiting.answered(answer, nodes, str(best.domain))
 
     def _compared(self, pod: Pod, costs: Floats, positions: Positions) -> int:
-        """The closest of these nodes, at least one of which can have room for the pod.
+        """The closest of these nodes, of equal ones the first; one of them can have room.
 
         `costs`, shape (nodes,), is what it costs at least on each of all nodes.
         """
         able = positions[np.isfinite(costs[positions])]
         ranked = able[np.argsort(costs[able], kind="stable")]
-        best, least = int(ranked[0]), (len(self._context.cluster.pods), 0)
-        for position in ranked[:MOST_NODES_COMPARED]:
-            if (int(costs[position]), int(costs[position] % 1 > 0)) >= least:
+        least = (len(self._context.cluster.pods), 0), int(ranked[0])
+        for position in map(int, ranked[:MOST_NODES_COMPARED]):
+            if (int(costs[position]), int(costs[position] % 1 > 0)) > least[0]:
                 break
-            leaving = self._closest(pod, int(position), 1).leaving
-            rank = len(leaving), sum(each.reason is not None for each in leaving)
-            if rank < least:
-                best, least = int(position), rank
-        return best
+            leaving = self._closest(pod, position, 1).leaving
+            staying = sum(each.reason is not None for each in leaving)
+            least = min(least, ((len(leaving), staying), position))
+        return least[1]
 
     def _closest(self, pod: Pod, position: int, places: int) -> ClosestNode:
         pods = self._room.cover(pod, position, places)

@@ -26,6 +26,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     outcomes = PodOutcomes(decision)
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
+    gpus = decision.gpus.nodes if decision.gpus else ()
     seconds, longer = None, False
     loaded = decision.pressure.known.get(node.name)
     if loaded is not None and verdict.node_class is NodeClass.OVERLOADED:
@@ -39,6 +40,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         leaving,
         tuple(each for each in plan.evictions if node.name in each.likely_nodes),
         changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
+        next((each for each in gpus if each.node == node.name), None),
         tuple(drain for drain in drains_of(decision) if node.name in drain.nodes),
         held_beside_drains(node.name, decision),
     )

@@ -27,6 +27,9 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     ]
     placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
+    waiting = decision.gpus.waits if decision.gpus else ()
+    waits = next((each for each in waiting if pod.ref in each.pods), None)
+    changes = changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision)
     return PodExplanation(
         outcomes.summary(pod),
         workload.desired_replicas if workload else 1,
@@ -36,7 +39,8 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         next((each for each in decision.plan.nodes if each.node == pod.node), None),
         eviction,
         placement,
-        changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision),
+        () if waits else changes,
+        waits,
         eviction_of(pod, decision),
         tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
         unserved(pod, decision),

@@ -7,6 +7,15 @@ import msgspec
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.drains import Drain, DrainEnd, Purpose
+from desched.model.gpus import (
+    ClusterGpus,
+    DomainGpus,
+    GpuAnswer,
+    GpusLeftOut,
+    GpuWait,
+    NodeGpus,
+    StayingPods,
+)
 from desched.model.load import UnknownReason
 from desched.model.plan import (
     HoldReason,
@@ -122,8 +131,29 @@ POOL_PAUSE = Pause(
     PauseScope.POOL, STARTED_AT, STARTED_AT + HOUR, "gpu", "moves of 2 workloads failed within 1h"
 )
 
+WAITING = GpuWait(
+    (PodRef("ml", "w0"), PodRef("ml", "w1")), "", "nvidia.com/gpu", 8, GpuAnswer.TOO_LARGE
+)
+GPUS = ClusterGpus(
+    16,
+    9,
+    {1: 9, 2: 4, 4: 2, 8: 1},
+    1.5,
+    (
+        NodeGpus("g1", 8, 8, {1: 8, 2: 4, 4: 2, 8: 1}, 0.5, "rack=r1"),
+        NodeGpus("g2", 8, 1, {1: 1, 2: 0, 4: 0, 8: 0}, 1.0, "rack=r1"),
+        NodeGpus("g3", 8, 0, {}, 0.0, left_out=GpusLeftOut.SHARED),
+    ),
+    (DomainGpus("rack", "r1", 2, 16, 9, {1: 9, 2: 4, 4: 2, 8: 1}, 1.5),),
+    7,
+    4,
+    (StayingPods(RefusalReason.BARE_POD, 3),),
+    (WAITING,),
+)
+
 FOLLOWED_UP = msgspec.structs.replace(
     REPORT,
+    gpus=GPUS,
     settled=(LANDED, BACK),
     state=State(
         evictions=(LANDED, BACK, IN_FLIGHT),

@@ -24,7 +24,7 @@ def test_eight_small_jobs_leave_most_gpus_idle_and_no_place_for_a_large_one() ->
     assert (found.gpus, found.idle) == (64, 56)
     assert found.places == {1: 56, 2: 24, 4: 8, 8: 0}
     assert [each.node for each in found.nodes] == [f"g{i}" for i in range(8)]
-    assert found.nodes[0].places == (7, 3, 1, 0)
+    assert found.nodes[0].places == {1: 7, 2: 3, 4: 1, 8: 0}
 
 
 def test_a_place_has_gpus_of_one_kind() -> None:
@@ -109,7 +109,9 @@ def test_gpus_are_counted_for_each_domain_of_the_network() -> None:
         (RACK, "b1/r1"): (2, 16, 11),
         (RACK, "b2/r1"): (1, 8, 8),
     }
-    assert found[RACK, "b1/r1"].places == (11, 5, 2, 1)
+    assert found[RACK, "b1/r1"].places == {1: 11, 2: 5, 4: 2, 8: 1}
+    narrowest = [each.domain for each in surveyed(nodes, pods).nodes]
+    assert narrowest == [f"{RACK}=b1/r1", f"{RACK}=b1/r1", f"{RACK}=b2/r1"]
 
 
 def test_gpus_are_counted_for_hyper_nodes_and_for_groups_of_nodes() -> None:
@@ -124,7 +126,11 @@ def test_gpus_are_counted_for_hyper_nodes_and_for_groups_of_nodes() -> None:
 
 
 def test_a_node_that_is_left_out_counts_in_no_domain() -> None:
-    nodes = [gpu_node("g1", labels={RACK: "r"}), gpu_node("g2", labels={RACK: "r"}, ready=False)]
+    nodes = [
+        gpu_node("g1", labels={RACK: "r"}),
+        gpu_node("g2", labels={RACK: "r"}, ready=False),
+        gpu_node("g3", labels={RACK: "other"}, ready=False),
+    ]
     (rack,) = surveyed(nodes).domains
     assert (rack.nodes, rack.idle) == (1, 8)
 

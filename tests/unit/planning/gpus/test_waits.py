@@ -113,6 +113,18 @@ def test_pods_leave_also_for_cpu() -> None:
     assert {each.gpus for each in found.leaving} == {0}
 
 
+def test_of_many_small_pods_enough_leave_and_none_in_vain() -> None:
+    """As many sets of these pods as there are would take minutes to compare."""
+    sizes = {f"cpu{i:02}": 0.5 + i % 7 / 4 for i in range(60)}
+    small = [gpu_pod(name, on="g", gpus=0, cpu=cpu) for name, cpu in sizes.items()]
+    found = wait_of([gpu_node("g", cpu=80)], [*small, gpu_pod("a", on="g"), waiting(cpu=60)])
+    leaving = [each.pod.name for each in found.leaving]
+    assert "a" in leaving
+    left = 80 - sum(cpu for name, cpu in sizes.items() if name not in leaving)
+    assert left >= 60
+    assert left - min(sizes[name] for name in leaving if name != "a") < 60
+
+
 def test_a_pod_that_is_on_every_node_is_never_in_the_way() -> None:
     agent = gpu_pod("agent", on="g1", owner=Owner("DaemonSet", "agent", "uid-agent"))
     pods = [agent, gpu_pod("a", on="g2"), gpu_pod("b", on="g2"), waiting()]

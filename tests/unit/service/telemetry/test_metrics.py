@@ -91,6 +91,33 @@ def test_gpus_of_unknown_load_are_counted_only_if_the_policy_has_a_target_for_th
     assert values(metrics, "desched_unknown_gpu_nodes") == {}
 
 
+def test_gpus_are_shown_for_the_cluster_its_nodes_and_its_domains(metrics):
+    """S4.1: in every cycle, also in a dry run."""
+    metrics.cycle_completed(FOLLOWED_UP)
+    numbers = ("gpus", "idle_gpus", "fragmented_gpus", "gpu_pods", "movable_gpu_pods")
+    assert [values(metrics, f"desched_{name}")[()] for name in numbers] == [16, 9, 1.5, 7, 4]
+    places = {("1",): 9, ("2",): 4, ("4",): 2, ("8",): 1}
+    assert values(metrics, "desched_gpu_places") == places
+    assert values(metrics, "desched_gpu_nodes_left_out") == {
+        ("shared_gpus",): 1,
+        ("not_schedulable",): 0,
+    }
+    waits = values(metrics, "desched_pods_waiting_for_gpus")
+    assert (waits["too_large",], sum(waits.values())) == (2, 2)
+    assert values(metrics, "desched_node_idle_gpus") == {("g1",): 8, ("g2",): 1}
+    assert values(metrics, "desched_node_fragmented_gpus") == {("g1",): 0.5, ("g2",): 1}
+    assert values(metrics, "desched_domain_idle_gpus") == {("r1", "rack"): 9}
+    assert values(metrics, "desched_domain_gpu_places") == {
+        ("r1", size, "rack"): number for (size,), number in places.items()
+    }
+
+
+def test_a_cluster_without_gpus_has_no_metrics_of_them(metrics):
+    metrics.cycle_completed(REPORT)
+    names = {line.split()[2] for line in metrics.exposition().decode().splitlines() if "#" in line}
+    assert {name for name in names if "gpu" in name} == {"desched_unknown_gpu_nodes"}
+
+
 def test_a_hold_is_one_at_its_reason_only(metrics):
     metrics.cycle_completed(HELD)
     held = values(metrics, "desched_hold")
