@@ -95,11 +95,12 @@ class Vacancies:
         pods = [
             c for c in movable.candidates if c.pod.uid not in gone and c.pod.priority <= priority
         ]
+        pods = [each for each in pods if not lacking.keys().isdisjoint(_requested(each.pod))]
         held = [named(each.pod.scheduling.requests) for each in pods]
         shares = np.array([[has.get(name, 0) / lacking[name] for name in lacking] for has in held])
         costs = np.array([each.cost for each in pods])
         resources = tuple((column,) for column in range(len(lacking)))
-        chosen = Covering(shares, costs, resources).cheapest() if pods else None
+        chosen = Covering(shares, costs, resources).good() if pods else None
         if chosen is None:
             return self._why_not(node, lacking, priority)
         leaving = sorted((pods[i] for i in chosen), key=lambda each: (_size(each), each.pod.ref))

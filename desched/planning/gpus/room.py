@@ -17,10 +17,6 @@ from desched.planning.selection.set_cover import Covering
 MOST_CHOICES = 12
 """Of the pods of a node, so many that hold most of each resource are among those chosen from."""
 
-MOST_EXACT = 16
-"""Of more pods, the set is found one pod after the other, and may not be the smallest."""
-
-_EPSILON = 1e-9
 STAYING_COST = 1e-3
 """That a pod may not leave counts less than one more pod that has to."""
 
@@ -106,11 +102,8 @@ class GpuRoom:
         shares = np.array([[_amount(p, name) / short for name, short in shortages] for p in pods])
         staying = np.array([self._leaving.refuse(each) is not None for each in pods])
         costs = 1.0 + staying / (len(pods) + 1)
-        chosen: Sequence[int] | None = None
-        if len(pods) <= MOST_EXACT:
-            choices = tuple((need,) for need in range(len(shortages)))
-            chosen = Covering(shares, costs, choices).cheapest()
-        return [pods[i] for i in chosen or _greedy(shares, costs)]
+        needs = tuple((need,) for need in range(len(shortages)))
+        return [pods[i] for i in Covering(shares, costs, needs).good() or ()]
 
     def _choices(self, position: int, shortages: Sequence[tuple[str, int]]) -> Sequence[Pod]:
         """The pods that hold most of what is missing on a node, by name."""
@@ -144,25 +137,6 @@ class GpuRoom:
         return _held(
             [[p for p in pods if not self._leaving.refuse(p)] for pods in holders], resource
         )
-
-
-def _greedy(shares: Floats, costs: Floats) -> Sequence[int]:
-    """Pods that cover all needs, ascending: the one that covers most of what is left comes next.
-
-    `shares`, shape (pods, needs), are as those of a Covering. No pod is among them in vain.
-    """
-    left, chosen = np.ones(shares.shape[1]), list[int]()
-    while (left > _EPSILON).any() and len(chosen) < len(shares):
-        covers = np.minimum(shares, left).sum(axis=1)
-        covers[chosen] = -1.0
-        best = int(np.lexsort((costs, -covers))[0])
-        chosen.append(best)
-        left = np.maximum(left - shares[best], 0.0)
-    for each in tuple(chosen):
-        others = [number for number in chosen if number != each]
-        if (shares[others].sum(axis=0) >= 1.0 - _EPSILON).all():
-            chosen = others
-    return sorted(chosen)
 
 
 def _held(pods: Sequence[Sequence[Pod]], resource: str) -> Ints:
