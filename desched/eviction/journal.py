@@ -78,5 +78,4 @@ def _begun(eviction: PlannedEviction, record: EvictionRecord) -> ChainUnderWay |
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:
     judged_by = now + timedelta(seconds=eviction.grace_period_seconds) + patience
     known = {name: getattr(eviction, name) for name in _KNOWN_FROM_PLAN}
-    purpose = eviction.purpose
-    return EvictionRecord(evicted_at=now, judged_by=judged_by, purpose=purpose, **known)
+    return EvictionRecord(evicted_at=now, judged_by=judged_by, **known)

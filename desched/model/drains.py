@@ -11,21 +11,33 @@ from desched.model.names import Form, ForPeople, Namespace, NodeName, Plain, Uid
 
 
 class Purpose(StrEnum):
-    """What an eviction is for."""
+    """What an eviction is for; what only a newer desched knows counts as relief."""
 
     RELIEF = "relief"  # its node is overloaded
     ROOM = "room"  # it makes room for a pod of an overloaded node
     GPU_DEMAND = "gpu_demand"  # it makes room for pods that wait for GPUs, or for a reserve
 
+    @classmethod
+    def _missing_(cls, _: object) -> "Purpose":
+        return cls.RELIEF
+
 
 class DrainEnd(StrEnum):
-    """How a drain ended."""
+    """How a drain ended; what only a newer desched knows counts as broken."""
 
     LANDED = "landed"  # what it was for has the room: pods run on its nodes, or a reserve is free
     NOT_NEEDED = "not_needed"  # what it was for is gone, or has room elsewhere
     BROKEN = "broken"  # its nodes cannot be drained any more
     TIME_OVER = "time_over"
     NOT_WANTED = "not_wanted"  # the policy or a person does not allow it any more
+
+    @classmethod
+    def _missing_(cls, _: object) -> "DrainEnd":
+        return cls.BROKEN
+
+
+FAILED_ENDS = frozenset({DrainEnd.BROKEN, DrainEnd.TIME_OVER})
+"""Ends after which the moves were in vain, although something still waits for the room."""
 
 
 class Drain(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -66,4 +78,5 @@ class Drain(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return msgspec.structs.replace(self, end=end, ended_at=now, why=why)
 
     def __str__(self) -> str:
-        return self.gang or self.reserve or f"pod {self.pods[0]}"
+        pod = next(iter(self.pods), "?")  # a stored drain may have none
+        return self.gang or self.reserve or f"pod {pod}"

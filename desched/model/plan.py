@@ -281,13 +281,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     gpus: float = 0.0
     levelled_to: tuple[ResourceRelief, ...] = ()
     drain: Drain | None = None
-
-    @property
-    def purpose(self) -> Purpose:
-        """What it is for."""
-        if self.drain is not None:
-            return Purpose.GPU_DEMAND
-        return Purpose.ROOM if self.makes_room else Purpose.RELIEF
+    purpose: Purpose = Purpose.RELIEF
 
     @property
     def expected_node(self) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from desched.model.chain import Chain
+from desched.model.drains import Purpose
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -159,7 +160,8 @@ def _of_drain(each: DrainMove) -> PlannedEviction:
     drain = each.drain
     what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
     reason = f"it makes room on {source.node.name} for {drain}, {what}"
-    return msgspec.structs.replace(found, reason=reason, drain=drain)
+    purpose = Purpose.GPU_DEMAND
+    return msgspec.structs.replace(found, reason=reason, drain=drain, purpose=purpose)
 
 
 def _eviction(
@@ -174,7 +176,9 @@ def _eviction(
     )
     if loaded.is_levelled:
         reason += "; levelled, because its pool is saturated"
+    purpose = Purpose.RELIEF
     if chain is not None and chain.first == pod.ref:
+        purpose = Purpose.ROOM
         why = f"which leaves the overloaded node {chain.source} and has room nowhere"
         reason = f"it makes room on {chain.room_on} for {chain.second}, {why}"
     return PlannedEviction(
@@ -203,4 +207,5 @@ def _eviction(
             ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
         ),
         gpus=measured[Resource.GPU],
+        purpose=purpose,
     )

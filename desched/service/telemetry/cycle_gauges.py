@@ -125,6 +125,10 @@ def _saturated_pools(cycle: CycleView) -> int:
     return len(pools | ({""} if plan.hold is HoldReason.CLUSTER_SATURATED else set()))
 
 
+def _drained_nodes(cycle: CycleView) -> int:
+    return len({node for each in cycle.state.drains if each.under_way for node in each.nodes})
+
+
 _Found = Callable[[CycleView], Iterable[StrEnum | None]]
 
 # Each has one series for every value, 0 for a value that is not found; others are not counted.
@@ -145,6 +149,8 @@ _NUMBERS: tuple[tuple[str, Callable[[CycleView], float]], ...] = (
     ("desched_evictions_in_flight", lambda c: len(c.report.state.in_flight)),
     ("desched_workloads_cooling_down", lambda c: len(c.state.cool_downs)),
     ("desched_nodes_cooling_down", lambda c: len(c.state.cooling_nodes)),
+    ("desched_drains_under_way", lambda c: sum(d.under_way for d in c.state.drains)),
+    ("desched_drained_nodes", _drained_nodes),
     ("desched_state_bytes", lambda c: len(msgspec.json.encode(c.report.state))),
 )
 

@@ -11,6 +11,7 @@ from desched.model.plan import NodeClass, NodeVerdict, PlannedEviction, Resource
 from desched.model.resources import Resource
 from desched.planning.overload.sustained import overloaded_seconds
 from desched.views.explained.changes import changes_for_node
+from desched.views.explained.drains import drains_of, held_beside_drains
 from desched.views.explained.pods import PodOutcomes, largest_first
 from desched.views.explained.values import LoadSummary, NodeExplanation, PodSummary, StayingLoad
 
@@ -40,6 +41,8 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         tuple(each for each in plan.evictions if node.name in each.likely_nodes),
         changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
         next((each for each in gpus if each.node == node.name), None),
+        tuple(drain for drain in drains_of(decision) if node.name in drain.nodes),
+        held_beside_drains(node.name, decision),
     )
 
 

@@ -6,15 +6,17 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import PodRef
+from desched.model.drains import Drain
 from desched.model.gpus import GpuWait, NodeGpus
 from desched.model.plan import (
     HoldReason,
     NodeVerdict,
     PlannedEviction,
     RefusalReason,
+    Unserved,
 )
 from desched.model.resources import Resource
-from desched.model.state import MoveResult
+from desched.model.state import EvictionRecord, MoveResult
 
 EXPLANATION_VERSION = "desched.io/explanation/v1"
 
@@ -100,7 +102,8 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     not; `overloaded_longer` if that is as far as its history goes. `leaving` are planned evictions
     from the node, `arriving` those whose replacements are expected on it. `changes` is what would
     have to change for it to be relieved, or to be judged. `gpus` is what is idle of its GPUs, None
-    without any.
+    without any. `drains` are those that hold it, under way or planned; `held` has for what it is
+    held beside them.
     """
 
     verdict: NodeVerdict
@@ -112,6 +115,8 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     arriving: tuple[PlannedEviction, ...] = ()
     changes: tuple[str, ...] = ()
     gpus: NodeGpus | None = None
+    drains: tuple[Drain, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 class RuleLine(msgspec.Struct, frozen=True):
@@ -206,6 +211,9 @@ class PodExplanation(msgspec.Struct, frozen=True):
     `changes` is
     what would have to change for it to move, empty for a pod that waits for GPUs: `waits` is what
     keeps it from getting some.
+    `moved` is its own eviction, or the one after which it replaces a pod, as long as desched
+    follows it. `drains` are those for it, under way or planned, and `unserved` is why none is, if
+    the policy allows one.
     """
 
     summary: PodSummary
@@ -218,6 +226,9 @@ class PodExplanation(msgspec.Struct, frozen=True):
     placement: Placement | None = None
     changes: tuple[str, ...] = ()
     waits: GpuWait | None = None
+    moved: EvictionRecord | None = None
+    drains: tuple[Drain, ...] = ()
+    unserved: Unserved | None = None
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from desched.model.chain import Chain
 from desched.model.cluster import PodRef
-from desched.model.drains import Drain
+from desched.model.drains import Drain, Purpose
 from desched.model.plan import RefusalReason, ResourceRelief
 from desched.model.resources import Resource
 from tests.builders import NOW
@@ -48,6 +48,20 @@ def test_the_announcement_has_what_the_node_is_relieved_of_if_it_is() -> None:
         ),
         "Evicted apps/b from warm: node warm is hot; replacement expected on cool (100 %)",
     ]
+
+
+def test_the_announcement_of_a_move_that_makes_room_has_no_relief() -> None:
+    stage = two()
+    first, second = stage.plan.evictions
+    relief = (ResourceRelief(Resource.CPU, 0.125),)
+    for_gpus = replace(
+        first, relief=relief, reason="makes room on hot for x", purpose=Purpose.GPU_DEMAND
+    )
+    stage.plan = replace(stage.plan, evictions=(for_gpus, second))
+    stage.run()
+    assert stage.notes[0] == (
+        "Evicted apps/a from hot: makes room on hot for x; replacement expected on cool (100 %)"
+    )
 
 
 def test_the_second_move_of_a_chain_needs_a_look_at_its_room() -> None:

@@ -1,3 +1,5 @@
+from itertools import product
+
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -5,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
+from desched.model.drains import DrainEnd, Purpose
 from desched.model.plan import HoldReason
 from desched.model.report import EvictionVerdict, Mode, NotActing
 from desched.model.state import MoveResult
@@ -13,15 +16,20 @@ from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
 from tests.unit.service.example_reports import (
     BROKEN,
+    BROKEN_DRAIN,
+    DRAINING,
     FOLLOWED_UP,
     HELD,
     HOUR,
+    LANDED_DRAIN,
     REPORT,
     STARTED_AT,
     UNDER_WAY,
+    begun_earlier,
     first_move,
     second_move,
     with_chain,
+    with_drain,
 )
 
 POLICY = Policy("policy.yaml", "digest-1", (), MetricsSource(""))
@@ -166,11 +174,11 @@ def test_two_services_in_one_process_share_nothing():
 
 
 def test_results_of_moves_are_counted_from_zero(metrics):
-    assert values(metrics, "desched_moves_total") == {(result.value,): 0 for result in MoveResult}
+    assert values(metrics, "desched_moves_total") == dict.fromkeys(product(Purpose, MoveResult), 0)
     metrics.cycle_completed(FOLLOWED_UP)
     metrics.cycle_completed(REPORT)
     moves = values(metrics, "desched_moves_total")
-    assert moves["landed_as_forecast",] == moves["back_on_source",] == 1
+    assert moves["relief", "landed_as_forecast"] == moves["relief", "back_on_source"] == 1
     assert sum(moves.values()) == 2
 
 
@@ -301,3 +309,32 @@ def test_a_replica_that_loses_the_lease_drops_the_gauges_of_its_last_cycle(metri
 def test_state_problems_are_counted(metrics):
     metrics.state_problem()
     assert values(metrics, "desched_state_problems_total") == {(): 1}
+
+
+def test_results_of_moves_are_counted_by_purpose(metrics):
+    moved = msgspec.structs.replace(FOLLOWED_UP.settled[0], purpose=Purpose.GPU_DEMAND)
+    metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, settled=(moved,)))
+    moves = values(metrics, "desched_moves_total")
+    assert moves["gpu_demand", "landed_as_forecast"] == 1
+    assert sum(moves.values()) == 1
+
+
+def test_drains_are_counted_once_when_they_end(metrics):
+    assert set(values(metrics, "desched_drains_total")) == {(end.value,) for end in DrainEnd}
+    ended = begun_earlier(LANDED_DRAIN)
+    for drain in (begun_earlier(DRAINING), ended, begun_earlier(BROKEN_DRAIN)):
+        metrics.cycle_completed(with_drain(drain))
+    metrics.cycle_completed(with_drain(msgspec.structs.replace(ended, ended_at=STARTED_AT - HOUR)))
+    metrics.cycle_completed(
+        msgspec.structs.replace(with_drain(ended), not_acting=NotActing.NOT_LEADING)
+    )
+    ends = values(metrics, "desched_drains_total")
+    assert {end for (end,) in ends if ends[end,]} == {"landed", "broken"}
+    assert sum(ends.values()) == 2
+
+
+def test_only_drains_under_way_hold_nodes(metrics):
+    for drain, held in ((DRAINING, 1), (LANDED_DRAIN, 0)):
+        metrics.cycle_completed(with_drain(drain))
+        assert values(metrics, "desched_drains_under_way")[()] == held
+        assert values(metrics, "desched_drained_nodes")[()] == held
