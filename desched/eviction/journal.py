@@ -44,7 +44,7 @@ class Journal:
     def forget(self, *evictions: PlannedEviction) -> None:
         """Remove evictions that did not begin; the next write stores the removal."""
         for eviction in evictions:
-            self.state = self.state.without_eviction(eviction.pod)
+            self.state = self.state.without_eviction(eviction.pod, eviction.drain)
 
     def hand_over(self, eviction: PlannedEviction) -> None:
         """Record at once that a webhook performs it: the pod may stay for a long time.

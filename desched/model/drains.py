@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from desched.model.bounds import Count
 from desched.model.cluster import PodRef
 from desched.model.names import Form, ForPeople, Namespace, NodeName, Plain, Uid
 
@@ -58,7 +59,7 @@ class Drain(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     gang: Annotated[str, Form.GANG] = ""
     reserve: Plain = ""
     workload_uid: Uid = ""
-    moves: int = 0
+    moves: Count = 0
     end: DrainEnd | None = None
     ended_at: datetime | None = None
     why: ForPeople = ""

@@ -3,7 +3,7 @@
 It is stored in the cluster and survives a restart, so every part of it has a bounded size.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, NamedTuple
@@ -339,11 +339,20 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         others = (each for each in self.drains if each is not drain)
         return (*others, msgspec.structs.replace(drain, moves=drain.moves + 1))
 
-    def without_eviction(self, pod: PodRef) -> "State":
-        """Remove an eviction that did not begin, and the chain that it was to begin."""
+    def without_eviction(self, pod: PodRef, drain: Drain | None = None) -> "State":
+        """Remove an eviction that did not begin, and the chain or drain that it was to begin."""
         kept = tuple(record for record in self.evictions if record.pod != pod)
         chains = tuple(each for each in self.chains if each.chain.first != pod)
-        return msgspec.structs.replace(self, evictions=kept, chains=chains)
+        drains = self.drains if drain is None else tuple(self._without_move_for(drain))
+        return msgspec.structs.replace(self, evictions=kept, chains=chains, drains=drains)
+
+    def _without_move_for(self, drain: Drain) -> Iterator[Drain]:
+        """The drains without the last move of this one; it goes with its only move."""
+        for each in self.drains:
+            if not (each.under_way and each.key == drain.key):
+                yield each
+            elif each.moves > 1:
+                yield msgspec.structs.replace(each, moves=each.moves - 1)
 
     def without_pause(self, pause: Pause) -> "State":
         """Remove a pause, and the failures that would start it again."""
