@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,7 +18,12 @@ from desched.model.resources import quantity
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.cluster import BINARIES, ControlPlane
 from tests.controlplane.installation import ALONE, DEPLOY
-from tests.controlplane.manifests import Object, pod_spec
+from tests.controlplane.manifests import (
+    VERTICAL_AUTOSCALERS,
+    VOLCANO_GROUPS,
+    Object,
+    pod_spec,
+)
 from tests.controlplane.sites import SITE, Site, Sites
 
 PODS = 400
@@ -62,21 +68,52 @@ def budget(number: int) -> Object:
     return {"spec": {"minAvailable": 1, "selector": {"matchLabels": labels(number)}}}
 
 
-def deployment(number: int) -> Object:
-    """A Deployment with large labels."""
-    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod_spec()}
-    selector = {"matchLabels": {"app": "x"}}
+def labelled(**spec: Any) -> Callable[[int], Object]:
+    """Objects with large labels."""
+    return lambda number: {"metadata": {"labels": labels(number)}, "spec": spec}
+
+
+def tasks(number: int) -> Object:
+    """A PodGroup of Volcano with very many tasks."""
+    minima = dict.fromkeys((f"{number}-{i:x}" for i in range(1_350_000 // 13)), 1)
+    return {"spec": {"minMember": 1, "minTaskMember": minima}}
+
+
+def recommendations(number: int) -> Object:
+    """A VerticalPodAutoscaler with very many recommendations."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"large-{number}"}
+    each = [
+        {"containerName": f"{number}-{i:x}", "target": {"cpu": "100m", "memory": "1Gi"}}
+        for i in range(1_350_000 // 75)
+    ]
     return {
-        "metadata": {"labels": labels(number)},
-        "spec": {"replicas": 0, "selector": selector, "template": template},
+        "spec": {"targetRef": target},
+        "status": {"recommendation": {"containerRecommendations": each}},
     }
 
 
-OTHER_KINDS = {
-    f"/api/v1/namespaces/{BESIDE}/services": service,
-    f"/apis/policy/v1/namespaces/{BESIDE}/poddisruptionbudgets": budget,
-    f"/apis/apps/v1/namespaces/{BESIDE}/deployments": deployment,
+_TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": pod_spec()}
+_ONE_TIME = {"metadata": {}, "spec": pod_spec(restartPolicy="Never")}
+_SELECTED = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": _TEMPLATE}
+_STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_SCALED = {"scaleTargetRef": {"kind": "Deployment", "name": "x"}, "maxReplicas": 3}
+_DEVICES = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+
+OTHER_KINDS: dict[str, tuple[str, Callable[[int], Object]]] = {
+    "services": ("/api/v1", service),
+    "poddisruptionbudgets": ("/apis/policy/v1", budget),
+    "deployments": ("/apis/apps/v1", labelled(**_SELECTED)),
+    "replicasets": ("/apis/apps/v1", labelled(**_SELECTED)),
+    "statefulsets": ("/apis/apps/v1", labelled(**_SELECTED, serviceName="x")),
+    "jobs": ("/apis/batch/v1", labelled(template=_ONE_TIME, suspend=True)),
+    "horizontalpodautoscalers": ("/apis/autoscaling/v2", labelled(**_SCALED)),
+    "persistentvolumeclaims": ("/api/v1", labelled(**_STORAGE, volumeName="none")),
+    "resourceclaims": ("/apis/resource.k8s.io/v1", labelled(**_DEVICES)),
+    "resourceclaimtemplates": ("/apis/resource.k8s.io/v1", labelled(spec=_DEVICES)),
+    "verticalpodautoscalers": ("/apis/autoscaling.k8s.io/v1", recommendations),
+    "podgroups": ("/apis/scheduling.volcano.sh/v1beta1", tasks),
 }
+"""All kinds beside pods that are watched and that belong to namespaces, by their plurals."""
 
 
 def movable() -> Site:
@@ -152,10 +189,14 @@ def main() -> int:
             for path in paths:
                 plane.request("DELETE", path, {"gracePeriodSeconds": 0})
         plane.create_namespace(BESIDE)
-        for path, made in OTHER_KINDS.items():
-            count = len(list(create(plane, path, made)))
+        plane.serve(VERTICAL_AUTOSCALERS)
+        plane.serve(VOLCANO_GROUPS)
+        for plural, (group, made) in OTHER_KINDS.items():
+            paths = list(create(plane, f"{group}/namespaces/{BESIDE}/{plural}", made))
             highest = max(highest, (found := peak_mib(sites))[0])
-            print("with {} {}: {:.0f} MiB, {}".format(count, made.__name__, *found), flush=True)
+            print("with {} {}: {:.0f} MiB, {}".format(len(paths), plural, *found), flush=True)
+            for path in paths:  # etcd holds no more than 2 GiB
+                plane.request("DELETE", path, {"gracePeriodSeconds": 0})
     print(f"limit: {limit:.0f} MiB")
     return highest > limit
 
