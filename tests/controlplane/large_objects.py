@@ -1,10 +1,9 @@
 """Measures the memory of a dry run beside objects that are made large on purpose.
 
-Run with `python -m tests.controlplane.large_objects`; it takes ten minutes. The dry run is a
+Run with `python -m tests.controlplane.large_objects`; it takes half an hour. The dry run is a
 process of its own. It fails if a peak is above the memory limit of `deploy/`.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -149,18 +148,26 @@ def create(
         yield f"{path}/{name}"
 
 
+OF_CHILD = (
+    "import resource, subprocess, sys\n"
+    "code = subprocess.run(sys.argv[1:]).returncode\n"
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+    "sys.exit(code)\n"
+)
+"""A small process in between: until a process executes, its peak is that of its parent."""
+
+
 def peak_mib(sites: Sites) -> tuple[float, str]:
     """The most memory that one dry run had resident, and its result."""
     arguments = sites.arguments("--once", ALONE, nodeSelector=f"{SITE}={NAMESPACE}")
-    with tempfile.TemporaryFile() as out:
-        run = subprocess.Popen(arguments, stdout=out, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(run.pid, 0)
-        run.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        text = out.read().decode()
+    run = subprocess.run(
+        [sys.executable, "-c", OF_CHILD, *arguments], check=False, capture_output=True
+    )
+    text = run.stdout.decode()
     if run.returncode != 0:
-        raise SystemExit(text)
-    return usage.ru_maxrss / 1024, next(line for line in text.splitlines() if "Would evict" in line)
+        raise SystemExit(text + run.stderr.decode())
+    *lines, peak_kib = text.splitlines()
+    return int(peak_kib) / 1024, next(line for line in lines if "Would evict" in line)
 
 
 def limit_mib() -> float:
@@ -170,33 +177,50 @@ def limit_mib() -> float:
     return quantity(container["resources"]["limits"]["memory"], per_unit=1) / 2**20
 
 
+def large_pods(affinity: Callable[[int], Object]) -> Callable[[ControlPlane], int]:
+    """Creates the pods with this affinity."""
+    return lambda plane: len(list(create_pods(plane, affinity)))
+
+
+def large_others(
+    plural: str, group: str, made: Callable[[int], Object]
+) -> Callable[[ControlPlane], int]:
+    """Creates the objects of this kind."""
+
+    def created(plane: ControlPlane) -> int:
+        plane.create_namespace(BESIDE)
+        for kind in (VERTICAL_AUTOSCALERS, VOLCANO_GROUPS):
+            if kind["spec"]["names"]["plural"] == plural:
+                plane.serve(kind)
+        return len(list(create(plane, f"{group}/namespaces/{BESIDE}/{plural}", made)))
+
+    return created
+
+
+CASES: dict[str, Callable[[ControlPlane], int]] = {
+    "nothing": lambda _: 0,
+    "pods with pod_terms": large_pods(pod_terms),
+    "pods with node_terms": large_pods(node_terms),
+    **{name: large_others(name, *how) for name, how in OTHER_KINDS.items()},
+}
+
+
 def main() -> int:
-    """Print a line for each kind of constraint."""
+    """Print a line for each kind, each on a control plane of its own: they take its memory too."""
     binaries = find_or_build(BINARIES, lambda line: print(line, file=sys.stderr))
     limit, highest = limit_mib(), 0.0
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        ControlPlane(binaries) as plane,
-        plane.prometheus() as prometheus,
-    ):
-        sites = Sites(plane, prometheus, Path(directory))
-        sites.build(movable())
-        print("without: {:.0f} MiB, {}".format(*peak_mib(sites)))
-        for affinity in (pod_terms, node_terms):
-            paths = list(create_pods(plane, affinity))
-            highest = max(highest, (found := peak_mib(sites))[0])
-            print("{}: {:.0f} MiB, {}".format(affinity.__name__, *found), flush=True)
-            for path in paths:
-                plane.request("DELETE", path, {"gracePeriodSeconds": 0})
-        plane.create_namespace(BESIDE)
-        plane.serve(VERTICAL_AUTOSCALERS)
-        plane.serve(VOLCANO_GROUPS)
-        for plural, (group, made) in OTHER_KINDS.items():
-            paths = list(create(plane, f"{group}/namespaces/{BESIDE}/{plural}", made))
-            highest = max(highest, (found := peak_mib(sites))[0])
-            print("with {} {}: {:.0f} MiB, {}".format(len(paths), plural, *found), flush=True)
-            for path in paths:  # etcd holds no more than 2 GiB
-                plane.request("DELETE", path, {"gracePeriodSeconds": 0})
+    for name, created in CASES.items():
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            ControlPlane(binaries) as plane,
+            plane.prometheus() as prometheus,
+        ):
+            sites = Sites(plane, prometheus, Path(directory))
+            sites.build(movable())
+            count = created(plane)
+            peak, result = peak_mib(sites)
+        highest = max(highest, peak)
+        print(f"{count} {name}: {peak:.0f} MiB, {result}", flush=True)
     print(f"limit: {limit:.0f} MiB")
     return highest > limit
 
