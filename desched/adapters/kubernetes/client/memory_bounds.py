@@ -81,7 +81,9 @@ def memory_of(value: object, json_bytes: int) -> int:
 def has_room(taken: Counter[str], namespace: str, size_bytes: int) -> bool:
     """Whether a namespace may take so much more; `taken` is by namespace."""
     of_all = taken.total() + size_bytes
-    return of_all <= LARGEST_TOTAL_BYTES and taken[namespace] + size_bytes <= LARGEST_NAMESPACE_BYTES
+    return (
+        of_all <= LARGEST_TOTAL_BYTES and taken[namespace] + size_bytes <= LARGEST_NAMESPACE_BYTES
+    )
 
 
 class NamespaceShares:
