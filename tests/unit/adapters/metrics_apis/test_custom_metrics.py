@@ -257,6 +257,7 @@ def test_of_nodes_that_do_not_exist_nothing_is_kept(adapter):
         adapter.memory |= {f"none-{second}-{i}": "1" for i in range(100)}
         adapter.read(NOW + timedelta(seconds=second))
     kept = decode_samples(adapter.by.metrics.type, adapter.reader.kept())
+    assert kept is not None
     assert set(kept.nodes) == {"node-1", "node-2"}
 
 

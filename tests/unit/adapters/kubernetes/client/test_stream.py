@@ -25,7 +25,9 @@ def test_a_stream_that_has_begun_may_be_silent_for_longer_than_its_request_may_t
     left = []
 
     def read1(*_, **__):
-        left.append(APPLIED.get().left_seconds)
+        applied = APPLIED.get()
+        assert applied is not None
+        left.append(applied.left_seconds)
         return b""
 
     response.read1.side_effect = read1
