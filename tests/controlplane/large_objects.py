@@ -102,7 +102,8 @@ _RUN = {
     "template": _ONE_TIME,
 }
 _STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-_SCALED = {"scaleTargetRef": {"kind": "Deployment", "name": "x"}, "maxReplicas": 3}
+_TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
+_SCALED = {"scaleTargetRef": _TARGET, "maxReplicas": 3}
 _DEVICES = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 
 OTHER_KINDS: dict[str, tuple[str, Callable[[int], Object]]] = {
