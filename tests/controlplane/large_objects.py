@@ -76,7 +76,11 @@ def labelled(**spec: Any) -> Callable[[int], Object]:
 def tasks(number: int) -> Object:
     """A PodGroup of Volcano with very many tasks."""
     minima = dict.fromkeys((f"{number}-{i:x}" for i in range(1_350_000 // 13)), 1)
-    return {"spec": {"minMember": 1, "minTaskMember": minima}}
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "spec": {"minMember": 1, "minTaskMember": minima},
+    }
 
 
 def recommendations(number: int) -> Object:
@@ -87,6 +91,8 @@ def recommendations(number: int) -> Object:
         for i in range(1_350_000 // 75)
     ]
     return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
         "spec": {"targetRef": target},
         "status": {"recommendation": {"containerRecommendations": each}},
     }
