@@ -499,6 +499,49 @@ def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) ->
     assert not world.asked
 
 
+class JumpingWorld(ScriptedWorld):
+    """Its wall clock is set to another time while the load is read."""
+
+    jump = timedelta(0)
+    ahead = timedelta(0)
+
+    def monotonic(self) -> float:
+        return (self.time - self.ahead - NOW).total_seconds()
+
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
+    ) -> ClusterLoad:
+        self.time += self.jump
+        self.ahead += self.jump
+        return super().read_load(cluster, policy, choose)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_jumps_while_the_load_is_read_judges_no_move(hours: float) -> None:
+    """The servers' times lie between the beginning and the end of the requests all the same."""
+    world = JumpingWorld(two_moves().seen, OK, OK)
+    world.jump = timedelta(hours=hours)
+    times = world.seen.cluster.server_times or (NOW, NOW)
+    under_way = EvictionRecord(
+        PodRef("apps", "web-0", "uid-web-0"),
+        "hot",
+        "uid-web",
+        NOW,
+        certain("cool"),
+        100.0,
+        0.0,
+        left_at=NOW,
+        judged_by=NOW + timedelta(minutes=10),
+    )
+    cluster = msgspec.structs.replace(world.seen.cluster, server_times=times)
+    read = msgspec.structs.replace(world.seen.load, server_times=times)
+    world.seen = msgspec.structs.replace(world.seen, cluster=cluster, load=read)
+    report = world.run(state=State((under_way,)))
+    assert report.plan.hold is None
+    assert under_way in world.state.evictions
+    assert world.state.failures == ()
+
+
 class ReadingsOf:
     """The LoadReader port with a load for each reading; `choices` are what was chosen."""
 

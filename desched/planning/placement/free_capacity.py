@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from desched.model.cluster import Pod
+from desched.model.cluster import Pod, owners_of
 from desched.model.plan import Unreserved
 from desched.model.resources import Amounts, Resource
 from desched.planning.arrays import Floats, Ints, Mask, Positions
@@ -59,7 +59,8 @@ class FreeCapacity:
         resources: Collection[Resource],
     ) -> "FreeCapacity":
         """The free capacity of a cluster before all reservations."""
-        arrays = NodeArrays(context.cluster.nodes)
+        owners = owners_of(context.cluster.namespaces, context.policy.follow_up.pause_owner_label)
+        arrays = NodeArrays(context.cluster.nodes, owners)
         filters = FilterChain(context.cluster, arrays, context.deadline)
         load = ProjectedLoad(arrays, destinations, resources)
         return cls(filters, load, PlacementLimits.of(context, arrays), context.deadline)

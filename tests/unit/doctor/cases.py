@@ -69,6 +69,8 @@ def by(**fields: Any) -> PolicyFacts:
     return PolicyFacts(policy(**fields), "policy.yaml")
 
 
+EXPORTER = {"job": "a", "namespace": "mon", "service": "exporter"}
+
 API_SERVER = [
     Case(Name.API_SERVER, examination(), OK, "Kubernetes v1.36.3 answers"),
     Case(Name.API_SERVER, examination(server_version="v1.30.0-gke.1"), OK, "v1.30.0-gke.1"),
@@ -658,6 +660,14 @@ MEASURES = [
         PROBLEM,
         "0 of 3 nodes",
         "a label `node` with the node's name",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", loads={}, unmatched=3, services=(LabelGroup(EXPORTER, 3),)),
+        PROBLEM,
+        "0 of 3 nodes",
+        'If Service mon/exporter is that of your exporters, set `metrics.sources.nodeCPU: job="a",'
+        'namespace="mon",service="exporter"`.',
     ),
     Case(
         Name.NODE_CPU,
