@@ -216,6 +216,13 @@ def test_a_drain_under_way_holds_its_node_without_further_moves() -> None:
     assert [taint.node for taint in plan.taints] == ["g0"]
 
 
+def test_a_newcomer_on_a_held_node_leaves_too() -> None:
+    drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
+    pods = [*SPREAD[1:], runs("newcomer", "g0"), BIG]
+    plan = planned(seen(NODES, pods), drains(), State(drains=(drain,)))
+    assert evicted(plan) == ["newcomer"]
+
+
 def test_a_node_whose_gpus_are_shared_is_left_alone() -> None:
     shared = gpu_node("g0", labels={"nvidia.com/gpu.sharing-strategy": "mps"})
     pods = [*SPREAD, *(runs(f"more{i}", f"g{i}") for i in range(1, 8))]
