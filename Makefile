@@ -141,6 +141,7 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 	$(BIN)/python -m tests.report_reference
 	$(BIN)/python -m tests.controlplane.chart_rendering
 	$(BIN)/python -m tests.chart_reference
+	$(BIN)/python -m tests.chart_package
 
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
