@@ -47,8 +47,8 @@ def changes(changelog: str, version: str) -> list[dict[str, str]]:
 
 
 def _entries(section: str) -> Iterator[dict[str, str]]:
-    for kind, text in re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", section, re.M | re.S):
-        for entry in re.findall(r"^\* (.*?)(?=^\* |^#|\Z)", text, re.M | re.S):
+    for kind, text in re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", section, re.MULTILINE | re.DOTALL):
+        for entry in re.findall(r"^\* (.*?)(?=^\* |^#|\Z)", text, re.MULTILINE | re.DOTALL):
             words = _LINK.sub(r"\1", " ".join(entry.split())).replace("*", "")
             first = re.split(r"(?<=\.)\s+(?=[A-Z`])", words)[0]
             yield {"kind": kind.lower(), "description": first}
