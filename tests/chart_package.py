@@ -47,7 +47,9 @@ def changes(changelog: str, version: str) -> list[dict[str, str]]:
 
 
 def _entries(section: str) -> Iterator[dict[str, str]]:
-    for kind, text in re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", section, re.MULTILINE | re.DOTALL):
+    for kind, text in re.findall(
+        r"^### (\w+)\n(.*?)(?=^### |\Z)", section, re.MULTILINE | re.DOTALL
+    ):
         for entry in re.findall(r"^\* (.*?)(?=^\* |^#|\Z)", text, re.MULTILINE | re.DOTALL):
             words = _LINK.sub(r"\1", " ".join(entry.split())).replace("*", "")
             first = re.split(r"(?<=\.)\s+(?=[A-Z`])", words)[0]

@@ -1,9 +1,9 @@
 """Shows one relief in any cluster: `python -m tests.controlplane.relief --kubeconfig FILE`.
 
-Pods with load go to one worker, while the others take none. Then desched has to move some of them, so
-that the worker is not overloaded any more. With `--image` it is installed by the chart, and the pods
-of the load use CPU for real; without, it runs as a process here. It needs kubectl, and for `--image`
-helm. Load comes from metrics-server, or from `--prometheus-url`.
+Pods with load go to one worker, while the others take none. Then desched has to move some of them,
+so that the worker is not overloaded any more. With `--image` it is installed by the chart, and the
+pods of the load use CPU for real; without, it runs as a process here. It needs kubectl, and for
+`--image` helm. Load comes from metrics-server, or from `--prometheus-url`.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,7 @@ def make_overload(cluster: Cluster, image: str) -> str:
 
 
 @contextmanager
-def installed(cluster: Cluster, image: str, file: Path) -> Iterator[None]:
+def installed(cluster: Cluster, image: str, file: Path) -> Iterator[Callable[[], bool]]:
     """The chart, with the rights to evict and to steer; its log is written if the relief fails."""
     repository, _, tag = image.rpartition(":")
     run(
@@ -149,7 +149,7 @@ def installed(cluster: Cluster, image: str, file: Path) -> Iterator[None]:
         *("--wait", "--timeout", "5m"),
     )
     try:
-        yield
+        yield lambda: True
     except BaseException:
         label = "app.kubernetes.io/name=desched"
         print(cluster.kubectl("logs", "-n", SYSTEM, "-l", label, "--prefix", "--tail=200"))
@@ -157,17 +157,18 @@ def installed(cluster: Cluster, image: str, file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def running(cluster: Cluster, file: Path, log: Path) -> Iterator[None]:
-    """A process of this machine that evicts, its log in a file."""
+def running(cluster: Cluster, file: Path, log: Path) -> Iterator[Callable[[], bool]]:
+    """A process of this machine that evicts, and whether it still runs; its log is in a file."""
     command = (sys.executable, "-m", "desched", "--evict", "--interval", "5s")
     where = ("--kubeconfig", str(cluster.kubeconfig), "--policy", str(file))
     address = ("--listen-address", "127.0.0.1:0", "--pages-address", "127.0.0.1:0")
+    state = ("--state-namespace", NAMESPACE)
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*command, *where, *address], stdout=output, stderr=subprocess.STDOUT
+            [*command, *where, *address, *state], stdout=output, stderr=subprocess.STDOUT
         )
         try:
-            yield
+            yield lambda: process.poll() is None
         except BaseException:
             print(log.read_text()[-20_000:])
             raise
@@ -180,7 +181,7 @@ def node_class(cluster: Cluster, file: Path, node: str, *, wait: bool) -> str:
     """What a plan of desched makes of the node."""
     command = (sys.executable, "-m", "desched", "plan", "--output", "json", "--policy", str(file))
     patience = ("--wait", "3m") if wait else ()
-    where = ("--kubeconfig", str(cluster.kubeconfig))
+    where = ("--kubeconfig", str(cluster.kubeconfig), "--state-namespace", NAMESPACE)
     done = subprocess.run(
         [*command, *where, *patience], capture_output=True, text=True, check=False
     )
@@ -190,13 +191,17 @@ def node_class(cluster: Cluster, file: Path, node: str, *, wait: bool) -> str:
     return next(str(each["node_class"]) for each in nodes if each["node"] == node)
 
 
-def relieved(cluster: Cluster, file: Path, hot: str, *, wait: bool) -> list[str]:
+def relieved(
+    cluster: Cluster, file: Path, hot: str, runs: Callable[[], bool], *, wait: bool
+) -> list[str]:
     """The pods that moved to other nodes, once the node is not overloaded any more."""
 
     def moved() -> list[str]:
         return [pod for pod, node in cluster.places().items() if node not in {"", hot}]
 
     def enough() -> list[str]:
+        if not runs():
+            sys.exit("desched ended.")
         found = moved()
         if not found or node_class(cluster, file, hot, wait=wait) in {"overloaded", "unknown"}:
             return []
@@ -221,12 +226,12 @@ def main(arguments: list[str]) -> None:
         file.write_text(policy(given.prometheus_url, given.window))
         hot = make_overload(cluster, given.image or "python")
         print(f"{len(cluster.places())} pods with load are on {hot}", flush=True)
-        stack.enter_context(
+        runs = stack.enter_context(
             installed(cluster, given.image, file)
             if given.image
             else running(cluster, file, Path(directory) / "log")
         )
-        moved = relieved(cluster, file, hot, wait=not given.prometheus_url)
+        moved = relieved(cluster, file, hot, runs, wait=not given.prometheus_url)
         print(f"{hot} is relieved: {len(moved)} pods moved, the others stayed")
     if len(moved) > len(WORKLOADS):
         sys.exit("Two moves would have been enough.")
