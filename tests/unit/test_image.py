@@ -63,7 +63,7 @@ def test_nothing_reads_what_the_image_leaves_out(tmp_path: Path) -> None:
     (line,) = re.findall(r"rm -r (.*\\\n.*)$", text, re.MULTILINE)
     packages = Path(sysconfig.get_path("purelib"))
     left_out = [path for each in line.replace("\\", "").split() for path in packages.glob(each)]
-    command = [sys.executable, "-c", OPENED, tmp_path / "report.html"]
+    command = [sys.executable, "-c", OPENED, str(tmp_path / "report.html")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     opened = [Path(each) for each in done.stderr.splitlines() if each.startswith("/")]
 
