@@ -108,6 +108,10 @@ soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak
 
+# An hour on 2 idle CPUs with 12 GiB, on two control planes at once.
+attacks: controlplane-binaries ## all attacks of the threat model at once for an hour, beside the same hour without
+	@$(BIN)/python -m tests.controlplane.attack_drill
+
 wheel: $(RUNTIME) ## build the wheel into dist/
 	@rm -f dist/desched-*.whl
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
@@ -210,4 +214,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt requirements/signing.txt
 	@$(PIP) --require-hashes --no-deps -r requirements/signing.txt
 	@touch $@
 
-.PHONY: help demo test slow-tests check format unit lowest newest coverage properties mutation controlplane-binaries browser pictures soak wheel sbom image kubectl-plugin site generated lock clean
+.PHONY: help demo test slow-tests check format unit lowest newest coverage properties mutation controlplane-binaries browser pictures soak attacks wheel sbom image kubectl-plugin site generated lock clean

@@ -284,7 +284,7 @@ class Destinations:
         if risk > limits.most_risk:
             found = self._steer(landing, view, bad, limits.is_harmless)
             if found is None:
-                surcharge = self._feedback.surcharges.get(limits.pod.node, 0.0)
+                surcharge = self._feedback.surcharge(limits.pod)
                 return too_risky(landing, bad, limits.free.limits, self._within, surcharge)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
@@ -352,7 +352,7 @@ class Destinations:
 
     def most_risk_of(self, pod: Pod) -> float:
         """The maximum landing risk for this pod, minus its pool's distrust surcharge."""
-        return self._most_risk - self._feedback.surcharges.get(pod.node, 0.0)
+        return self._most_risk - self._feedback.surcharge(pod)
 
     def _bearable(self, landing: Landing) -> float:
         """The maximum landing risk.
