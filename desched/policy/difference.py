@@ -12,6 +12,7 @@ from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
+from desched.policy.document.scheduler import VOLCANO_ARGUMENTS
 from desched.policy.document.sections import keys, names, sections_below
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR
 from desched.policy.document.values import Section
@@ -21,10 +22,12 @@ from desched.policy.policy import (
     DestinationWindow,
     EvictionLimits,
     MetricsSource,
+    OtherScheduler,
     Policy,
     PriorityThreshold,
     Protections,
     ResourceRule,
+    SchedulerProfile,
 )
 from desched.policy.share import Share
 
@@ -90,6 +93,8 @@ def _rows(policy: Policy) -> _Rows:
     weights = names(_section(("scheduler", "weights")))
     for key, name in weights.items():
         yield ("scheduler", "weights", key), str(getattr(policy.scheduler.weights, name))
+    for name, other in policy.scheduler.others.items():
+        yield from _other_scheduler(("scheduler", "others", name), other)
     yield ("steering",), policy.steering.mode.value
     yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
@@ -98,6 +103,18 @@ def _rows(policy: Policy) -> _Rows:
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
     yield ("acknowledgedDeschedulers",), acknowledged or NONE
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
+
+
+def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
+    yield (*at, "profile"), other.profile.value
+    if other.profile is SchedulerProfile.KUBE_SCHEDULER:
+        yield (*at, "strategy"), other.strategy.value
+        for key, name in names(_section(("scheduler", "weights"))).items():
+            yield (*at, "weights", key), str(getattr(other.weights, name))
+    if other.profile is SchedulerProfile.VOLCANO:
+        for argument, name in VOLCANO_ARGUMENTS.items():
+            yield (*at, "arguments", argument), str(getattr(other.volcano, name))
+        yield (*at, "furtherPoints"), str(other.further_points)
 
 
 def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:

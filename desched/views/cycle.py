@@ -51,6 +51,16 @@ from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteer
 from desched.views.rendering import View
 from desched.views.status import Section, StateView
 
+_CHOICES: Mapping[str, str] = {
+    "": "possibly on any other node where it fits",
+    "KubeScheduler": "a kube-scheduler by the policy",
+    "Volcano": "forecast by what is known of its scores; equal nodes at random, and back to its "
+    "node if no other has room",
+    "KAI": "forecast by what is known of its scores; it fills the fullest node, and ignores soft "
+    "taints",
+}
+"""What is known of the choice of another scheduler, by its profile."""
+
 MOST_STEERED = 3
 """Names of nodes with a soft taint, in one line."""
 
@@ -199,7 +209,8 @@ class EvictionView(NamedTuple):
         if eviction.steered:
             yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
         if eviction.scheduler:
-            yield f"placed by {eviction.scheduler}, possibly on any other node where it fits"
+            choice = _CHOICES.get(eviction.scheduler_profile, _CHOICES[""])
+            yield f"placed by {eviction.scheduler}, {choice}"
 
     @property
     def result(self) -> Iterator[str]:
