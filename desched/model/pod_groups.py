@@ -95,6 +95,11 @@ LOST = "nothing creates its pods again"
 SCHEDULING_GROUP = "spec.schedulingGroup"
 """Stands for the group that the specification of a pod names."""
 
+VOLCANO_JOB = "Volcano Job"
+"""Jobs of Volcano as a system: what they say counts only if the policy lets their pods move."""
+
+VOLCANO_JOB_KIND = "batch.volcano.sh/Job"
+
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 GENERATED_PREFIX = "podgroup-"
 """Volcano generates groups with this prefix for pods without one; these pods can run alone."""
@@ -140,6 +145,13 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         whole=True,
     ),
     GroupSystem(
+        VOLCANO_JOB,
+        ("volcano.sh/job-name",),
+        "one eviction may restart the whole job",
+        placed_together=True,
+        declared=True,
+    ),
+    GroupSystem(
         "Volcano",
         (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
         NOT_KNOWN,
@@ -159,12 +171,6 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         placed_together=True,
         declared=True,
         whole=True,
-    ),
-    GroupSystem(
-        "Volcano Job",
-        ("volcano.sh/job-name",),
-        "one eviction may restart the whole job",
-        placed_together=True,
     ),
     GroupSystem(
         "coscheduling",
@@ -283,7 +289,9 @@ def groups_of(
 
     `declared` is what objects of the systems say.
     """
-    for row, name, found in _memberships(pod, workload):
+    memberships = tuple(_memberships(pod, workload))
+    of_known_job = any((VOLCANO_JOB, pod.namespace, name) in declared for _, name, _ in memberships)
+    for row, name, found in memberships:
         key = row.system, pod.namespace, name
         known = declared.get(key) if row.declared and name else None
         minimum, stays = _needed(row, name, found, known)
@@ -308,7 +316,9 @@ def groups_of(
         )
         if group.is_gang:
             yield group
-        if known is not None and known.parts and not stays:
+        # Volcano copies the tasks of a job into its PodGroup; the job says which of them count.
+        repeated = of_known_job and row.system != VOLCANO_JOB
+        if known is not None and known.parts and not stays and not repeated:
             part = _part_of(group, known.parts, pod)
             if part.is_gang:
                 yield part

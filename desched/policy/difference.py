@@ -98,6 +98,7 @@ def _rows(policy: Policy) -> _Rows:
     yield ("steering",), policy.steering.mode.value
     yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
+    yield ("volcanoJobs",), policy.volcano_jobs.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
     yield ("chainedMoves",), _flag(policy.chains)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)

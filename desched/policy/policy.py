@@ -10,7 +10,14 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, CacheAffinity, GangMode, GpuPods, SteeringMode
+from desched.policy.compatibility import (
+    EXTENDED,
+    CacheAffinity,
+    GangMode,
+    GpuPods,
+    SteeringMode,
+    VolcanoJobs,
+)
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.share import Share
@@ -373,6 +380,7 @@ class Policy(msgspec.Struct, frozen=True):
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
     gang_mode: GangMode = GangMode.SURPLUS
+    volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
     balance_scope: str = ""
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from desched.model.cluster import DEFAULT_SCHEDULER, Pod
 from desched.model.landing import LandingChance
+from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.node_sampling import (
@@ -176,7 +177,10 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
 
 def _goes_first(pod: Pod) -> bool:
     """Whether the pod is always gone before its replacement is created."""
-    one_by_one = pod.owner is not None and pod.owner.kind == "StatefulSet"
+    owner = pod.owner
+    one_by_one = owner is not None and (
+        owner.kind == "StatefulSet" or owner.declared_kind == VOLCANO_JOB_KIND
+    )
     return one_by_one or pod.grace_period_seconds == 0
 
 

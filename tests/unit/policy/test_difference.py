@@ -67,6 +67,7 @@ OTHERS: dict[str, Any] = {
     "namespace": Share(0.1),
     "cache_affinity": "Ignore",
     "gang_mode": "Whole",
+    "volcano_jobs": "Surplus",
     "balance_scope": "rack",
     "modes": {"rack": DomainMode.PREFER},
     "mode": "Off",
@@ -86,7 +87,16 @@ def changed(value: Any, name: str) -> Any:
         found = OTHERS[name]
         return (
             type(value)(found)
-            if name in {"cache_affinity", "gang_mode", "mode", "strategy", "type", "profile"}
+            if name
+            in {
+                "cache_affinity",
+                "gang_mode",
+                "volcano_jobs",
+                "mode",
+                "strategy",
+                "type",
+                "profile",
+            }
             else found
         )
     if isinstance(value, bool):
