@@ -19,6 +19,7 @@ from desched.model.plan import (
     NodeVerdict,
     PlannedEviction,
     Refusal,
+    RefusalReason,
     ResourcePressure,
     UnjudgedLoad,
 )
@@ -60,6 +61,20 @@ _CHOICES: Mapping[str, str] = {
     "taints",
 }
 """What is known of the choice of another scheduler, by its profile."""
+
+_NEVER_MOVED = frozenset(
+    {
+        RefusalReason.MIRROR_POD,
+        RefusalReason.STATIC_POD,
+        RefusalReason.DAEMONSET_POD,
+        RefusalReason.BARE_POD,
+        RefusalReason.SYSTEM_NAMESPACE,
+    }
+)
+"""Why pods stay that nobody expects to move."""
+
+MOST_EXCLUDED = 3
+"""Names of namespaces that the policy excludes, in one line."""
 
 MOST_STEERED = 3
 """Names of nodes with a soft taint, in one line."""
@@ -471,7 +486,23 @@ class CycleView(View):
             look="run" if self._single else "cycle",
             next_look=self._next_look,
         )
-        return filled.splitlines()
+        return [*filled.splitlines(), *self._all_excluded]
+
+    @property
+    def _all_excluded(self) -> Iterator[str]:
+        """That the policy excludes all pods that could move, if that is so."""
+        excluded, others = set[str](), False
+        for refusal in self.report.plan.refusals:
+            if refusal.reason is RefusalReason.NAMESPACE_EXCLUDED:
+                excluded.add(refusal.pod.namespace)
+            else:
+                others |= refusal.reason not in _NEVER_MOVED
+        if excluded and not others and not self.report.plan.evictions:
+            where = first_names(sorted(excluded), MOST_EXCLUDED)
+            yield (
+                "All pods there that have a controller are in namespaces that the policy excludes: "
+                f"{where}. Remove them from evictableNamespaces.exclude to let their pods move."
+            )
 
     @property
     def _is_held_by_zero(self) -> bool:

@@ -21,6 +21,8 @@ from desched.policy.policy import PriorityThreshold, Protections
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.plugins import ChosenProfile
 
+DEFAULT_NAMESPACE = "default"
+
 _OLDER_FORM = ("evict", "ignore")
 """Keys of DefaultEvictor that `podProtections` replaces begin with these words."""
 _OTHER_THAN_EXPECTED = (
@@ -56,6 +58,13 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
             "has include and exclude; give one of them: include names the only namespaces whose "
             "pods may move, exclude those whose pods stay.",
             "evictableNamespaces",
+        )
+    if DEFAULT_NAMESPACE in (namespaces.exclude or ()):
+        profile.notes.warn(
+            "names default, where kubectl creates objects without a namespace; the pods of your "
+            "Deployments there never move.",
+            "evictableNamespaces",
+            "exclude",
         )
     every_claim = bool(args.ignore_pvc_pods or evictor.ignore_pvc_pods)
     classes = _storage_classes(switches, profile.evictor_notes)
