@@ -91,6 +91,8 @@ SUB_GROUP = "kai.scheduler/subgroup-name"
 NO_PART = "which of its parts the pod is in is not known"
 NOT_KNOWN = "how many pods it needs is not known"
 LOST = "nothing creates its pods again"
+ENDED = "what runs in it ends with each of its pods"
+"""The same for pods that a controller creates again."""
 
 SCHEDULING_GROUP = "spec.schedulingGroup"
 """Stands for the group that the specification of a pod names."""
@@ -300,6 +302,8 @@ def groups_of(
             minimum, clear = known.minimum, True
         else:  # pods of a group of fixed size stay because all of them are needed
             clear = not stays or bool(row.size_by and minimum)
+        if stays == LOST and pod.owner is not None:
+            stays = ENDED
         budgets, _ = numbers((row.budget_by,), found)
         budget = max((*budgets, known.budget if known is not None else 0))
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)

@@ -214,6 +214,23 @@ def test_another_scheduler_must_have_no_choice_but_the_domain() -> None:
     assert evicted(alone) == ["a"]
 
 
+def test_pods_with_fast_networks_stay_on_their_distribution_of_the_system() -> None:
+    """R3.3: TCPX needs Container-Optimized OS; pods without a fast network may leave it."""
+    label = "cloud.google.com/gke-os-distribution"
+    fast: dict[str, Any] = {"request": amounts(1, 1, **{"vpc.amazonaws.com/efa": 1})}
+    (refusal,) = plan_of({label: "cos"}, {"b": {label: "ubuntu"}}, **fast).refusals
+    assert refusal.reason == "placement_domain"
+    assert evicted(plan_of({label: "cos"}, {"b": {label: "cos"}}, **fast)) == ["a"]
+    assert evicted(plan_of({label: "cos"}, {"b": {label: "ubuntu"}})) == ["a"]
+
+
+def test_a_rack_of_volcanos_guide_is_a_rack() -> None:
+    """R0.3, R0.6: without HyperNodes a gang stays in it as well."""
+    labels = {name: {"volcano.sh/rack": rack} for name, rack in RACKS.items()}
+    moved = gang_plan({"p": "near", "q": "far"}, labels=labels).evictions
+    assert [each.expected_node for each in moved] == ["near"]
+
+
 VOLCANO_KNOWN = SchedulerRules(others={"volcano": OtherScheduler(SchedulerProfile.VOLCANO)})
 
 
