@@ -78,9 +78,10 @@ def _of_volcano(
         ]
         lowest, highest = np.minimum(*by_version), np.maximum(*by_version)
     balanced = weights.balanced_resource
+    # Whole points: nodes that differ by less need not be told apart, which takes time.
     return ScoreBounds(
-        sums + balanced * lowest - SLACK / 2,
-        sums + balanced * highest + SLACK / 2 + scheduler.further_points,
+        np.floor(sums + balanced * lowest - SLACK / 2),
+        np.ceil(sums + balanced * highest + SLACK / 2 + scheduler.further_points),
     )
 
 

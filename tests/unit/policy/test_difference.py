@@ -217,7 +217,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tupl
             {"evictableNamespaces": {"include": ["a", "b"]}},
             {
                 "evictableNamespaces.include": ("all", "a, b"),
-                "evictableNamespaces.exclude": ("default", "none"),
+                "evictableNamespaces.exclude": ("batch", "none"),
             },
         ),
     ],
