@@ -486,22 +486,25 @@ class CycleView(View):
             look="run" if self._single else "cycle",
             next_look=self._next_look,
         )
-        return [*filled.splitlines(), *self._all_excluded]
+        return [*filled.splitlines(), *self._excluded]
 
     @property
-    def _all_excluded(self) -> Iterator[str]:
-        """That the policy excludes all pods that could move, if that is so."""
-        excluded, others = set[str](), False
-        for refusal in self.report.plan.refusals:
-            if refusal.reason is RefusalReason.NAMESPACE_EXCLUDED:
-                excluded.add(refusal.pod.namespace)
-            else:
-                others |= refusal.reason not in _NEVER_MOVED
-        if excluded and not others and not self.report.plan.evictions:
-            where = first_names(sorted(excluded), MOST_EXCLUDED)
+    def _excluded(self) -> Iterator[str]:
+        """That the policy excludes at least half of the pods that could move, if that is so."""
+        plan = self.report.plan
+        movable = [each for each in plan.refusals if each.reason not in _NEVER_MOVED]
+        namespaces = {
+            each.pod.namespace
+            for each in movable
+            if each.reason is RefusalReason.NAMESPACE_EXCLUDED
+        }
+        excluded = sum(each.pod.namespace in namespaces for each in movable)
+        if excluded and not plan.evictions and 2 * excluded >= len(movable):
             yield (
-                "All pods there that have a controller are in namespaces that the policy excludes: "
-                f"{where}. Remove them from evictableNamespaces.exclude to let their pods move."
+                f"{excluded} of {count(len(movable), 'pod')} there that could be created again are "
+                "in namespaces that the policy excludes: "
+                f"{first_names(sorted(namespaces), MOST_EXCLUDED)}. Remove them from "
+                "evictableNamespaces.exclude to let these pods move."
             )
 
     @property
