@@ -357,8 +357,9 @@ class Destinations:
     def _bearable(self, landing: Landing) -> float:
         """The maximum landing risk.
 
-        The choice of another scheduler is not known. Its pods are not refused for their risk;
-        instead, every node where the pod may land reserves a share of its usage.
+        The choice of a scheduler that the policy does not name is not known. Its pods are not
+        refused for their risk; instead, every node where the pod may land reserves a share of its
+        usage.
         """
         return math.inf if landing.any_fit else self.most_risk_of(landing.departure.pod)
 
@@ -374,6 +375,8 @@ class Destinations:
         self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
     ) -> SchedulerView | None:
         """The view with soft taints that make this landing acceptable, None if none do."""
-        if not self._within.is_on or landing.any_fit:
+        scheduler = landing.scheduler
+        ignored = scheduler is not None and not scheduler.honours_soft_taints
+        if not self._within.is_on or landing.any_fit or ignored:
             return None
         return steer(landing, view, avoided, self._within, is_enough)
