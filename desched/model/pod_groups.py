@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from desched.model.checkpoints import checkpoints
 from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, GroupPart, Pod, Workload
 from desched.model.network_topology import GroupTopology
 
@@ -64,7 +65,8 @@ class GroupSystem(NamedTuple):
     default. `budget_by` has how many a disruption budget needs. With one of `stays_by` all its pods
     stay. `topology_by` has the mode and the highest tier of a network topology. `loss` is why they
     stay if nothing says how many are needed. `placed_together`: their scheduler places them all or
-    none. `declared`: an object of the system may say how many it needs. `whole`: if all its pods
+    none. `declared`: an object of the system may say how many it needs. `resumes`: if its pods save
+    their work, its workload needs as many as it has replicas. `whole`: if all its pods
     leave, the system creates and places them again together, and counts no failure.
     """
 
@@ -80,6 +82,7 @@ class GroupSystem(NamedTuple):
     topology_by: tuple[str, ...] = ()
     placed_together: bool = False
     declared: bool = False
+    resumes: bool = False
     whole: bool = False
 
 
@@ -91,9 +94,16 @@ SUB_GROUP = "kai.scheduler/subgroup-name"
 NO_PART = "which of its parts the pod is in is not known"
 NOT_KNOWN = "how many pods it needs is not known"
 LOST = "nothing creates its pods again"
+ENDED = "what runs in it ends with each of its pods"
+"""The same for pods that a controller creates again."""
 
 SCHEDULING_GROUP = "spec.schedulingGroup"
 """Stands for the group that the specification of a pod names."""
+
+VOLCANO_JOB = "Volcano Job"
+"""Jobs of Volcano as a system: what they say counts only if the policy lets their pods move."""
+
+VOLCANO_JOB_KIND = "batch.volcano.sh/Job"
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 GENERATED_PREFIX = "podgroup-"
@@ -106,9 +116,6 @@ BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
 
 PREEMPTABLE = "volcano.sh/preemptable"
 """Volcano reads this annotation of a pod or a PodGroup, or else the label of the same name."""
-
-TRUE = frozenset({"true", "t", "1"})
-"""What systems take as true, in lower case."""
 
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
@@ -140,6 +147,13 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         whole=True,
     ),
     GroupSystem(
+        VOLCANO_JOB,
+        ("volcano.sh/job-name",),
+        "one eviction may restart the whole job",
+        placed_together=True,
+        declared=True,
+    ),
+    GroupSystem(
         "Volcano",
         (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
         NOT_KNOWN,
@@ -159,12 +173,6 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         placed_together=True,
         declared=True,
         whole=True,
-    ),
-    GroupSystem(
-        "Volcano Job",
-        ("volcano.sh/job-name",),
-        "one eviction may restart the whole job",
-        placed_together=True,
     ),
     GroupSystem(
         "coscheduling",
@@ -250,6 +258,12 @@ SYSTEMS: tuple[GroupSystem, ...] = (
     GroupSystem("SkyPilot", ("skypilot-cluster-name", "skypilot-cluster"), LOST),
     GroupSystem("dstack", ("k8s.dstack.ai/project",), LOST),
     GroupSystem("GPUStack", ("runtime.gpustack.ai/",), LOST),
+    GroupSystem(
+        "Determined AI",
+        ("determined", "determined.ai/"),
+        "one eviction may fail its task",
+        resumes=True,
+    ),
 )
 """All systems that are known; for a Job of Kubernetes see `Workload.survives_disruption`."""
 
@@ -283,15 +297,22 @@ def groups_of(
 
     `declared` is what objects of the systems say.
     """
-    for row, name, found in _memberships(pod, workload):
+    memberships = tuple(_memberships(pod, workload))
+    of_known_job = any((VOLCANO_JOB, pod.namespace, name) in declared for _, name, _ in memberships)
+    for row, name, found in memberships:
         key = row.system, pod.namespace, name
         known = declared.get(key) if row.declared and name else None
-        minimum, stays = _needed(row, name, found, known)
+        if row.resumes and workload is not None and checkpoints(pod, workload):
+            minimum, stays = workload.desired_replicas, ""
+        else:
+            minimum, stays = _needed(row, name, found, known)
         topology, unclear = _topology(row, found, known)
         if known is not None and known.together and stays == known.stays:
             minimum, clear = known.minimum, True
         else:  # pods of a group of fixed size stay because all of them are needed
             clear = not stays or bool(row.size_by and minimum)
+        if stays == LOST and pod.owner is not None:
+            stays = ENDED
         budgets, _ = numbers((row.budget_by,), found)
         budget = max((*budgets, known.budget if known is not None else 0))
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)
@@ -308,7 +329,9 @@ def groups_of(
         )
         if group.is_gang:
             yield group
-        if known is not None and known.parts and not stays:
+        # Volcano copies the tasks of a job into its PodGroup; the job says which of them count.
+        repeated = of_known_job and row.system != VOLCANO_JOB
+        if known is not None and known.parts and not stays and not repeated:
             part = _part_of(group, known.parts, pod)
             if part.is_gang:
                 yield part

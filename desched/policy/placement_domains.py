@@ -29,6 +29,7 @@ RUNGS: tuple[tuple[str, ...], ...] = (
         "network.topology.nvidia.com/spine",
         "topology.kubernetes.io/rack",
         "volcano.sh/hypernode",
+        "volcano.sh/rack",
     ),
     (
         "cloud.google.com/gce-topology-host",
@@ -72,7 +73,11 @@ ACCELERATOR_GROUPS = (
 )
 """Labels of nodes whose GPUs are connected to each other."""
 
-EQUIVALENCE = ("cloud.google.com/gke-accelerator", "nvidia.com/gpu.product")
+EQUIVALENCE = (
+    "cloud.google.com/gke-accelerator",
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-os-distribution",  # TCPX runs on Container-Optimized OS only
+)
 """Labels of nodes with the same GPUs, for pods with a fast network."""
 
 
@@ -91,6 +96,10 @@ def tier_of(key: str) -> int | None:
     """The tier of HyperNodes that a key stands for, None if it is one of labels."""
     number = key.removeprefix(_TIER)
     return int(number) if number != key and _NUMBER.fullmatch(number) else None
+
+
+NO_TIER = 'names no tier of HyperNodes; write its number, as in "topology.volcano.sh/tier-1".'
+"""The end of a sentence about such a key."""
 
 
 def names_no_tier(key: str) -> bool:

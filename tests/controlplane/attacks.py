@@ -15,7 +15,7 @@ from typing import Protocol
 import urllib3
 
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
-from tests.controlplane.large_objects import budget, deployment, labels, service
+from tests.controlplane.large_objects import OTHER_KINDS, budget, labels, service
 from tests.controlplane.manifests import Object, pod_spec, volcano_group
 from tests.controlplane.soak_cluster import NODE_MILLICORES
 from tests.controlplane.stranger import (
@@ -129,7 +129,7 @@ LARGE_KINDS: Mapping[str, Callable[[int], Object]] = {
     "/api/v1/namespaces/{}/services": service,
     "/api/v1/namespaces/{}/persistentvolumeclaims": _labelled(_CLAIM),
     "/apis/policy/v1/namespaces/{}/poddisruptionbudgets": budget,
-    "/apis/apps/v1/namespaces/{}/deployments": deployment,
+    "/apis/apps/v1/namespaces/{}/deployments": OTHER_KINDS["deployments"][1],
     "/apis/apps/v1/namespaces/{}/replicasets": _labelled(_SELECTED),
     "/apis/apps/v1/namespaces/{}/statefulsets": _labelled({**_SELECTED, "serviceName": "none"}),
     "/apis/batch/v1/namespaces/{}/jobs": _labelled(_JOB),

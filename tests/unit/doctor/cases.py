@@ -32,13 +32,17 @@ from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.policy.compatibility import SteeringMode
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
     MetricsType,
     OtherDescheduler,
+    OtherScheduler,
     PriorityThreshold,
     Protections,
+    SchedulerProfile,
+    SchedulerRules,
     SteeringRules,
 )
 from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
@@ -67,6 +71,8 @@ FORBIDDEN = Unanswered("The nodes could not be read: the account may not list no
 def by(**fields: Any) -> PolicyFacts:
     return PolicyFacts(policy(**fields), "policy.yaml")
 
+
+EXPORTER = {"job": "a", "namespace": "mon", "service": "exporter"}
 
 API_SERVER = [
     Case(Name.API_SERVER, examination(), OK, "Kubernetes v1.36.3 answers"),
@@ -327,6 +333,13 @@ POLICY = [
         PROBLEM,
         'no PriorityClass "hihg"',
         "priorityThreshold",
+    ),
+    Case(
+        Name.POLICY,
+        examination(policy=by(gpu_drains=GpuDrainRules(reserves=(Reserve(8),)))),
+        WARNING,
+        "1 warning",
+        "docs/policy-reference.md",
     ),
 ]
 
@@ -650,6 +663,14 @@ MEASURES = [
         PROBLEM,
         "0 of 3 nodes",
         "a label `node` with the node's name",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", loads={}, unmatched=3, services=(LabelGroup(EXPORTER, 3),)),
+        PROBLEM,
+        "0 of 3 nodes",
+        'If Service mon/exporter is that of your exporters, set `metrics.sources.nodeCPU: job="a",'
+        'namespace="mon",service="exporter"`.',
     ),
     Case(
         Name.NODE_CPU,
@@ -1048,6 +1069,11 @@ def beside(image: str = "", **fields: Any) -> Any:
     return examination(cluster=cluster(pods=[other]))
 
 
+def draining(**fields: Any) -> Any:
+    return examination(policy=by(gpu_drains=GpuDrainRules(("train",))), **fields)
+
+
+KNOWN_VOLCANO = {"volcano": OtherScheduler(SchedulerProfile.VOLCANO)}
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
 OTHERS = [
     Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
@@ -1110,6 +1136,58 @@ OTHERS = [
         "updateMode",
     ),
     Case(
+        Name.AUTOSCALERS,
+        examination(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
+        WARNING,
+        "Karpenter (by the API group karpenter.sh)",
+        "consolidationPolicy",
+    ),
+    Case(Name.GPU_DRAINS, examination(), OK, "does not enable GpuFragmentation"),
+    Case(
+        Name.GPU_DRAINS,
+        examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
+        SKIPPED,
+    ),
+    Case(Name.GPU_DRAINS, draining(), OK, "No autoscaler of nodes was seen"),
+    Case(
+        Name.GPU_DRAINS,
+        draining(rights=rights("steer", missing=("patch nodes",))),
+        WARNING,
+        "may not set the soft taints",
+        "`kubectl apply -k deploy/base`",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(rights=rights("steer", missing=("patch nodes",)), run=DRY_RUN),
+        OK,
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(cluster=tainted(labels={"karpenter.sh/nodepool": "default"}).cluster),
+        WARNING,
+        "beside Karpenter (by the label karpenter.sh/nodepool of nodes). Karpenter takes the soft",
+        "plugins.balance.enabled",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(cluster=beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31").cluster),
+        WARNING,
+        "beside cluster-autoscaler in ops. It may add a node",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
+        WARNING,
+        "beside Karpenter (by the API group karpenter.sh). Karpenter takes",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(node_autoscalers=Unanswered("The API server does not list its API groups.")),
+        WARNING,
+        "is not known: The API server does not list",
+        "`kubectl get --raw /apis`",
+    ),
+    Case(
         Name.SCHEDULER,
         examination(),
         OK,
@@ -1121,14 +1199,23 @@ OTHERS = [
         beside(scheduler="volcano"),
         WARNING,
         "volcano (1)",
-        "`maxLandingRisk`",
+        "`scheduler: {others: {volcano: {profile: Volcano}}}`",
+    ),
+    Case(Name.SCHEDULER, beside(scheduler="our-own"), WARNING, "our-own (1)", "scheduler.others"),
+    Case(
+        Name.SCHEDULER,
+        msgspec.structs.replace(
+            beside(scheduler="volcano"), policy=by(scheduler=SchedulerRules(others=KNOWN_VOLCANO))
+        ),
+        OK,
+        "volcano (1)",
     ),
     Case(
         Name.SCHEDULER,
         beside(scheduler="gke.io/optimize-utilization-scheduler"),
         WARNING,
-        "optimize-utilization prefers full nodes",
-        "`scheduler: {strategy: MostAllocated}`",
+        "gke.io/optimize-utilization-scheduler (1)",
+        "{profile: KubeScheduler, strategy: MostAllocated}",
     ),
     Case(
         Name.SCHEDULER,

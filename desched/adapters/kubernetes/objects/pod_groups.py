@@ -40,12 +40,11 @@ from desched.model.pod_groups import (
     PREEMPTABLE,
     SUB_GROUP,
     TASK,
-    TRUE,
     keeping,
     numbers,
 )
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.model.text import shortened
+from desched.model.text import TRUE, shortened
 
 _STATUS = RawDecoder(pod_groups.Status)
 _VOLCANO = RawDecoder(pod_groups.VolcanoSpec)
@@ -60,7 +59,7 @@ _LIST = RawDecoder(list[Raw])
 _TEXT = RawDecoder(str)
 _KUBERNETES = RawDecoder(pod_groups.KubernetesSpec)
 
-LARGEST_PARTS_BYTES = 8192
+LARGEST_PARTS_BYTES, MOST_PARTS = 8192, 64
 """All pods of a group are compared with all its parts."""
 
 _ASSEMBLING = frozenset({"Pending", "Inqueue", "PreScheduling", "Scheduling"})
@@ -137,7 +136,7 @@ def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
 
 
 def _tasks(minima: Mapping[str, int]) -> tuple[GroupPart, ...]:
-    return tuple(_labelled(TASK, task, minimum) for task, minimum in minima.items())
+    return tuple(labelled_part(TASK, task, minimum) for task, minimum in minima.items())
 
 
 def _with_policies(minimum: int | None, policies: Sequence[pod_groups.SubGroupPolicy]) -> _Needs:
@@ -182,7 +181,7 @@ def _kai(item: pod_groups.PodGroup) -> _Needs:
         if each.name not in above:
             if each.min_member is None:
                 stays = stays or "one of its subGroups does not say how many pods it needs"
-            parts.append(_labelled(SUB_GROUP, each.name, each.min_member or 0))
+            parts.append(labelled_part(SUB_GROUP, each.name, each.min_member or 0))
     if groups and not parts:
         stays = stays or "its subGroups are a circle"
     if stays:
@@ -207,7 +206,8 @@ def _kai_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
     return GroupTopology(bool(required), None, "", required, preferred, name), ""
 
 
-def _labelled(key: str, value: str, minimum: int) -> GroupPart:
+def labelled_part(key: str, value: str, minimum: int) -> GroupPart:
+    """The part whose pods have this value of the label; it is named by it."""
     selector = LabelSelector((Requirement(key, Operator.IN, (value,)),))
     return GroupPart(value, max(minimum, 0), selector)
 
@@ -292,6 +292,8 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
     except (*UNDECODABLE, ValueError) as error:
         needs = _Needs(None, shortened(f"its PodGroup cannot be read: {error}"))
     minimum, stays, parts, topology, together, budget = needs
+    if len(parts) > MOST_PARTS:
+        parts, stays = (), stays or _not_evaluated(f"more than {MOST_PARTS} parts")
     if minimum is None and not stays and not parts:
         stays = "its PodGroup does not say how many pods it needs"
     together &= minimum is not None
