@@ -226,6 +226,16 @@ class Descheduler:
         self._state = report.state
         return report
 
+    @property
+    def has_nothing_under_way(self) -> bool:
+        """Whether the next cycle only needs to act if a node is overloaded.
+
+        It need not if a cycle has run, and no earlier move can change the state but by its age.
+        """
+        state = self._state
+        memory = (state.evictions, state.nodes, state.pauses, state.failures, state.chains)
+        return state.last_cycle is not None and not any(memory)
+
 
 def run(
     simulation: Simulation,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class CycleCounts:
 
     def add(self, report: CycleReport) -> CycleReport:
         """Count one cycle; returns its report."""
-        hour = self._hours.setdefault(_hour_of(report), Counter())
+        hour = self._hour(report.started_at)
         if any(outcome.verdict is EvictionVerdict.EVICTED for outcome in report.outcomes):
             hour[CycleResult.EVICTED] += 1
         elif (why := why_idle(report)) is not None:
@@ -53,6 +54,14 @@ class CycleCounts:
         if self._policy.deviation:
             self._add_lines(report.plan.nodes)
         return report
+
+    def add_calm(self, at: datetime) -> None:
+        """Count a cycle that found no overloaded node and had nothing else to do."""
+        self._hour(at)
+
+    def _hour(self, at: datetime) -> Counter[IdleReason | CycleResult]:
+        """The counts of the hour that this time is in."""
+        return self._hours.setdefault(int(at.timestamp() // _SECONDS_PER_HOUR), Counter())
 
     @property
     def refusals(self) -> tuple[RefusalTotal, ...]:
@@ -108,10 +117,6 @@ class CycleCounts:
             for p in verdict.pressures:
                 lines = Lines(p.target_ratio, p.stop_ratio, p.ceiling_ratio)
                 self._lines.setdefault((verdict.node, p.resource), []).append(lines)
-
-
-def _hour_of(report: CycleReport) -> int:
-    return int(report.started_at.timestamp() // _SECONDS_PER_HOUR)
 
 
 def _ranked(found: Counter[IdleReason]) -> tuple[tuple[IdleReason, int], ...]:
