@@ -33,7 +33,7 @@ CONTROL_PLANES ?= 5
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai on one with GPUs
+demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai or gpus on one with GPUs
 	@mkdir -p build
 	@$(BIN)/desched demo --scenario $(SCENARIO) --report build/demo.html
 

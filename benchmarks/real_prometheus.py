@@ -2,16 +2,21 @@
 
 Fills the Prometheus of the tests with the series of a synthetic cluster, every half minute a
 sample, and plans cycle after cycle. The windows are of five minutes. The API server is a stand-in
-that is read once. CPU is user and system time of each process.
+that is read once. CPU is user and system time of each process. `--by-query` sends each query of a
+later cycle once more, alone, and prints what it costs.
 """
 
 import argparse
 import gc
 import os
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import urllib3
 from msgspec.structs import replace
@@ -20,12 +25,15 @@ from benchmarks.api_server import cpu_seconds, memory_mib
 from benchmarks.cycle import kubeconfig
 from benchmarks.measured_cycles import Figures, Traffic, policy
 from benchmarks.measures import measured_by
-from benchmarks.real_api import medians, row, running
+from benchmarks.real_api import row, running
 from benchmarks.remote_write import History, measures_of, write
 from benchmarks.synthetic import SyntheticCluster
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.history import KeptPoints
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
@@ -37,8 +45,12 @@ from desched.service.process.clock import SystemClock
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.prometheus_server import PrometheusServer
 
-CYCLES = 7
-FLAGS = ("--web.enable-remote-write-receiver",)
+CYCLES = 9
+"""The first, and twice the four of which one counts the CPUs of all modes."""
+CYCLE_SECONDS = 300
+QUERY_RUNS = 5
+SHOWN_CHARACTERS = 250
+FLAGS = ("--web.enable-remote-write-receiver", "--storage.tsdb.min-block-duration=6h")
 
 
 class OneCluster:
@@ -55,8 +67,8 @@ class OneCluster:
 def read_cluster(flags: argparse.Namespace, directory: str) -> ClusterState:
     """The synthetic cluster as desched reads it."""
     size = str(flags.nodes), str(flags.pods // flags.nodes), "fits"
-    share = str(flags.overloaded / flags.nodes)
-    with running([sys.executable, "-m", "benchmarks.server", *size, share]) as server:
+    more = str(flags.overloaded / flags.nodes), str(flags.cpus)
+    with running([sys.executable, "-m", "benchmarks.server", *size, *more]) as server:
         file = kubeconfig(server.done().strip(), directory)
         return KubernetesReader(connect(file, None)).read_cluster()
 
@@ -64,17 +76,67 @@ def read_cluster(flags: argparse.Namespace, directory: str) -> ClusterState:
 def fill(url: str, flags: argparse.Namespace) -> int:
     """Write the past of all nodes, and return the number of series."""
     share = flags.overloaded / flags.nodes
-    cluster = SyntheticCluster(flags.nodes, flags.pods // flags.nodes, share)
+    size = flags.nodes, flags.pods // flags.nodes, share
+    cluster = SyntheticCluster(*size, cores=flags.cpus)
     pool, count = urllib3.PoolManager(), 0
     for node in range(flags.nodes):
-        measures = list(measures_of(cluster, node, flags.cpus, pods_root=flags.pods_root))
-        write(url, History(time.time()), measures, pool)
+        measures = list(measures_of(cluster, node, roots=flags.roots))
+        write(url, History(time.time(), flags.past * 60), measures, pool)
         count += len(measures)
     return count
 
 
+def begin_five_minutes_later() -> None:
+    """Let each cycle read of the past what it would if the one before had ended so long ago."""
+    keep = KeptPoints.keep
+
+    def kept(points: KeptPoints, found: Any, step_seconds: int, now: int) -> None:
+        keep(points, found, step_seconds, now - CYCLE_SECONDS)
+
+    KeptPoints.keep = kept  # type: ignore[method-assign,assignment]
+
+
+class Sent:
+    """The queries of the latest cycle, each alone, with what sends it once more."""
+
+    def __init__(self) -> None:
+        self.queries: dict[tuple[str, str], Callable[..., Any]] = {}
+        for method in ("vectors", "parts_of_pods", "grids"):
+            self._keep(method)
+
+    def _keep(self, method: str) -> None:
+        send = getattr(CycleQueries, method)
+
+        def again(evaluated: Any, part: Any, *more: Any, client: PrometheusClient) -> Any:
+            queries = CycleQueries(client)
+            queries.evaluated = evaluated
+            return send(queries, part, *more)
+
+        def kept(queries: CycleQueries, parts: Mapping[str, Any], *more: Any) -> Any:
+            for name, query in parts.items():
+                once = partial(again, queries.evaluated, {name: query}, *more)
+                self.queries[f"{method} {name}", query.promql] = once
+            return send(queries, parts, *more)
+
+        setattr(CycleQueries, method, kept)
+
+    def measure(self, server: PrometheusServer) -> None:
+        """Print what each costs, the dearest first."""
+        client = PrometheusClient(PrometheusConnection(url=server.url), lambda _: False)
+        costs: list[tuple[float, int, str, str]] = []
+        for (name, promql), send in self.queries.items():
+            found = []
+            for _ in range(QUERY_RUNS):
+                before = cpu_seconds(server.pid)
+                (answer,) = send(client=client).values()
+                found.append((cpu_seconds(server.pid) - before, len(answer)))
+            costs.append((*sorted(found)[QUERY_RUNS // 2], name, promql))
+        for seconds, series, name, promql in sorted(costs, reverse=True):
+            print(f"{seconds:8.3f} {series:>7,} {name:<32} {promql[:SHOWN_CHARACTERS]}")
+
+
 def measure(cluster: ClusterState, server: PrometheusServer) -> None:
-    """Print the figures of the first cycle, and the medians of those after it."""
+    """Print the figures of the first cycle, and the means of those after it."""
     traffic = Traffic()
     reader = PrometheusLoadReader(PrometheusConnection(url=server.url), lambda _: False)
     world = World(OneCluster(cluster), reader, SystemClock(), None)  # type: ignore[arg-type]
@@ -97,7 +159,8 @@ def measure(cluster: ClusterState, server: PrometheusServer) -> None:
         found.append({name: after[name] - before[name] for name in after})
         found[-1]["evictions"] = len(report.plan.evictions)
         gc.collect()
-    for name, figures in (("first cycle", found[0]), ("later, medians", medians(found[1:]))):
+    means = {name: statistics.fmean(each[name] for each in found[1:]) for name in found[0]}
+    for name, figures in (("first cycle", found[0]), ("later, means", means)):
         seconds = (f"{figures[key]:.2f}" for key in ("prometheus", "desched"))
         counts = (f"{figures[key]:.0f}" for key in ("queries", "kib", "evictions"))
         print(row(name, [*seconds, *counts]), flush=True)
@@ -107,9 +170,11 @@ def main(flags: argparse.Namespace) -> None:
     """Measure one cluster."""
     print(
         f"{measured_by()}, load {os.getloadavg()[0]:.0f}; {flags.nodes:,} nodes with {flags.cpus} "
-        f"CPUs, {flags.overloaded:,} overloaded, {flags.pods:,} pods, the cgroup of all pods of a "
-        f"node is {'' if flags.pods_root else 'not '}scraped"
+        f"CPUs, {flags.overloaded:,} overloaded, {flags.pods:,} pods, cgroups that belong to no "
+        f"pod are {'' if flags.roots else 'not '}kept"
     )
+    sent = Sent() if flags.by_query else None
+    begin_five_minutes_later()
     binary = find_or_build(("prometheus",), print)["prometheus"]
     with tempfile.TemporaryDirectory() as directory:
         cluster = read_cluster(flags, directory)
@@ -121,6 +186,8 @@ def main(flags: argparse.Namespace) -> None:
             print(f"{count:,} series in {seconds:.0f} s, {memory_mib(server.pid):,.0f} MiB")
             print(row("", ["Prom. s", "CPU s", "queries", "KiB", "evictions"]))
             measure(cluster, server)
+            if sent is not None:
+                sent.measure(server)
 
 
 def parsed() -> argparse.Namespace:
@@ -130,7 +197,11 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=30_000)
     parser.add_argument("--overloaded", type=int, default=50, help="nodes")
     parser.add_argument("--cpus", type=int, default=8, help="of a node, as node_exporter has them")
-    parser.add_argument("--pods-root", action="store_true", help="with the cgroup of all pods")
+    parser.add_argument(
+        "--roots", action="store_true", help="with the cgroups of nodes and of all their pods"
+    )
+    parser.add_argument("--past", type=int, default=70, help="minutes; 12 suffice for windows")
+    parser.add_argument("--by-query", action="store_true", help="print what each query costs")
     return parser.parse_args()
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import urllib3
 from numpy.typing import NDArray
 
-from benchmarks.synthetic import NODE_CORES, NODE_MEMORY_GIB, SyntheticCluster
+from benchmarks.synthetic import NODE_MEMORY_GIB, SyntheticCluster
 
 SCRAPE_SECONDS = 30
-PAST_SECONDS = 12 * 60
+PAST_SECONDS = 70 * 60
+"""By default: the history of an hour, and a window before it."""
 FUTURE_SECONDS = 9 * 60
 """Prometheus takes samples of the next ten minutes; queries do not see them before their time."""
 
@@ -39,11 +40,12 @@ class Measure(NamedTuple):
     level: float = 0.0
 
 
-def measures_of(
-    cluster: SyntheticCluster, node: int, cpus: int, *, pods_root: bool
-) -> Iterator[Measure]:
-    """What the exporters of one node report; `pods_root` adds the cgroup of all its pods."""
-    yield from _of_node_exporter(cluster, node, cpus)
+def measures_of(cluster: SyntheticCluster, node: int, *, roots: bool) -> Iterator[Measure]:
+    """What the exporters of one node report; `roots` adds the cgroups that belong to no pod.
+
+    kube-prometheus-stack drops those: of the node, and of all its pods.
+    """
+    yield from _of_node_exporter(cluster, node)
     kubelet = {
         "endpoint": "https-metrics",
         "instance": f"{cluster.node_address(node)}:10250",
@@ -52,19 +54,20 @@ def measures_of(
         "node": f"node-{node:05d}",
         "service": "kps-kubelet",
     }
-    yield Measure("machine_cpu_cores", kubelet, level=NODE_CORES)
+    yield Measure("machine_cpu_cores", kubelet, level=cluster.cores)
     yield Measure("machine_memory_bytes", kubelet, level=NODE_MEMORY_GIB * GIB)
     first = node * cluster.pods_per_node
     pods = range(first, first + cluster.pods_per_node)
     for pod in pods:
         yield from _of_pod(cluster, pod, kubelet)
-    if pods_root:
+    if roots:
         cores = sum(cluster.pod_cores[pod] for pod in pods)
         memory = sum(cluster.pod_memory_bytes(pod) for pod in pods)
         yield from _of_cgroup({**kubelet, "id": "/kubepods.slice"}, cores, memory)
+        yield from _of_cgroup({**kubelet, "id": "/"}, cores / 0.97, memory + GIB)
 
 
-def _of_node_exporter(cluster: SyntheticCluster, node: int, cpus: int) -> Iterator[Measure]:
+def _of_node_exporter(cluster: SyntheticCluster, node: int) -> Iterator[Measure]:
     exporter = {
         "container": "node-exporter",
         "endpoint": "http-metrics",
@@ -74,7 +77,7 @@ def _of_node_exporter(cluster: SyntheticCluster, node: int, cpus: int) -> Iterat
     }
     busy = cluster.node_busy(node)
     shares = {**MODES, "idle": 1 - busy - 0.01, "system": 0.2 * busy, "user": 0.77 * busy}
-    for cpu in range(cpus):
+    for cpu in range(cluster.cores):
         for mode, share in shares.items():
             labels = {**exporter, "cpu": str(cpu), "mode": mode}
             yield Measure("node_cpu_seconds_total", labels, rate=share)
@@ -123,10 +126,10 @@ def _of_cgroup(labels: Labels, cores: float, memory_bytes: float) -> Iterator[Me
 class History:
     """The times of scrapes around `now`, and what is written of them."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, past_seconds: int = PAST_SECONDS) -> None:
         self._chance = np.random.default_rng(1)
-        count = (PAST_SECONDS + FUTURE_SECONDS) // SCRAPE_SECONDS
-        self._begin = now - PAST_SECONDS
+        count = (past_seconds + FUTURE_SECONDS) // SCRAPE_SECONDS
+        self._begin = now - past_seconds
         self._since = np.arange(count) * float(SCRAPE_SECONDS)
         self._noise = self._chance.uniform(-1, 1, (256, count))
 

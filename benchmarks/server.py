@@ -1,7 +1,7 @@
 """An API server and a Prometheus for a synthetic cluster, in a process of its own.
 
-`python -m benchmarks.server NODES PODS_PER_NODE FITS [OVERLOADED_SHARE]` prints its address and
-serves until its standard input ends. In a separate process, it does not count in the measured
+`python -m benchmarks.server NODES PODS_PER_NODE FITS [OVERLOADED_SHARE [CORES]]` prints its address
+and serves until its standard input ends. In a separate process, it does not count in the measured
 memory.
 """
 
@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from benchmarks.synthetic import NODE_MEMORY_GIB, SyntheticCluster
+from benchmarks.synthetic import NODE_CORES, NODE_MEMORY_GIB, SyntheticCluster
 from desched.adapters.prometheus.queries import PART_LABEL
 
 KINDS = {
@@ -66,13 +66,17 @@ class Answers:
             (r"^time\(\) - ", lambda: self._nodes(lambda _: 12.0)),
             (r"_throttled_periods_", lambda: iter(())),
             (r"node_uname_info", lambda: self._nodes(lambda _: 1.0)),
+            (r"^count without", lambda: self._nodes(lambda _: cluster.cores)),
+            (r"^max without \(\) \(node_memory_MemTotal", lambda: self._nodes(_whole_memory)),
+            (r"^min by .*container_cpu_", lambda: self._sums(self._cores)),
+            (r"^min by .*container_memory_", lambda: self._sums(cluster.pod_memory_bytes)),
             (r"node_cpu_seconds_total", lambda: self._nodes(cluster.node_busy)),
             (r"node_memory_", lambda: self._nodes(self._node_memory)),
             (r"machine_memory_bytes", lambda: self._sums(lambda _: 1.0)),
             (r"/kubepods", lambda: iter(())),
             (r"^sum without .*container_cpu_", lambda: self._sums(self._cores)),
             (
-                r"^sum without .*container_memory_",
+                r"sum without .*container_memory_",
                 lambda: self._sums(cluster.pod_memory_bytes),
             ),
             (r"container_cpu_", lambda: self._pods(self._cores)),
@@ -169,6 +173,10 @@ class Answers:
         return msgspec.json.encode({"status": "success", "data": data})
 
 
+def _whole_memory(_: int) -> float:
+    return float(NODE_MEMORY_GIB * 2**30)
+
+
 def serve(answers: Answers) -> ThreadingHTTPServer:
     """A server on a free loopback port, not started."""
 
@@ -201,10 +209,12 @@ def serve(answers: Answers) -> ThreadingHTTPServer:
     return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
 
-def main(node_count: str, pods_per_node: str, fits: str, overloaded: str = "0.1") -> None:
+def main(
+    nodes: str, pods_per_node: str, fits: str, overloaded: str = "0.1", cores: str = str(NODE_CORES)
+) -> None:
     """Serve until standard input ends."""
-    size = int(node_count), int(pods_per_node)
-    cluster = SyntheticCluster(*size, float(overloaded), fits=fits == "fits")
+    size = int(nodes), int(pods_per_node)
+    cluster = SyntheticCluster(*size, float(overloaded), fits=fits == "fits", cores=int(cores))
     server = serve(Answers(cluster))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://127.0.0.1:{server.server_port}", flush=True)

@@ -27,6 +27,7 @@ class SyntheticCluster:
     overloaded_share: float = 0.1
     fits: bool = True
     seed: int = 1
+    cores: int = NODE_CORES
     pod_cores: list[float] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
@@ -37,7 +38,7 @@ class SyntheticCluster:
         for i in range(self.node_count):
             busy = chance.uniform(0.82, 0.95) if i in overloaded else chance.uniform(0.2, 0.6)
             shares = [chance.uniform(0.2, 1.8) for _ in range(self.pods_per_node)]
-            scale = busy * NODE_CORES * 0.97 / sum(shares)
+            scale = busy * self.cores * 0.97 / sum(shares)
             self.pod_cores.extend(share * scale for share in shares)
 
     @property
@@ -48,7 +49,7 @@ class SyntheticCluster:
     def node_busy(self, index: int) -> float:
         """The CPU load of a node, 0 to 1: its pods, and 3 % for the host itself."""
         first = index * self.pods_per_node
-        return sum(self.pod_cores[first : first + self.pods_per_node]) / NODE_CORES / 0.97
+        return sum(self.pod_cores[first : first + self.pods_per_node]) / self.cores / 0.97
 
     def pod_memory_bytes(self, index: int) -> int:
         """The working set of a pod."""
@@ -69,7 +70,7 @@ class SyntheticCluster:
     def nodes(self) -> Iterator[Object]:
         """Node objects."""
         size = {
-            "cpu": str(NODE_CORES),
+            "cpu": str(self.cores),
             "memory": f"{NODE_MEMORY_GIB}Gi",
             "pods": "110",
             "ephemeral-storage": "500Gi",
@@ -218,7 +219,7 @@ class SyntheticCluster:
         }
 
     def _container(self, app: int, token: str) -> Object:
-        cpu = "500m" if self.fits else f"{NODE_CORES}"
+        cpu = f"{self.cores * 1000 // 64}m" if self.fits else f"{self.cores}"
         return {
             "name": "app",
             "image": f"registry.example/shop/app-{app}:1.4.2",

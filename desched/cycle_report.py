@@ -26,6 +26,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import LastCycle, PolicyEdit
 from desched.planning.other_deschedulers import other_deschedulers, split_others
 from desched.policy.policy import Policy
+from desched.policy.resolution.reserves import impossible_reserves
 from desched.ports import Clock
 
 MOST_NAMES = 20
@@ -110,6 +111,8 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         recent_loads=tuple(_recent_loads(snapshot)),
         gpu_loads=tuple(_gpu_loads(snapshot)),
         too_large=snapshot.cluster.too_large,
+        impossible_reserves=impossible_reserves(context.policy, snapshot.cluster),
+        gpus=decision.gpus,
     )
 
 
@@ -149,10 +152,9 @@ def _overloaded(plan: Plan) -> tuple[str, ...]:
 def _result(plan: Plan, acted: Acted, mode: Mode) -> CycleResult:
     if plan.hold is not None:
         return CycleResult.HELD
-    if not _overloaded(plan):
-        return CycleResult.NOTHING_TO_DO
     if not plan.evictions:
-        return CycleResult.NOTHING_MOVABLE
+        overloaded = _overloaded(plan)
+        return CycleResult.NOTHING_MOVABLE if overloaded else CycleResult.NOTHING_TO_DO
     if mode is Mode.DRY_RUN:
         return CycleResult.PLANNED
     return CycleResult.NOT_ACTING if acted.barred is not None else _acted_on(acted.outcomes)

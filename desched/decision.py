@@ -6,11 +6,13 @@ from msgspec.structs import replace
 
 from desched import garbage_collection
 from desched.eviction.follow_up import follow_up
+from desched.model.gpus import ClusterGpus
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.gpus.survey import survey
 from desched.planning.overload.classification import Pressure
 from desched.planning.planner import plan_moves
 from desched.planning.situation import Situation
@@ -25,7 +27,8 @@ class Decision(NamedTuple):
     """A plan with its context, and the earlier evictions whose result became known.
 
     `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
-    taints. `state` is the state of the context with the chains of the plan.
+    taints. `state` is the state of the context with the chains and the drains of the plan. `gpus`
+    is what is measured of GPUs, None in a cluster without any.
     """
 
     context: EligibilityContext
@@ -34,6 +37,7 @@ class Decision(NamedTuple):
     pressure: Pressure
     may_steer: bool
     state: State
+    gpus: ClusterGpus | None
 
 
 def decide(
@@ -63,8 +67,8 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
             state, settled = follow_up(context, pressure, stayed)
         context = context.for_planning(state, out_of_time)
         plan = plan_moves(context, pressure, may_steer=may_steer)
-        state = replace(state, chains=plan.chains)
-        return Decision(context, plan, settled, pressure, may_steer, state)
+        state = replace(state, chains=plan.chains, drains=plan.drains)
+        return Decision(context, plan, settled, pressure, may_steer, state, survey(context))
 
 
 def time_for_planning(clock: Clock) -> OutOfTime:

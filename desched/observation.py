@@ -1,6 +1,7 @@
 """Observes a cluster and its load, and compares desched's clock with those of the servers."""
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from desched.planning.clocks import lead_seconds
 from desched.planning.needed_usage import needed_pods
 from desched.planning.situation import Situation
 from desched.policy.policy import Policy
-from desched.ports import World
+from desched.ports import Clock, World
 
 
 def observe(world: World, policy: Policy) -> Snapshot:
@@ -21,11 +22,12 @@ def observe(world: World, policy: Policy) -> Snapshot:
     Raises:
         ObservationError: the cluster or its load could not be read.
     """
-    unread = _without_load(world, policy)
-    began = world.clock.now()
+    now = _steady(world.clock)
+    unread = _without_load(world, policy, now)
+    began = now()
     with garbage_collection.paused():
         load = world.load.read_load(unread.cluster, policy)
-    return _loaded(unread, load, began, world.clock.now())
+    return _loaded(unread, load, began, now())
 
 
 def observe_needed(world: World, policy: Policy, state: State) -> Situation:
@@ -38,15 +40,16 @@ def observe_needed(world: World, policy: Policy, state: State) -> Situation:
         ObservationError: the cluster or its load could not be read.
         ConfigurationError: the policy names a PriorityClass that does not exist.
     """
-    unread = _without_load(world, policy)
-    began = world.clock.now()
+    now = _steady(world.clock)
+    unread = _without_load(world, policy, now)
+    began = now()
     latest: Situation | None = None
 
     def situation(load: ClusterLoad) -> Situation:
         nonlocal latest
         known = latest.context.book.snapshot.load if latest else None
         if latest is None or known is None or replace(load, last_hour=known.last_hour) != known:
-            snapshot = _loaded(unread, load, began, world.clock.now())
+            snapshot = _loaded(unread, load, began, now())
             latest = Situation.of(snapshot, policy, state)
         elif load is not known:  # only people see the last hour
             latest = latest.with_load(load)
@@ -59,8 +62,17 @@ def observe_needed(world: World, policy: Policy, state: State) -> Situation:
         return situation(world.load.read_load(unread.cluster, policy, choose))
 
 
-def _without_load(world: World, policy: Policy) -> Snapshot:
-    now = world.clock.now
+def _steady(clock: Clock) -> Callable[[], datetime]:
+    """The clock as it goes on from now; a jump does not count before the next observation.
+
+    The servers' times have to lie between the beginning and the end of the requests. That would not
+    show a clock that jumps ahead in between.
+    """
+    began, monotonic = clock.now(), clock.monotonic()
+    return lambda: began + timedelta(seconds=clock.monotonic() - monotonic)
+
+
+def _without_load(world: World, policy: Policy, now: Callable[[], datetime]) -> Snapshot:
     began = now()
     cluster = world.cluster.read_cluster(policy.protections.understood_owner_kinds)
     between = now()

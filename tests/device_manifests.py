@@ -58,6 +58,7 @@ def claim(
     pool: str,
     *names: str,
     name: str = "claim",
+    namespace: str = "shop",
     reserved: Iterable[str] = (),
     **of: Any,
 ) -> Object:
@@ -68,6 +69,6 @@ def claim(
     ]
     users = [{"resource": "pods", "name": uid, "uid": uid} for uid in (pod_uid, *reserved)]
     return {
-        "metadata": {"name": name, "namespace": "shop", "ownerReferences": [owner]},
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]},
         "status": {"allocation": {"devices": {"results": results}}, "reservedFor": users},
     }

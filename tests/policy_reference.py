@@ -22,6 +22,7 @@ from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
+    GpuFragmentationConfig,
     LoadAwareConfig,
     UpstreamPluginConfig,
 )
@@ -32,6 +33,7 @@ from desched.policy.share import Share
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",
+    GpuFragmentationConfig: "The `pluginConfig` of GpuFragmentation",
     DefaultEvictorConfig: "The `pluginConfig` of DefaultEvictor",
     UpstreamPluginConfig: "The `pluginConfig` of other plugins",
 }
@@ -46,8 +48,10 @@ Examples are in [policies](../policies/README.md). This page is generated from t
 * **Units.** Thresholds and margins are percentages of capacity, from 0 to 100; `85` and `85%` are
   the same, and `0.85` is refused. Durations are texts with a unit, such as `90s`, `5m`, `1h30m` or
   `7d`; whole seconds count.
-* **Two plugins.** `LoadAware` defines when a node is overloaded, `DefaultEvictor` which pods stay.
-  If both have a key for the same pods, the more protective value applies.
+* **Three plugins.** `LoadAware` defines when a node is overloaded, `DefaultEvictor` which pods
+  stay. If both have a key for the same pods, the more protective value applies. `GpuFragmentation`
+  is off unless a profile with `LoadAware` enables it too: it defines for whose GPUs nodes are
+  drained.
 * **A floor.** No policy changes this: pods of DaemonSets, mirror pods and static pods never move, a
   pod moves only if it fits elsewhere, and load that cannot be trusted never causes an eviction.
 * **Nothing is guessed.** desched refuses a policy with an unknown key, a repeated key or a value of

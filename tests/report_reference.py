@@ -39,6 +39,8 @@ _SECTIONS: Mapping[str, str] = {
     "UnknownReason": "unknown-loads",
     "RefusalReason": "refusal-reasons",
     "UnreservedReason": "pending-pods",
+    "GpusLeftOut": "gpus-left-out",
+    "GpuAnswer": "waits-for-gpus",
     "EvictionVerdict": "verdicts",
     "MoveResult": "move-results",
     "Assumption": "assumptions",

@@ -3,12 +3,18 @@
 Both client libraries use urllib3, whose own timeouts hold for single reads of the socket only.
 """
 
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from http.client import HTTPResponse
+from io import BufferedReader, RawIOBase
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from urllib3 import BaseHTTPResponse, Timeout
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPSConnectionPool, PoolManager, Timeout
+from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 
@@ -33,6 +39,74 @@ class Deadline:
     def timeout(self) -> Timeout:
         """The time left for connecting and for the first read together, never 0."""
         return Timeout(total=max(self.left_seconds, 0.001))
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Each read from a connection with deadlines ends by this one, within the context."""
+        token = APPLIED.set(self)
+        try:
+            yield
+        finally:
+            APPLIED.reset(token)
+
+
+APPLIED: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+class _TimelyReader(RawIOBase):
+    """Reads from a socket until the deadline that applies, however slowly the bytes come.
+
+    A server could send a header, or the size of a chunk, byte by byte for days.
+    """
+
+    def __init__(self, raw: RawIOBase, sock: socket.socket) -> None:
+        self._raw, self._sock = raw, sock
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read what has arrived."""
+        deadline = APPLIED.get()
+        if deadline is not None:
+            if deadline.left_seconds <= 0:
+                raise TimeoutError
+            self._sock.settimeout(deadline.left_seconds)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """Close what it reads from."""
+        self._raw.close()
+        super().close()
+
+
+class _TimelyResponse(HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp: BufferedReader = BufferedReader(_TimelyReader(self.fp.detach(), sock))
+
+
+class _HttpConnection(HTTPConnection):
+    response_class = _TimelyResponse
+
+
+class _HttpsConnection(HTTPSConnection):
+    response_class = _TimelyResponse
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _HttpConnection
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _HttpsConnection
+
+
+def with_deadlines(pools: PoolManager) -> PoolManager:
+    """The same, whose connections keep the deadlines that apply."""
+    pools.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    return pools
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +180,8 @@ class HttpBounds:
 
 
 def _next_chunk(response: BaseHTTPResponse, deadline: Deadline) -> bytes:
-    left_seconds = deadline.left_seconds
-    if left_seconds <= 0:
+    if deadline.left_seconds <= 0:
         raise TimeoutError
-    # The timeout of the request is for each read, and as of its start. A kept-alive connection
-    # still has its socket here, so a stalled body ends exactly in time.
-    sock = getattr(response.connection, "sock", None)
-    if sock is not None:
-        sock.settimeout(left_seconds)
     # read1 returns what has arrived; read would wait for a full chunk of a slow drip.
-    return response.read1(_CHUNK_BYTES, decode_content=True)
+    with deadline.applied():
+        return response.read1(_CHUNK_BYTES, decode_content=True)

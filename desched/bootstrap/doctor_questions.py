@@ -25,6 +25,12 @@ from desched.adapters.kubernetes.client.paged_reads import GROUPS_OF_EVERY_SERVE
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
+from desched.adapters.kubernetes.node_autoscalers import (
+    NODE_POOLS,
+    STATUS_NAME,
+    STATUS_NAMESPACE,
+    has_cluster_autoscaler,
+)
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.permission import account_name, reviewed
@@ -46,6 +52,7 @@ from desched.doctor.examination import (
     SystemFacts,
     Unanswered,
 )
+from desched.doctor.other_controllers import CLUSTER_AUTOSCALER, KARPENTER
 from desched.doctor.proposed_policy import proposed_policy
 from desched.doctor.thresholds import judged_policy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
@@ -71,6 +78,8 @@ ASKED_AT_ONCE = 8
 MOST_TRIED_SERVICES = 3
 MOST_ROUNDS = 3
 """A proposed policy changes what is read, which may change the policy again."""
+
+_NO_GROUPS = "The API server does not list its API groups."
 
 NAMES = {"configmaps": CONFIG_MAP, "leases": KubernetesLease.name}
 """The objects of a kind that desched needs, by its resource; the logbook has its own."""
@@ -137,6 +146,7 @@ class DoctorQuestions:
             rights=self._rights(),
             pod_groups=_answered(lambda: self._systems(_OF_GANGS)),
             model_caches=_answered(lambda: self._systems(_OF_MODELS)),
+            node_autoscalers=_answered(self._node_autoscalers),
             prometheus=PrometheusFacts(services=_answered(self._services)),
             state=_answered(store.load),
         )
@@ -236,12 +246,24 @@ class DoctorQuestions:
         found = []
         for (system, read), versions in zip(known.read.items(), served, strict=True):
             if versions is None:
-                what = "The API server does not list its API groups."
-                raise ObservationError(ObservationSource.CLUSTER, what)
+                raise ObservationError(ObservationSource.CLUSTER, _NO_GROUPS)
             is_read = any(access.version in versions for access in read)
             if is_read or (versions and read[0].group not in GROUPS_OF_EVERY_SERVER):
                 found.append(self._facts_of(system, known, is_read=is_read))
         return tuple(found)
+
+    def _node_autoscalers(self) -> Mapping[str, str]:
+        """The autoscalers of nodes that the API server knows, each with how it knows them."""
+        found: dict[str, str] = {}
+        (versions,) = self._reader.served_versions([NODE_POOLS])
+        if versions is None:
+            raise ObservationError(ObservationSource.CLUSTER, _NO_GROUPS)
+        if versions:
+            found[KARPENTER] = f"{KARPENTER} (by the API group {NODE_POOLS.group})"
+        if has_cluster_autoscaler(self._kubernetes, self._request_seconds):
+            place = f"{STATUS_NAMESPACE}/{STATUS_NAME}"
+            found[CLUSTER_AUTOSCALER] = f"{CLUSTER_AUTOSCALER} (by ConfigMap {place})"
+        return found
 
     def _facts_of(self, system: str, known: _Systems, *, is_read: bool) -> SystemFacts:
         name = system.lower()

@@ -56,9 +56,9 @@ COMMAND = Command(
     },
     parameters=(
         own_flag(
-            "--scenario load|ai",
-            "What is shown: overloaded nodes, or a rack of a GPU cluster with gangs, fast "
-            "networks and model caches. Default: load.",
+            "--scenario load|ai|gpus",
+            "What is shown: overloaded nodes, a rack of a GPU cluster with gangs, fast networks "
+            "and model caches, or a pod that waits for GPUs. Default: load.",
             choices=True,
         ),
         REPORT,

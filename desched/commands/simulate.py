@@ -27,10 +27,11 @@ if loaded_to_run(__name__):
     from desched.views.formatting import plain
     from desched.views.policies import print_simulation, simulation_view
     from desched.views.progress import ProgressLine
-    from desched.whatif.demo import demo_policy
+    from desched.whatif.demo import GPU_DRAINS_FILE, POLICY_FILE, demo_policy
     from desched.whatif.figures import Simulated
     from desched.whatif.scenarios import (
         ai_scenario,
+        gpus_scenario,
         guarded_scenario,
         published_scenario,
         steering_scenario,
@@ -43,6 +44,7 @@ if loaded_to_run(__name__):
         "guarded": guarded_scenario,
         "steering": steering_scenario,
         "ai": ai_scenario,
+        "gpus": gpus_scenario,
     }
 
 SHORTEST_HOURS = 0.25  # a few cycles
@@ -88,7 +90,7 @@ def simulated(start: str, policies: Sequence[Path], course: Course) -> Simulated
 def _beginning(start: str, policies: Sequence[Policy]) -> Beginning:
     path = Path(start)
     if not path.exists() and start in SCENARIOS:
-        own = demo_policy()
+        own = demo_policy(GPU_DRAINS_FILE if start == "gpus" else POLICY_FILE)
         snapshot = observe(SCENARIOS[start]().world(acting=False), own)
         return Beginning(snapshot, State(), own, f"scenario {start}")
     if not path.exists():
@@ -107,7 +109,7 @@ COMMAND = Command(
     details="It lets time pass in a simulated cluster: each pod goes on to use what it uses "
     "now, cycles run, evicted pods are placed again, and their load follows them. Policies "
     "stand side by side. The start is a file of `desched snapshot`, or a scenario of the "
-    "demonstration: published, guarded, steering or ai.",
+    "demonstration: published, guarded, steering, ai or gpus.",
     examples={
         "desched simulate now.snapshot --policy a.yaml --policy b.yaml": "two policies",
         "desched simulate steering --hours 2 -o json": "a scenario, for programs",

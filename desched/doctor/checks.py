@@ -56,6 +56,7 @@ class CheckName(StrEnum):
     BUDGETS = "budgets"
     OTHER_DESCHEDULERS = "other_deschedulers"
     AUTOSCALERS = "autoscalers"
+    GPU_DRAINS = "gpu_drains"
     SCHEDULER = "scheduler"
 
 

@@ -6,6 +6,7 @@ from desched.doctor.api_server import check_api_server, check_clocks, check_clus
 from desched.doctor.budgets import check_budgets
 from desched.doctor.checks import Check, CheckName, Diagnosis, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
+from desched.doctor.gpu_drains import check_gpu_drains
 from desched.doctor.gpus import check_gpus
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
@@ -31,6 +32,7 @@ OF_CLUSTER: Mapping[CheckName, Callable[[ClusterState, Examination], Check]] = {
     CheckName.BUDGETS: check_budgets,
     CheckName.OTHER_DESCHEDULERS: check_other_deschedulers,
     CheckName.AUTOSCALERS: check_autoscalers,
+    CheckName.GPU_DRAINS: check_gpu_drains,
     CheckName.SCHEDULER: check_scheduler,
 }
 OF_METRICS: Mapping[CheckName, Callable[[MetricsFacts, Examination], Check]] = {
@@ -44,7 +46,15 @@ OF_LOAD: Mapping[CheckName, Callable[[Snapshot, Examination], Check]] = {
     CheckName.NODES: check_nodes,
     CheckName.THRESHOLDS: check_thresholds,
 }
-OF_POLICY = frozenset({CheckName.GPUS, CheckName.WINDOWS, CheckName.HISTORY, CheckName.THRESHOLDS})
+OF_POLICY = frozenset(
+    {
+        CheckName.GPUS,
+        CheckName.GPU_DRAINS,
+        CheckName.WINDOWS,
+        CheckName.HISTORY,
+        CheckName.THRESHOLDS,
+    }
+)
 """What these judge is in the policy, so it must be valid."""
 
 _ORDER = tuple(CheckName)
@@ -74,7 +84,7 @@ def _of_cluster(examination: Examination) -> Iterator[Check]:
         if isinstance(cluster, Unanswered):
             yield skipped(name, "The cluster could not be read.")
         else:
-            yield check(cluster, examination)
+            yield _invalid(name, examination) or check(cluster, examination)
 
 
 def _of_metrics(examination: Examination) -> Iterator[Check]:

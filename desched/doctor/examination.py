@@ -1,6 +1,6 @@
 """All that was found out about a cluster before it is judged."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from shlex import quote
@@ -119,7 +119,10 @@ class PrometheusFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers to all questions; the leads are those of a Snapshot."""
+    """Answers to all questions; the leads are those of a Snapshot.
+
+    `node_autoscalers` are those that the API server knows, each with its place for people.
+    """
 
     at: datetime
     run: RunFacts
@@ -133,6 +136,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     state: StoredState | Unanswered
     pod_groups: tuple[SystemFacts, ...] | Unanswered = ()
     model_caches: tuple[SystemFacts, ...] | Unanswered = ()
+    node_autoscalers: Mapping[str, str] | Unanswered = {}
     cluster_lead_seconds: float = 0.0
     load_lead_seconds: float = 0.0
 

@@ -198,6 +198,9 @@ class _Measure:
             lines.append(
                 f"{count(facts.unmatched, 'series', 'series')} of no known one: {examples}"
             )
+        for each in facts.services[:3]:
+            labels = ", ".join(f'{name}="{value}"' for name, value in each.labels.items())
+            lines.append(f"{count(each.count, 'node')} claimed by series with {{{labels}}}")
         if facts.of_nodes:
             in_scope = self._in_scope()
             why = grouped(
@@ -213,6 +216,14 @@ class _Measure:
     def _fix(self) -> str:
         if self._facts.short_windows:
             return f"Set wider `windows.{self._facts.resource}`."
+        if self._facts.services:
+            labels = self._facts.services[0].labels
+            named = ",".join(f'{name}="{value}"' for name, value in labels.items() if value)
+            whose = f"{labels.get('namespace', '')}/{labels.get('service', '')}"
+            return (
+                f"If Service {whose} is that of your exporters, set "
+                f"`metrics.sources.{self._key}: {named}`."
+            )
         if self._facts.unmatched:
             return (
                 "Let the scrape configuration add a label `node` with the node's name, or correct "

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from desched.doctor.checks import Check, CheckName, ok, warning
-from desched.doctor.examination import Examination
+from desched.doctor.examination import Examination, Unanswered
 from desched.model.cluster import ClusterState, Workload
 from desched.planning.other_deschedulers import other_deschedulers, products_in, split_others
 from desched.views.formatting import count
@@ -43,10 +43,10 @@ def check_other_deschedulers(cluster: ClusterState, examination: Examination) ->
     )
 
 
-def check_autoscalers(cluster: ClusterState, _: Examination) -> Check:
+def check_autoscalers(cluster: ClusterState, examination: Examination) -> Check:
     """Which autoscalers work beside desched."""
     name = CheckName.AUTOSCALERS
-    running = autoscalers(cluster)
+    running = autoscalers(cluster, examination)
     scaled = sum(w.autoscaler is not None for w in _workloads(cluster))
     parts = [*running.values()]
     if cluster.sized_owners:
@@ -74,15 +74,16 @@ def check_autoscalers(cluster: ClusterState, _: Examination) -> Check:
     return ok(name, f"{found} {waits}")
 
 
-def autoscalers(cluster: ClusterState) -> dict[str, str]:
-    """The autoscalers that run here, each with its place for people."""
+def autoscalers(cluster: ClusterState, examination: Examination) -> dict[str, str]:
+    """The autoscalers that work here, each with its place for people."""
     found: dict[str, str] = {}
     for text in products_in(cluster, PRODUCTS):
         found.setdefault(text.partition(" in ")[0], text)
     for label, product in NODE_LABELS.items():
         if product not in found and any(label in node.labels for node in cluster.nodes):
             found[product] = f"{product} (by the label {label} of nodes)"
-    return found
+    known = examination.node_autoscalers
+    return found if isinstance(known, Unanswered) else {**known, **found}
 
 
 def _workloads(cluster: ClusterState) -> Iterator[Workload]:

@@ -4,6 +4,7 @@ from desched.doctor.checks import Check, CheckName, Verdict, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.errors import ConfigurationError
 from desched.policy.resolution.priority import resolve_threshold
+from desched.policy.resolution.reserves import impossible_reserves
 from desched.views.formatting import count
 
 
@@ -24,17 +25,19 @@ def check_policy(examination: Examination) -> Check:
             "Write it with `desched doctor --write-policy FILE`, then pass `--policy FILE`.",
         )
     cluster, policy = examination.cluster, facts.policy
+    warnings = facts.warnings
     if not isinstance(cluster, Unanswered):
         try:
             resolve_threshold(policy, cluster.priority_classes)
         except ConfigurationError as error:
             fix = "Correct `priorityThreshold`; `kubectl get priorityclasses` lists the names."
             return Check(name, Verdict.PROBLEM, str(error), fix, invalid_configuration=True)
-    if facts.warnings:
+        warnings += impossible_reserves(policy, cluster)
+    if warnings:
         return warning(
             name,
-            f"{facts.source} is valid, with {count(len(facts.warnings), 'warning')}.",
+            f"{facts.source} is valid, with {count(len(warnings), 'warning')}.",
             "Change what they name; docs/policy-reference.md describes every key: `--policy FILE`.",
-            facts.warnings,
+            warnings,
         )
     return ok(name, f"{facts.source} is valid.")

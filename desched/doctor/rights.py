@@ -66,7 +66,7 @@ def _check(rights: FeatureRights, examination: Examination) -> Check:
     name = name_of(rights.feature)
     may, instead = _USES[rights.feature]
     run, policy = examination.run, examination.policy.policy
-    grant = _grant(rights, run)
+    grant = grant_of(rights, run)
     if rights.missing:
         lacks = f"The account may not {first_names(rights.missing, 4)}{_place(rights)}"
         them = "it" if len(rights.missing) == 1 else "them"
@@ -91,7 +91,7 @@ def _check(rights: FeatureRights, examination: Examination) -> Check:
     return ok(name, f"The account may {may}.", hint)
 
 
-def _grant(rights: FeatureRights, run: RunFacts) -> str:
+def grant_of(rights: FeatureRights, run: RunFacts) -> str:
     """How the account that asks gets the rights; only in the cluster it is desched's own."""
     if run.in_cluster:
         return f"Grant it with `kubectl apply -k {rights.folder}`"

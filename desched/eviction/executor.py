@@ -14,12 +14,13 @@ from desched.errors import ObservationError
 from desched.eviction.pacing import is_ahead
 from desched.eviction.requests import Acting, Attempt, Requests, bottleneck
 from desched.eviction.whole_gang import move_whole
-from desched.model.plan import Plan, RefusalReason
+from desched.model.drains import Drain
+from desched.model.plan import Finding, Plan, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.snapshot import FreshPod
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.terms import Refused
-from desched.ports import MaybeFreshPod
+from desched.ports import MaybeFreshPod, PodToRead
 
 MAY_PASS = frozenset(
     {
@@ -83,6 +84,11 @@ def _try(attempt: Attempt, look: MaybeFreshPod, requests: Requests) -> str:
         return requests.end(attempt, EvictionVerdict.UNREADABLE, look)
     acting, eviction = requests.acting, attempt.eviction
     finding = reconsider(eviction, look, acting.context, requests.clock.now())
+    if finding is None and eviction.drain is not None:
+        awaited = _awaited(eviction.drain, acting)
+        if isinstance(awaited, ObservationError):
+            return requests.end(attempt, EvictionVerdict.UNREADABLE, awaited)
+        finding = None if awaited else _IN_VAIN
     if look is None or finding is not None:
         _not_confirmed(attempt, look, finding, requests)
         return ""
@@ -96,6 +102,22 @@ def _try(attempt: Attempt, look: MaybeFreshPod, requests: Requests) -> str:
     if not attempt.begun:
         acting.journal.forget(eviction)
     return stopped
+
+
+_IN_VAIN = Finding(
+    RefusalReason.CONFIRMATION_FAILED, "what it makes room for does not wait any more"
+)
+
+
+def _awaited(drain: Drain, acting: Acting) -> bool | ObservationError:
+    """Whether a pod of the drain still waits for a node as read just now; a reserve always does."""
+    for pod in drain.pods:
+        (found,) = acting.world.cluster.read_around([PodToRead(pod, siblings=False)])
+        if isinstance(found, ObservationError):
+            return found
+        if found is not None and found.pod.uid == pod.uid and not found.pod.node:
+            return True
+    return not drain.pods
 
 
 def _not_confirmed(

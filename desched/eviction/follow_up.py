@@ -7,11 +7,13 @@ from msgspec.structs import replace
 
 from desched.eviction.cool_downs import rounds_of_nodes, with_cool_downs
 from desched.eviction.gang_results import counted_once, with_broken_gangs
-from desched.eviction.pauses import owners_of, with_pauses
+from desched.eviction.pauses import with_pauses
 from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.replacements import replicas_of
 from desched.eviction.results import PresentLoad, settle_evictions
+from desched.model.cluster import owners_of
 from desched.model.state import EvictionRecord, State
+from desched.planning.drains.ledger import judged
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.forecast_trust import with_forecast_checks
@@ -56,7 +58,7 @@ def follow_up(
     state = with_broken_gangs(state, settled, policy.follow_up, now)
     nodes = len(context.cluster.nodes)
     most = after_results(state, counted, policy.limits, nodes)
-    return FollowUp(replace(state, most_evictions=most), tuple(settled))
+    return FollowUp(replace(state, most_evictions=most, drains=judged(context)), tuple(settled))
 
 
 def _in_order(records: Iterable[EvictionRecord]) -> list[EvictionRecord]:

@@ -37,14 +37,14 @@ class Journal:
         state, now = self.state, self._clock.now()
         for eviction in evictions:
             record = _record(eviction, now, self._patience)
-            state = state.with_eviction(record, _begun(eviction, record))
+            state = state.with_eviction(record, _begun(eviction, record), eviction.drain)
         self._keep(state)
         self.state = state
 
     def forget(self, *evictions: PlannedEviction) -> None:
         """Remove evictions that did not begin; the next write stores the removal."""
         for eviction in evictions:
-            self.state = self.state.without_eviction(eviction.pod)
+            self.state = self.state.without_eviction(eviction.pod, eviction.drain)
 
     def hand_over(self, eviction: PlannedEviction) -> None:
         """Record at once that a webhook performs it: the pod may stay for a long time.

@@ -2,13 +2,15 @@
 
 A single workload with failures only cools down. Several workloads pause everything, or only their
 pool if all of them are from one. Tenants may cause failures of their own pods on purpose.
-Therefore these workloads must be in several namespaces of several owners; otherwise only the
-namespaces of one owner are paused. After the time of a pause, a probe ends or renews it.
+Therefore these workloads must be in several namespaces of several owners; otherwise only their
+namespaces are paused. Namespaces of which no owner is known may all belong to one. After the time
+of a pause, a probe ends or renews it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -34,7 +36,8 @@ OWNERS = 2
 """The failures that pause a pool or everything are in this number of namespaces and owners."""
 
 MOST_MOVES = 0.5
-"""Or they are in fewer namespaces, of twice as many workloads, and this share of all moves."""
+"""Where no owners are known, they are this share of all moves; then twice as many workloads in two
+namespaces suffice as well."""
 
 FAILED_SHARE = 0.2
 """Fewer failures among the moves of the same time pause nothing: forecasts are probabilities."""
@@ -70,11 +73,6 @@ def with_pauses(
     return _widened(state, policy, now, owners)
 
 
-def owners_of(namespaces: Mapping[str, Mapping[str, str]], label: str) -> Mapping[str, str]:
-    """The owner of each namespace with this label; its text cannot be a namespace's name."""
-    return {name: f"{label}={of[label]}" for name, of in namespaces.items() if label in of}
-
-
 def _probed(state: State, probe: EvictionRecord, rules: FollowUpRules, now: datetime) -> State:
     """End or renew the pauses that waited for this probe."""
     for pause in state.pauses:
@@ -102,15 +100,18 @@ def _widened(state: State, policy: Policy, now: datetime, owners: Mapping[str, s
     began = {(p.scope, p.subject) for p in state.pauses if not p.by}
     if (PauseScope.EVERYTHING, "") in began:
         return state
-    rules, failures = policy.follow_up, state.failures
-    workloads = {failure.workload for failure in failures}
-    pools = {failure.pool for failure in failures} if _has_pools(policy) else set[str]()
+    rules, workloads = policy.follow_up, {failure.workload for failure in state.failures}
+    pools = {failure.pool for failure in state.failures} if _has_pools(policy) else set[str]()
+    wide = [(PauseScope.POOL, pool) for pool in pools]
     if len(workloads) >= rules.pause_workloads and len(pools) != 1:
         everything = _pause(state, PauseScope.EVERYTHING, "", rules, now, owners)
         if everything is not None:
             return replace(state, pauses=(*state.pauses, everything))
-    of_pools = ((PauseScope.POOL, pool) for pool in pools)
-    for scope, subject in sorted((*of_pools, *_namespaces(workloads, rules, owners))):
+        wide.append((PauseScope.EVERYTHING, ""))
+    of_one = set(_namespaces(workloads, rules, owners))
+    for scope, subject in wide:
+        of_one |= _perhaps_of_one(_evidence(state, scope, subject, rules, now), rules, owners)
+    for scope, subject in sorted((*wide, *((PauseScope.NAMESPACE, name) for name in of_one))):
         pause = _pause(state, scope, subject, rules, now, owners)
         if pause is not None and (scope, subject) not in began:
             state = replace(state, pauses=(*state.pauses, pause))
@@ -124,12 +125,40 @@ def _has_pools(policy: Policy) -> bool:
 
 def _namespaces(
     workloads: Iterable[str], rules: FollowUpRules, owners: Mapping[str, str]
-) -> Iterator[tuple[PauseScope, str]]:
+) -> Iterator[str]:
     """The namespaces of an owner of whose workloads as many failed as may pause everything."""
     namespaces = [namespace_of(workload) for workload in workloads]
     for of_owner in grouped((owners.get(name, name), name) for name in namespaces).values():
         if len(of_owner) >= rules.pause_workloads:
-            yield from ((PauseScope.NAMESPACE, name) for name in {*of_owner})
+            yield from of_owner
+
+
+class _Evidence(NamedTuple):
+    """The failures that a pause would cover, and the number of all moves that it would cover."""
+
+    failures: Collection[Failure]
+    moves: int
+
+    @property
+    def workloads(self) -> set[str]:
+        return {failure.workload for failure in self.failures}
+
+    @property
+    def namespaces(self) -> set[str]:
+        return {namespace_of(workload) for workload in self.workloads}
+
+    def is_share(self, share: float) -> bool:
+        """Whether so many of the moves have failed."""
+        return len(self.failures) >= share * self.moves
+
+
+def _evidence(
+    state: State, scope: PauseScope, subject: str, rules: FollowUpRules, now: datetime
+) -> _Evidence:
+    covers = Pause(scope, now, now, subject).covers
+    within = timedelta(seconds=rules.pause_within_seconds)
+    moves = sum(covers(m.workload, m.pool) and now - m.at < within for m in state.moves)
+    return _Evidence([f for f in state.failures if covers(f.workload, f.pool)], moves)
 
 
 def _pause(
@@ -141,28 +170,33 @@ def _pause(
     owners: Mapping[str, str],
 ) -> Pause | None:
     """The pause, None if few of the moves that it would cover have failed, or of few owners."""
-    backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
-    pause = Pause(scope, now, now + backoff.wait(0), subject)
-    evidence = [f for f in state.failures if pause.covers(f.workload, f.pool)]
-    within = timedelta(seconds=rules.pause_within_seconds)
-    moves = sum(pause.covers(m.workload, m.pool) and now - m.at < within for m in state.moves)
-    if len(evidence) < FAILED_SHARE * moves:
+    found = _evidence(state, scope, subject, rules, now)
+    if not found.is_share(FAILED_SHARE):
         return None
-    if scope is not PauseScope.NAMESPACE and not _concerns_several(evidence, moves, rules, owners):
+    if scope is not PauseScope.NAMESPACE and not _concerns_several(found, rules, owners):
         return None
-    return replace(pause, why=_why(evidence, rules.pause_within_seconds))
+    until = now + Backoff(rules.pause_first_seconds, rules.pause_longest_seconds).wait(0)
+    return Pause(scope, now, until, subject, _why(found.failures, rules.pause_within_seconds))
 
 
-def _concerns_several(
-    failures: Collection[Failure], moves: int, rules: FollowUpRules, owners: Mapping[str, str]
-) -> bool:
-    """Whether no single owner is likely to have caused all these failures."""
-    workloads = {failure.workload for failure in failures}
-    namespaces = {namespace_of(workload) for workload in workloads}
+def _concerns_several(found: _Evidence, rules: FollowUpRules, owners: Mapping[str, str]) -> bool:
+    """Whether there are several failures, and no single owner is likely to have caused them all."""
+    namespaces, most = found.namespaces, found.is_share(MOST_MOVES)
+    if len(found.workloads) < rules.pause_workloads:
+        return False
     if len({owners.get(name, name) for name in namespaces}) < OWNERS:
         return False
-    many = len(workloads) >= 2 * rules.pause_workloads and len(failures) >= MOST_MOVES * moves
-    return len(namespaces) >= NAMESPACES or many
+    if len(namespaces) >= NAMESPACES:
+        return most or len({owners.get(name) for name in namespaces}) >= OWNERS
+    return most and len(found.workloads) >= 2 * rules.pause_workloads
+
+
+def _perhaps_of_one(found: _Evidence, rules: FollowUpRules, owners: Mapping[str, str]) -> set[str]:
+    """The namespaces of failures that would pause all if they were of several owners."""
+    many = len(found.workloads) >= rules.pause_workloads and found.is_share(FAILED_SHARE)
+    if not many or len(found.namespaces) < NAMESPACES or _concerns_several(found, rules, owners):
+        return set()
+    return found.namespaces
 
 
 def _why(failures: Iterable[Failure], within_seconds: int) -> str:

@@ -11,6 +11,7 @@ from desched.eviction.fresh_looks import FreshLooks
 from desched.eviction.journal import Journal
 from desched.eviction.pacing import BURST, Patience, Rate, is_ahead
 from desched.history.logged_cycle import BEGUN
+from desched.model.drains import Purpose
 from desched.model.plan import PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.snapshot import FreshPod
@@ -245,7 +246,8 @@ def _rate(acting: Acting) -> Rate:
 
 def _story(eviction: PlannedEviction) -> str:
     relief = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in eviction.relief)
-    relieves = f"relieves it of {relief}; " if relief else ""
+    is_relieved = relief and eviction.purpose is Purpose.RELIEF  # else the reason is all
+    relieves = f"relieves it of {relief}; " if is_relieved else ""
     return (
         f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; {relieves}"
         f"replacement expected on {eviction.expected_on}"

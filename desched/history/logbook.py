@@ -29,7 +29,7 @@ class LoggedMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An eviction, or one that a dry run would have begun.
 
     A dry run plans the same eviction again while its node stays overloaded: it is one move, planned
-    in `cycles` cycles from `at` until `last_at`. `verdict` and `result` are codes.
+    in `cycles` cycles from `at` until `last_at`. `verdict`, `result` and `purpose` are codes.
     """
 
     at: datetime
@@ -46,6 +46,7 @@ class LoggedMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     landed_on: str = ""
     settled_at: datetime | None = None
     result: str = ""
+    purpose: str = "relief"
 
 
 class LoggedStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -63,8 +63,8 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     the mean of each step. A dry run
     plans the same eviction again while its node stays overloaded; it counts once. `relieved_share`
     is the share of overloaded nodes, cycle by cycle, for which an eviction was planned, None
-    without any. `verdicts` and `results` are those of evictions. `moves` are oldest first, and
-    complete from `moves_since` on, None if they are all there.
+    without any. `verdicts`, `results` and `purposes` are those of evictions. `moves` are oldest
+    first, and complete from `moves_since` on, None if they are all there.
     """
 
     version: str = REVIEW_VERSION
@@ -81,6 +81,7 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     evictions_per_day: float
     verdicts: Mapping[str, int]
     results: Mapping[str, int]
+    purposes: Mapping[str, int]
     workloads: tuple[ReviewedWorkload, ...]
     nodes: tuple[ReviewedNode, ...]
     moves: tuple[LoggedMove, ...]
@@ -118,6 +119,7 @@ def review(book: Logbook, since: datetime) -> Review:
         evictions_per_day=len(moves) / covered * _DAY_SECONDS if covered else 0.0,
         verdicts=_ranked(each.verdicts for each in steps),
         results=_ranked([Counter(move.result for move in moves if move.result)]),
+        purposes=_ranked([Counter(move.purpose for move in moves)]),
         workloads=tuple(ReviewedWorkload(*each) for each in of_workload.most_common()),
         nodes=tuple(
             ReviewedNode(

@@ -493,6 +493,11 @@ GangKey = tuple[str, str, str, str]
 """The same with the part of the group, which is empty for the whole."""
 
 
+def owners_of(namespaces: Mapping[Namespace, Labels], label: str) -> Mapping[str, str]:
+    """The owner of each namespace with this label; its text cannot be a namespace's name."""
+    return {name: f"{label}={of[label]}" for name, of in namespaces.items() if label in of}
+
+
 class ClusterState(msgspec.Struct, frozen=True, dict=True):
     """All objects of the cluster that planning uses.
 

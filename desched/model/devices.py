@@ -49,6 +49,23 @@ SUMMED_RESOURCES = (
 )
 """Patterns of extended resources that are parts of devices: a node has the sum over its devices."""
 
+WHOLE_GPUS = (
+    "*/gpu",
+    f"{DEVICES}gpu.*.com",
+    "aws.amazon.com/neuron",
+    "aws.amazon.com/neurondevice",
+    "cambricon.com/mlu",
+    "cambricon.com/mlu[0-9]*",
+    "google.com/tpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "huawei.com/Ascend310",
+    "huawei.com/Ascend310P",
+    "huawei.com/Ascend910",
+)
+"""Patterns of extended resources that are whole devices, unless these are shared."""
+
 NO_GPUS = ("*/dra.net*", "*cpu*", "*netdev*", "*rdma*", "*sriov*")
 """Patterns of devices of ResourceClaims that are no GPUs, unless `gpu` is a part of their names."""
 
@@ -110,6 +127,17 @@ def is_gpu(resource: str) -> bool:
     if is_device and any(fnmatchcase(resource, pattern) for pattern in NO_GPUS):
         return False
     return any(fnmatchcase(resource, pattern) for pattern in GPU_RESOURCES)
+
+
+@lru_cache(maxsize=1000)
+def is_whole_gpu(resource: str) -> bool:
+    """Whether the extended resource of this name counts whole GPUs or other accelerators."""
+    return any(fnmatchcase(resource, each) for each in WHOLE_GPUS) and not _is_sum(resource)
+
+
+def whole_gpus(amounts: Amounts) -> int:
+    """The number of whole GPUs or other accelerators among the amounts."""
+    return sum(count for name, count in amounts.extended if is_whole_gpu(name))
 
 
 def gpus_of(requests: Amounts) -> str:

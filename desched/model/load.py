@@ -118,14 +118,23 @@ class PodChoice(msgspec.Struct, frozen=True, gc=False):
         return owner is not None and (pod.namespace, owner.uid) in self.controllers
 
 
-class LoadHistory(msgspec.Struct, frozen=True, gc=False):
-    """Load at regular points of the recent past, oldest first; the last point is now.
+class LoadHistory(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Load at regular points of the recent past, and now, oldest first.
 
-    Each ratio is the mean over the shortest window that ends there, None if unknown.
+    Each ratio is the mean over the shortest window that ends there, None if unknown. The point
+    before the last is `last_step_seconds` old, by default a step.
     """
 
     step_seconds: Count
     ratios: tuple[Ratio | None, ...]
+    last_step_seconds: Count | None = None
+
+    @property
+    def ages_seconds(self) -> list[int]:
+        """How old each point is."""
+        last = self.step_seconds if self.last_step_seconds is None else self.last_step_seconds
+        earlier = range(len(self.ratios) - 2, -1, -1)
+        return [*(last + i * self.step_seconds for i in earlier), 0]
 
 
 class LoadProblem(StrEnum):

@@ -26,7 +26,9 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     `interval_seconds` is the time between scrapes, 15 also if it is shorter. `lowest` and `highest`
     are values over the shortest window: shares of capacity, cores or bytes. `short_windows` has a
     sentence for each window that is too short for it. If there are no series, `elsewhere` has
-    those that the policy's matchers or sources exclude. `problem` is the error of a query.
+    those that the policy's matchers or sources exclude. `services` are Services, by labels of their
+    series, that count only if the policy names them, with the number of nodes that each claims.
+    `problem` is the error of a query.
     """
 
     name: str
@@ -47,6 +49,7 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     highest: float | None = None
     short_windows: tuple[str, ...] = ()
     elsewhere: tuple[LabelGroup, ...] = ()
+    services: tuple[LabelGroup, ...] = ()
     problem: str = ""
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import PodRef
+from desched.model.drains import Drain, Purpose
 from desched.model.landing import LandingChance, expected_on
 from desched.model.load import UnknownReason
 from desched.model.resources import Resource
@@ -251,8 +252,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     depends on it. `scheduler` is the pod's scheduler if it is not the default one: then all
     feasible nodes are equally likely. `chain` is the one that the move begins or ends. `gang` is
     the one that moves whole with this eviction, as in `gang train/llama (Volcano)`; empty if the
-    pod moves alone. In a saturated pool `levelled_to` is what the node is left with, as a share of
-    its capacity; the destination must not be fuller.
+    pod moves alone. `drain` is the one that it belongs to. In a saturated pool `levelled_to` is
+    what the node is left with, as a share of its capacity; the destination must not be fuller.
     """
 
     pod: PodRef
@@ -279,6 +280,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     gang: str = ""
     gpus: float = 0.0
     levelled_to: tuple[ResourceRelief, ...] = ()
+    drain: Drain | None = None
+    purpose: Purpose = Purpose.RELIEF
 
     @property
     def expected_node(self) -> str:
@@ -360,6 +363,14 @@ class Unsteered(msgspec.Struct, frozen=True, gc=False):
     nodes: int
 
 
+class Unserved(msgspec.Struct, frozen=True, gc=False):
+    """What waits for GPUs although the policy allows drains for it, and why none is under way."""
+
+    demand: str
+    gpus: int
+    why: str
+
+
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
@@ -369,6 +380,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     the order of need; a node that several moves need occurs for each of them. `removed_taints` are
     removed before the first eviction. `unsteered` is what the missing right to set soft taints
     costs; None if it costs nothing. `chains` are those of earlier cycles: under way, or broken.
+    `drains` are those of earlier cycles as well; `unserved` is what waits without one.
     """
 
     nodes: tuple[NodeVerdict, ...]
@@ -381,6 +393,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     unreserved: tuple[Unreserved, ...] = ()
     unsteered: Unsteered | None = None
     chains: tuple[ChainUnderWay, ...] = ()
+    drains: tuple[Drain, ...] = ()
+    unserved: tuple[Unserved, ...] = ()
 
     @property
     def next_sustained_at(self) -> datetime | None:

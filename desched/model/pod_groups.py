@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from desched.model.checkpoints import checkpoints
 from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, GroupPart, Pod, Workload
 from desched.model.network_topology import GroupTopology
 
@@ -64,7 +65,8 @@ class GroupSystem(NamedTuple):
     default. `budget_by` has how many a disruption budget needs. With one of `stays_by` all its pods
     stay. `topology_by` has the mode and the highest tier of a network topology. `loss` is why they
     stay if nothing says how many are needed. `placed_together`: their scheduler places them all or
-    none. `declared`: an object of the system may say how many it needs. `whole`: if all its pods
+    none. `declared`: an object of the system may say how many it needs. `resumes`: if its pods save
+    their work, its workload needs as many as it has replicas. `whole`: if all its pods
     leave, the system creates and places them again together, and counts no failure.
     """
 
@@ -80,6 +82,7 @@ class GroupSystem(NamedTuple):
     topology_by: tuple[str, ...] = ()
     placed_together: bool = False
     declared: bool = False
+    resumes: bool = False
     whole: bool = False
 
 
@@ -106,9 +109,6 @@ BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
 
 PREEMPTABLE = "volcano.sh/preemptable"
 """Volcano reads this annotation of a pod or a PodGroup, or else the label of the same name."""
-
-TRUE = frozenset({"true", "t", "1"})
-"""What systems take as true, in lower case."""
 
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
@@ -250,6 +250,12 @@ SYSTEMS: tuple[GroupSystem, ...] = (
     GroupSystem("SkyPilot", ("skypilot-cluster-name", "skypilot-cluster"), LOST),
     GroupSystem("dstack", ("k8s.dstack.ai/project",), LOST),
     GroupSystem("GPUStack", ("runtime.gpustack.ai/",), LOST),
+    GroupSystem(
+        "Determined AI",
+        ("determined", "determined.ai/"),
+        "one eviction may fail its task",
+        resumes=True,
+    ),
 )
 """All systems that are known; for a Job of Kubernetes see `Workload.survives_disruption`."""
 
@@ -286,7 +292,10 @@ def groups_of(
     for row, name, found in _memberships(pod, workload):
         key = row.system, pod.namespace, name
         known = declared.get(key) if row.declared and name else None
-        minimum, stays = _needed(row, name, found, known)
+        if row.resumes and workload is not None and checkpoints(pod, workload):
+            minimum, stays = workload.desired_replicas, ""
+        else:
+            minimum, stays = _needed(row, name, found, known)
         topology, unclear = _topology(row, found, known)
         if known is not None and known.together and stays == known.stays:
             minimum, clear = known.minimum, True

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import LargeObjects, PodRef
+from desched.model.gpus import ClusterGpus
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
@@ -133,7 +134,9 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     acknowledges. `recent_loads` covers the last hour, in a service the time by which the policy
     judges how long load lasts; nodes without any data have none. `gpu_loads` has the
     nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
-    are too large to be kept, by namespace.
+    are too large to be kept, by namespace. `impossible_reserves` are the policy's reserves of GPUs
+    that the nodes cannot give, with file and line. `gpus` is what is idle of GPUs and what it is
+    good for, None in a cluster without any.
     """
 
     version: str = REPORT_VERSION
@@ -159,3 +162,5 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     recent_loads: tuple[RecentLoad, ...] = ()
     gpu_loads: tuple[GpuLoad, ...] = ()
     too_large: Mapping[str, LargeObjects] = {}
+    impossible_reserves: tuple[str, ...] = ()
+    gpus: ClusterGpus | None = None

@@ -3,7 +3,7 @@
 It is stored in the cluster and survives a restart, so every part of it has a bounded size.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, NamedTuple
@@ -12,6 +12,7 @@ import msgspec
 
 from desched.model.chain import ChainUnderWay
 from desched.model.cluster import Pod, PodRef
+from desched.model.drains import Drain, Purpose
 from desched.model.landing import LandingChance, expected_on
 from desched.model.names import Form, ForPeople, Instead, NodeName, Plain, Pool, Uid, WorkloadText
 from desched.model.plan import ResourceRelief, Unsteered
@@ -92,6 +93,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     steered: tuple[NodeName, ...] = ()
     gang: Annotated[str, Form.GANG] = ""
     levelled_to: tuple[ResourceRelief, ...] = ()
+    purpose: Purpose = Purpose.RELIEF
 
     def usage(self, resource: Resource) -> float:
         """The usage that leaves the node, in millicores, bytes, GPUs, or 1 for a pod."""
@@ -283,8 +285,9 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
-    a cycle during slow start, 0 in the first cycles. `chains` are those that have begun. Evictions
-    since `counted_since` count against the limits of the next cycle; None if it begins on its tick.
+    a cycle during slow start, 0 in the first cycles. `chains` are those that have begun, and so are
+    `drains`; those that ended within a day are still there. Evictions since `counted_since` count
+    against the limits of the next cycle; None if it begins on its tick.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -297,6 +300,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     moves: tuple[RecentMove, ...] = ()
     most_evictions: int = 0
     chains: tuple[ChainUnderWay, ...] = ()
+    drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
     counted_since: datetime | None = None
 
@@ -311,17 +315,44 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         since = self.counted_since
         return tuple(r for r in self.evictions if since is not None and r.evicted_at >= since)
 
-    def with_eviction(self, record: EvictionRecord, begun: ChainUnderWay | None = None) -> "State":
-        """Add an eviction, and the chain that it begins; it replaces a record of the same pod."""
+    def with_eviction(
+        self,
+        record: EvictionRecord,
+        begun: ChainUnderWay | None = None,
+        drain: Drain | None = None,
+    ) -> "State":
+        """Add an eviction, the chain that it begins, and the drain that it begins or goes on with.
+
+        It replaces a record of the same pod.
+        """
         others = (r for r in self.evictions if r.pod != record.pod)
         chains = (*self.chains, begun) if begun else self.chains
-        return msgspec.structs.replace(self, evictions=(*others, record), chains=chains)
+        drains = self.drains if drain is None else self._moved_for(drain)
+        return msgspec.structs.replace(
+            self, evictions=(*others, record), chains=chains, drains=drains
+        )
 
-    def without_eviction(self, pod: PodRef) -> "State":
-        """Remove an eviction that did not begin, and the chain that it was to begin."""
+    def _moved_for(self, drain: Drain) -> tuple[Drain, ...]:
+        """The drains once this one, which may be new, has made one more move."""
+        same = [each for each in self.drains if each.under_way and each.key == drain.key]
+        drain = same[0] if same else drain
+        others = (each for each in self.drains if each is not drain)
+        return (*others, msgspec.structs.replace(drain, moves=drain.moves + 1))
+
+    def without_eviction(self, pod: PodRef, drain: Drain | None = None) -> "State":
+        """Remove an eviction that did not begin, and the chain or drain that it was to begin."""
         kept = tuple(record for record in self.evictions if record.pod != pod)
         chains = tuple(each for each in self.chains if each.chain.first != pod)
-        return msgspec.structs.replace(self, evictions=kept, chains=chains)
+        drains = self.drains if drain is None else tuple(self._without_move_for(drain))
+        return msgspec.structs.replace(self, evictions=kept, chains=chains, drains=drains)
+
+    def _without_move_for(self, drain: Drain) -> Iterator[Drain]:
+        """The drains without the last move of this one; it goes with its only move."""
+        for each in self.drains:
+            if not (each.under_way and each.key == drain.key):
+                yield each
+            elif each.moves > 1:
+                yield msgspec.structs.replace(each, moves=each.moves - 1)
 
     def without_pause(self, pause: Pause) -> "State":
         """Remove a pause, and the failures that would start it again."""

@@ -77,11 +77,12 @@ def decode_state(text: str | bytes) -> StoredState:
 def encode_state(state: State) -> bytes:
     """The state as JSON of at most LONGEST_BYTES; what does not fit is omitted, oldest first.
 
-    Forecast checks are omitted first, then settled evictions, cool-downs, rounds of nodes, failures
-    and the last cycle. Evictions in flight and pauses are never omitted.
+    Forecast checks are omitted first, then settled evictions, cool-downs, rounds of nodes,
+    failures, drains that ended and the last cycle. Evictions in flight, drains under way and pauses
+    are never omitted.
 
     Raises:
-        StateRefused: evictions in flight and pauses alone are too large.
+        StateRefused: evictions in flight, drains under way and pauses alone are too large.
     """
     text = _text(state)
     for part in _LESS_IMPORTANT:
@@ -92,10 +93,12 @@ def encode_state(state: State) -> bytes:
     if len(text) > LONGEST_BYTES:
         text = _text(msgspec.structs.replace(state, last_cycle=None))
     if len(text) > LONGEST_BYTES:
+        drains = sum(each.under_way for each in state.drains)
         raise StateRefused(
-            f"{len(state.in_flight)} evictions in flight and {len(state.pauses)} pauses are more "
-            f"than {LONGEST_BYTES >> 10} KiB of state can hold, so evictions stop; lower "
-            "evictionLimits.inFlight in the policy, or end pauses with `desched resume`."
+            f"{len(state.in_flight)} evictions in flight, {drains} drains under way and "
+            f"{len(state.pauses)} pauses are more than {LONGEST_BYTES >> 10} KiB of state can "
+            "hold, so evictions stop; lower evictionLimits.inFlight in the policy, or end pauses "
+            "with `desched resume`."
         )
     return text
 
@@ -158,6 +161,7 @@ _LESS_IMPORTANT = (
     _Part("failures", lambda failure: failure.at),
     _Part("moves", lambda move: move.at),
     _Part("chains", lambda chain: chain.until),
+    _Part("drains", lambda drain: drain.began_at, lambda drain: not drain.under_way),
 )
 
 

@@ -1,7 +1,10 @@
-"""Makes text by users of the cluster safe for one line of output."""
+"""Text by users of the cluster: safe for one line of output, and what counts as true."""
 
 LONGEST_DETAIL = 300
 """The maximum length of a detail in characters."""
+
+TRUE = frozenset({"true", "t", "1"})
+"""What systems take as true, in lower case."""
 
 
 def on_one_line(text: str) -> str:

@@ -1,5 +1,6 @@
 """The annotations of pods, workloads and PodGroups that desched reads; no other is kept."""
 
+from desched.model.checkpoints import CHECKPOINTS
 from desched.model.cluster import MIGRATING_ANNOTATION
 from desched.model.devices import INTERFACES
 from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM
@@ -17,6 +18,7 @@ ANNOTATIONS = frozenset(
         COOLDOWN_TIME,
         INTERFACES,
         CACHE_KEY,
+        CHECKPOINTS,
         KSERVE_CLAIM,
         DELETION_COST_ANNOTATION,
         MIGRATING_ANNOTATION,

@@ -1,10 +1,12 @@
 """The plan as a value: evictions with their reasons and figures, and why all other pods stay."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from desched.model.chain import Chain, ChainUnderWay
+from desched.model.chain import Chain
+from desched.model.drains import Purpose
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -16,6 +18,8 @@ from desched.model.plan import (
     Unsteered,
 )
 from desched.model.resources import Resource
+from desched.model.state import State
+from desched.planning.drains.planned import Drained, DrainMove
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.chains_under_way import UnderWay
@@ -33,12 +37,16 @@ def plan_without_moves(
     sifted: Sifted,
     pressure: Pressure,
     taints: SoftTaints,
-    chains: tuple[ChainUnderWay, ...],
+    state: State,
 ) -> Plan:
-    """The plan of a cycle that is held, or needs no eviction; `chains` are those of the state."""
+    """The plan of a cycle that is held, or needs no eviction."""
     if hold is None:
-        taints_planned = taints.planned(())
-        return Plan(pressure.verdicts, taints=taints_planned, removed_taints=taints.removed(()))
+        return Plan(
+            pressure.verdicts,
+            taints=taints.planned(()),
+            removed_taints=taints.removed(()),
+            drains=state.drains,
+        )
     held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
     stay = [refusal_of(c.pod, held) for node in sifted.nodes for c in node.candidates]
     return Plan(
@@ -47,20 +55,28 @@ def plan_without_moves(
         hold=hold.reason,
         hold_detail=hold.detail,
         removed_taints=taints.removed((), held=True),
-        chains=chains,
+        chains=state.chains,
+        drains=state.drains,
     )
 
 
-def plan_of(
-    sifted: Sifted,
-    selection: Selection,
-    probing: Probing,
-    under_way: UnderWay,
-    pressure: Pressure,
-    taints: SoftTaints,
-) -> Plan:
-    """The plan with the moves that pauses allow; `under_way` are chains of earlier cycles."""
+class ChosenMoves(NamedTuple):
+    """All moves of a cycle: those that relieve nodes, which of them pauses allow, and of drains.
+
+    `under_way` are chains of earlier cycles.
+    """
+
+    selection: Selection
+    probing: Probing
+    drained: Drained
+    under_way: UnderWay
+
+
+def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: SoftTaints) -> Plan:
+    """The plan with these moves."""
+    selection, probing, drained, under_way = chosen
     moves = probing.moves
+    of_drains = [each.chosen for each in drained.moves]
     chains = selection.chains | {chain.second.uid: chain for chain in under_way.ready}
     evictions = [
         _eviction(move, source, chains.get(uid), probe=uid in probing.probes)
@@ -69,10 +85,11 @@ def plan_of(
     ]
     if selection.gang is not None:
         evictions = list(_of_gang(selection.gang, evictions))
-    hold = None if selection.moves else pressure.saturated
+    evictions += [_of_drain(each) for each in drained.moves]
+    hold = None if selection.moves or of_drains else pressure.saturated
     used = {(move.candidate.pod.node, move.destination.expected_node) for _, move in moves}
     return Plan(
-        with_projected_load(pressure, moves, selection),
+        with_projected_load(pressure, [*moves, *of_drains], selection),
         tuple(evictions),
         _by_node(_refusals(sifted, selection, probing, pressure, evictions)),
         hold.reason if hold else None,
@@ -81,6 +98,8 @@ def plan_of(
         taints.removed(evictions, held=hold is not None),
         selection.destinations.free.unreserved,
         chains=under_way.after(used),
+        drains=drained.drains,
+        unserved=drained.unserved,
     )
 
 
@@ -134,6 +153,17 @@ def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[Plann
         yield msgspec.structs.replace(each, gang=gang.name, reason=reason)
 
 
+def _of_drain(each: DrainMove) -> PlannedEviction:
+    """A move of a drain, with what it is for."""
+    source, move = each.chosen
+    found = _eviction(move, source, None, probe=False)
+    drain = each.drain
+    what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
+    reason = f"it makes room on {source.node.name} for {drain}, {what}"
+    purpose = Purpose.GPU_DEMAND
+    return msgspec.structs.replace(found, reason=reason, drain=drain, purpose=purpose)
+
+
 def _eviction(
     move: Move, loaded: LoadedNode, chain: Chain | None, *, probe: bool
 ) -> PlannedEviction:
@@ -146,9 +176,11 @@ def _eviction(
     )
     if loaded.is_levelled:
         reason += "; levelled, because its pool is saturated"
+    purpose = Purpose.RELIEF
     if chain is not None and chain.first == pod.ref:
+        purpose = Purpose.ROOM
         why = f"which leaves the overloaded node {chain.source} and has room nowhere"
-        reason = f"makes room on {chain.room_on} for {chain.second}, {why}"
+        reason = f"it makes room on {chain.room_on} for {chain.second}, {why}"
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,
@@ -175,4 +207,5 @@ def _eviction(
             ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
         ),
         gpus=measured[Resource.GPU],
+        purpose=purpose,
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from desched.model.cluster import Node, PodDisruptionBudget, PodRef
+from desched.model.drains import Purpose
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.snapshot import FreshPod, Room
 from desched.planning.eligibility.context import EligibilityContext
@@ -36,6 +37,8 @@ def reconsider(
     """
     if look is None:
         return _GONE
+    if eviction.purpose is Purpose.GPU_DEMAND:
+        context = context.for_gpu_demand()
     finding = _changed(eviction, look, context, now) or refuse(
         look.pod, context.with_fresh([look], now)
     )

@@ -1,8 +1,9 @@
 """The deadline of planning, and the share of a namespace: pods may be made to take long."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from desched.model.cluster import Pod
 
@@ -33,26 +34,30 @@ class PlanningTime:
 
 
 class ComparisonCounts:
-    """Counts comparisons of constraints with nodes and pods, for the namespace in work."""
+    """Counts comparisons of constraints with nodes and pods, for the namespace in work.
 
-    def __init__(self) -> None:
-        self._of_namespace = Counter[str]()
-        self._namespace = ""
+    All namespaces of one owner have one share, as far as `owners` has it.
+    """
+
+    def __init__(self, owners: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._owners = owners
+        self._of_owner = Counter[str]()
+        self._owner = ""
 
     @contextmanager
     def of(self, namespace: str) -> Iterator[None]:
         """Count for this namespace from here on, later for the one before again."""
-        before, self._namespace = self._namespace, namespace
+        before, self._owner = self._owner, self._owners.get(namespace, namespace)
         try:
             yield
         finally:
-            self._namespace = before
+            self._owner = before
 
     def add(self, comparisons: int) -> None:
         """Count comparisons for the namespace in work."""
-        self._of_namespace[self._namespace] += comparisons
+        self._of_owner[self._owner] += comparisons
 
     @property
     def share_is_used(self) -> bool:
         """Whether the namespace in work has used its share; then no node passes for its pods."""
-        return self._of_namespace[self._namespace] > NAMESPACE_SHARE
+        return self._of_owner[self._owner] > NAMESPACE_SHARE

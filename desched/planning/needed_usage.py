@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from desched.model.cluster import Pod
+from desched.model.devices import whole_gpus
 from desched.model.load import Measured, PodChoice, UnknownReason
 from desched.model.plan import NodeClass, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.clocks import SEEMS_EARLIER
+from desched.planning.drains.demands import wanted
 from desched.planning.overload.measurement import may_exceed_by_pods
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
@@ -33,9 +35,9 @@ def needed_pods(situation: Situation) -> PodChoice:
         # The mean of all nodes decides, so each pod that leaves one counts.
         nodes |= {pod.node for pod in context.cluster.leaving_pods}
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
-    if not overloaded:
+    sources = {loaded.node.name for loaded in overloaded} | _drained(situation)
+    if not sources:
         return PodChoice(frozenset(nodes), sums=sums)
-    sources = {loaded.node.name for loaded in overloaded}
     gangs = tuple(_in_whole_gangs(sources, situation))
     if policy.chains and any(
         each.node.name not in pressure.waiting and not each.is_levelled for each in overloaded
@@ -58,7 +60,7 @@ def _summed(situation: Situation) -> Iterator[str]:
     book, pressure = situation.context.book, situation.pressure
     pods = book.snapshot.cluster.pods_by_node
     waits = pressure.waiting
-    relieves = any(
+    relieves = bool(_drained(situation)) or any(
         name not in waits or waits[name].reason in _DECIDED_BY_SUMS
         for name in (each.node.name for each in pressure.of_class(NodeClass.OVERLOADED))
     )
@@ -67,6 +69,18 @@ def _summed(situation: Situation) -> Iterator[str]:
             relieves or book.policy.deviation or _may_exceed(pressure.known.get(node.name), book)
         ):
             yield node.name
+
+
+def _drained(situation: Situation) -> set[str]:
+    """The nodes that drains may empty; none unless something waits for GPUs."""
+    context = situation.context
+    if not wanted(context):
+        return set()
+    return {
+        name
+        for name, loaded in situation.pressure.known.items()
+        if whole_gpus(loaded.node.allocatable)
+    }
 
 
 def _may_exceed(loaded: LoadedNode | None, book: UsageBook) -> bool:

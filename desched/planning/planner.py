@@ -2,12 +2,21 @@
 
 Nodes are classified by their load before. Their pods are sifted by the rules of eligibility. For
 those that may move, the places are found where they could land, after what is under way already.
-Then moves are chosen, node by node, and what they do becomes the plan.
+Then moves are chosen, node by node, and after them the moves of drains for pods that wait for GPUs.
+What they do becomes the plan.
 """
 
 from desched.model.plan import Finding, HoldReason, Plan, RefusalReason
-from desched.planning.composition import plan_of, plan_without_moves, with_cost_of_no_steering
+from desched.planning.composition import (
+    ChosenMoves,
+    plan_of,
+    plan_without_moves,
+    with_cost_of_no_steering,
+)
 from desched.planning.deadline import PlanningTooSlowError
+from desched.planning.drains.demands import is_due
+from desched.planning.drains.holds import hold
+from desched.planning.drains.planned import plan_drains
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.holds import hold_of
@@ -52,18 +61,21 @@ def _planned(
     """The plan with soft taints by this mode."""
     context = eligibility.context
     taints = SoftTaints.of(context, pressure, mode)
-    hold = hold_of(pressure, context)
-    if hold is not None or not sifted.nodes:
-        return plan_without_moves(hold, sifted, pressure, taints, context.state.chains)
+    held = hold_of(pressure, context)
+    if held is not None or not (sifted.nodes or is_due(context)):
+        return plan_without_moves(held, sifted, pressure, taints, context.state)
     try:
         room = StartingRoom.of(context, pressure)
+        hold(room.free, context)
         destinations = room.destinations(taints.steerable(room.free.arrays))
         selection = _choose(sifted, destinations, room.chains, eligibility, pressure)
+        drained = plan_drains(eligibility, pressure, selection.destinations, selection.quota)
     except PlanningTooSlowError as error:
-        hold = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
-        return plan_without_moves(hold, sifted, pressure, taints, context.state.chains)
+        held = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
+        return plan_without_moves(held, sifted, pressure, taints, context.state)
     probing = cut_to_probes(selection.moves, eligibility)
-    return plan_of(sifted, selection, probing, room.chains, pressure, taints)
+    chosen = ChosenMoves(selection, probing, drained, room.chains)
+    return plan_of(chosen, sifted, pressure, taints)
 
 
 def _choose(
@@ -93,4 +105,5 @@ def destinations_before(
     pressure = restrain(pressure, context.state, context.now)
     mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
     taints, room = SoftTaints.of(context, pressure, mode), StartingRoom.of(context, pressure)
+    hold(room.free, context)
     return room.destinations(taints.steerable(room.free.arrays))

@@ -15,6 +15,7 @@ from desched.model.plan import (
     TaintRemoval,
 )
 from desched.model.state import State
+from desched.planning.drains.holds import held_nodes
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
@@ -81,7 +82,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return (
             *self.standing,
             *(
-                PlannedTaint(node, f"it must not receive the replacement of {each.pod}", each.pod)
+                PlannedTaint(node, _why(node, each), each.pod)
                 for each in evictions
                 for node in each.steered
             ),
@@ -98,6 +99,13 @@ class SoftTaints(msgspec.Struct, frozen=True):
         planned = () if held else self.planned(evictions[:1])
         needed = {taint.node for taint in planned}
         return tuple(removal for removal in self.due if removal.node not in needed)
+
+
+def _why(node: str, eviction: PlannedEviction) -> str:
+    """Why the node needs the taint for this eviction."""
+    if eviction.drain is not None and node in eviction.drain.nodes:
+        return f"it is drained for {eviction.drain}"
+    return f"it must not receive the replacement of {eviction.pod}"
 
 
 def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
@@ -120,6 +128,7 @@ def _wanted(
     context: EligibilityContext, pressure: Pressure, mode: SteeringMode
 ) -> Iterable[PlannedTaint]:
     yield from _for_moves_under_way(context.state)
+    yield from held_nodes(context)
     if mode is SteeringMode.ALWAYS:
         awaiting = _awaiting(context.state)
         loaded_nodes = pressure.known.values()
@@ -207,6 +216,7 @@ def _due(
     if mode is SteeringMode.OFF:
         return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
     under_way = {name for record in context.state.in_flight for name in record.steered}
+    under_way |= {taint.node for taint in held_nodes(context)}
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)
     whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)

@@ -1,7 +1,7 @@
 """In what two policies differ: their values with all defaults, key by key."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -11,11 +11,13 @@ from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
 from desched.policy.document.default_evictor import DefaultEvictorArgs
+from desched.policy.document.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.sections import keys, names, sections_below
-from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR
+from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
 from desched.policy.document.values import Section
 from desched.policy.durations import LONGEST_SECONDS, duration_text
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.placement_domains import PlacementDomains
 from desched.policy.policy import (
     DestinationWindow,
@@ -30,6 +32,10 @@ from desched.policy.share import Share
 
 NONE = "none"
 UNLIMITED = "no limit"
+_OTHER_PLUGINS: Mapping[str, type[Section]] = {
+    DEFAULT_EVICTOR: DefaultEvictorArgs,
+    GPU_FRAGMENTATION: GpuFragmentationArgs,
+}
 _Rows = Iterator[tuple[tuple[str, ...], str]]
 _SENTENCE = re.compile(r"(.+?\.)(?= [A-Z`]|$)")
 
@@ -37,7 +43,7 @@ _SENTENCE = re.compile(r"(.+?\.)(?= [A-Z`]|$)")
 class Difference(msgspec.Struct, frozen=True):
     """A key whose value differs, with both values as people read them.
 
-    `key` is that of LoadAware, or begins with `DefaultEvictor`. `meaning` is what the policy
+    `key` is that of LoadAware, or begins with the name of its plugin. `meaning` is what the policy
     reference begins with about it.
     """
 
@@ -98,6 +104,8 @@ def _rows(policy: Policy) -> _Rows:
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
     yield ("acknowledgedDeschedulers",), acknowledged or NONE
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
+    if policy.gpu_drains is not None:
+        yield from _gpu_drains(policy.gpu_drains)
 
 
 def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:
@@ -219,6 +227,23 @@ def _follow_up(policy: Policy) -> _Rows:
             yield ("followUp", key, further), text
 
 
+def _gpu_drains(rules: GpuDrainRules) -> _Rows:
+    of, demand, limits = GPU_FRAGMENTATION, "demand", "drainLimits"
+    yield (of, demand, "namespaces"), ", ".join(rules.namespaces) or NONE
+    least = rules.least_priority
+    yield (of, demand, "minPriority"), NONE if least is None else str(least)
+    yield (of, demand, "pendingFor"), duration_text(rules.pending_seconds)
+    yield (of, "reserve"), "; ".join(map(_reserve, rules.reserves)) or NONE
+    yield (of, limits, "moves"), str(rules.most_moves)
+    yield (of, limits, "movesDaily"), str(rules.daily_moves)
+    yield (of, limits, "deadline"), duration_text(rules.longest_seconds)
+
+
+def _reserve(reserve: Reserve) -> str:
+    domain = f", domain {reserve.domain}" if reserve.domain else ""
+    return f"gpus {reserve.gpus}, nodes {reserve.nodes}{domain}, maxPriority {reserve.priority}"
+
+
 def _percent(ratio: float) -> str:
     return f"{100 * ratio:g} %"
 
@@ -309,8 +334,8 @@ def _first_sentence(text: str) -> str:
 def _place(path: Sequence[str]) -> tuple[type[Section], list[str]]:
     """The section to which a path leads, and the descriptions of the keys on the way."""
     section: type[Section] = LoadAwareArgs
-    if path[0] == DEFAULT_EVICTOR:
-        section, path = DefaultEvictorArgs, path[1:]
+    if path[0] in _OTHER_PLUGINS:
+        section, path = _OTHER_PLUGINS[path[0]], path[1:]
     descriptions: list[str] = []
     for part in path:
         field = keys(section).get(part)

@@ -93,6 +93,10 @@ def tier_of(key: str) -> int | None:
     return int(number) if number != key and _NUMBER.fullmatch(number) else None
 
 
+NO_TIER = 'names no tier of HyperNodes; write its number, as in "topology.volcano.sh/tier-1".'
+"""The end of a sentence about such a key."""
+
+
 def names_no_tier(key: str) -> bool:
     """Whether a key would stand for the HyperNodes of a tier, but has no number."""
     return key.startswith(_TIER) and tier_of(key) is None

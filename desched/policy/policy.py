@@ -12,6 +12,7 @@ from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import EXTENDED, CacheAffinity, GangMode, GpuPods, SteeringMode
 from desched.policy.follow_up import FollowUpRules
+from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.share import Share
 
@@ -288,7 +289,8 @@ class Policy(msgspec.Struct, frozen=True):
     Evictions happen only while one of `maintenance_windows` is open, if there are any, and never
     while one of `blackout_windows` is. `acknowledged_deschedulers` run in this cluster on purpose.
     Load is compared and relieved within the domains of `balance_scope`: the key of a label, of a
-    level of the network or of nodes that belong together.
+    level of the network or of nodes that belong together. Without `gpu_drains` nothing moves for
+    pods that wait for GPUs.
     """
 
     source: str
@@ -320,6 +322,7 @@ class Policy(msgspec.Struct, frozen=True):
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
     gang_mode: GangMode = GangMode.SURPLUS
     balance_scope: str = ""
+    gpu_drains: GpuDrainRules | None = None
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

@@ -24,10 +24,12 @@ from desched.model.snapshot import Snapshot
 from desched.planning.annotations import ANNOTATIONS
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.eligibility.rules import COOLDOWN_TIME
+from desched.planning.gpus.whole_gpus import SHARING_STRATEGY
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
 from desched.planning.overload.scope import VIRTUAL_LABELS
+from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import LabelKeys
 
@@ -38,6 +40,7 @@ NODE_LABELS = frozenset(
         ZONE_LABEL,
         *ZONE_LABELS,
         *ZONE_LABELS.values(),
+        SHARING_STRATEGY,
         *(key for key, _ in VIRTUAL_LABELS),
     }
 )
@@ -92,6 +95,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *by_policy.nodes,
         *policy.domains.keys,
         *((policy.balance_scope,) if policy.balance_scope else ()),
+        *(each.domain for each in (policy.gpu_drains or GpuDrainRules()).reserves if each.domain),
         *(level for topology in cluster.topologies for level in topology.levels),
         *(group.topology.level for group in cluster.declared_groups if group.topology),
         *(m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))),

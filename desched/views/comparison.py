@@ -7,6 +7,7 @@ import msgspec
 
 from desched.history.overload import Overload
 from desched.history.timeline import Lines, Timeline
+from desched.model.gpus import SIZES
 from desched.model.resources import Resource
 from desched.model.state import FAILURES
 from desched.views.formatting import RESOURCE_NAMES, count, percent
@@ -209,6 +210,20 @@ def _figures(columns: Sequence[_Column]) -> Iterator[Figure]:
     yield Figure("hours with evictions", tuple(c.of_policy(h.evicting) for c, h in hours))
     idle = (c.of_policy(sum(each.hours for each in h.idle)) for c, h in hours)
     yield Figure("hours idle with overload", tuple(idle))
+    yield from _gpu_figures(columns)
+
+
+def _gpu_figures(columns: Sequence[_Column]) -> Iterator[Figure]:
+    """The GPUs at the end; those without a policy are as at the beginning."""
+    found = [
+        each.figures.gpus_after if each.acting else each.figures.gpus_before for each in columns
+    ]
+    if any(found):
+        yield Figure("idle GPUs", tuple(g.idle if g else None for g in found))
+        yield Figure("fragmented GPUs", tuple(g.fragmented if g else None for g in found))
+    for size in SIZES if any(found) else ():
+        places = tuple(g.places[size] if g else None for g in found)
+        yield Figure(f"places for {count(size, 'GPU')}", places)
 
 
 def _node_columns(columns: Sequence[_Column]) -> Iterator[NodeFigures]:

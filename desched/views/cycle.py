@@ -12,6 +12,7 @@ import msgspec
 from desched.errors import ConfigurationError
 from desched.model.chain import ChainUnderWay
 from desched.model.cluster import PodRef
+from desched.model.drains import Drain, Purpose
 from desched.model.groups import grouped
 from desched.model.load import UnknownReason
 from desched.model.plan import (
@@ -36,6 +37,7 @@ from desched.model.report import (
 from desched.model.resources import Resource
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
 from desched.policy.durations import duration_text
+from desched.views.drains import describe_unserved, drained_for
 from desched.views.formatting import (
     MODE_NAMES,
     RESOURCE_NAMES,
@@ -47,6 +49,7 @@ from desched.views.formatting import (
     plain,
     words,
 )
+from desched.views.gpus import GpuView
 from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
 from desched.views.rendering import View
 from desched.views.status import Section, StateView
@@ -174,7 +177,9 @@ class EvictionView(NamedTuple):
 
     @property
     def relief(self) -> Sequence[str]:
-        """What it takes off its node, by resource."""
+        """What it takes off its node, by resource; nothing if that is not what it is for."""
+        if self.eviction.purpose is Purpose.GPU_DEMAND:
+            return []
         return [
             f"{percent(part.ratio)} points of {RESOURCE_NAMES[part.resource]}"
             for part in self.eviction.relief
@@ -194,6 +199,8 @@ class EvictionView(NamedTuple):
     def notes(self) -> Iterator[str]:
         """What else decides about it."""
         eviction = self.eviction
+        if eviction.purpose is not Purpose.RELIEF:
+            yield f"purpose: {eviction.purpose}"
         if eviction.chain is not None:
             yield f"chain: {describe_chain(eviction.chain)}"
         if eviction.steered:
@@ -375,6 +382,11 @@ class CycleView(View):
             pods = f"{count(each.pods, 'pod')} of namespace {each.namespace}"
             yield f"{pods} ({each.reason.value}): {sentence_of(each.reason)}"
 
+    @cached_property
+    def gpus(self) -> GpuView | None:
+        """What is measured of GPUs; None in a cluster without any."""
+        return GpuView(self.report.gpus) if self.report.gpus is not None else None
+
     @property
     def settled(self) -> Sequence[EvictionRecord]:
         """The earlier evictions whose results became known, failures first."""
@@ -409,11 +421,38 @@ class CycleView(View):
         return [each for each in found if each.broken_at is not None and each.broken_at >= begun]
 
     @property
+    def begun_drains(self) -> Sequence[Drain]:
+        """The drains that began in this cycle."""
+        begun = self.report.started_at
+        return [each for each in self.report.state.drains if each.began_at >= begun]
+
+    @property
+    def ended_drains(self) -> Sequence[Drain]:
+        """The drains that ended in this cycle."""
+        begun, found = self.report.started_at, self.report.plan.drains
+        return [each for each in found if each.ended_at is not None and each.ended_at >= begun]
+
+    @property
+    def planned_drains(self) -> Iterator[str]:
+        """The drains of the plan that did not begin, as in a dry run."""
+        known = {each.key for each in self.report.state.drains if each.under_way}
+        moves = Counter(each.drain for each in self.report.plan.evictions if each.drain)
+        for drain, number in moves.items():
+            if drain.key not in known:
+                yield f"{drained_for(drain)}: {count(number, 'move')} in this cycle"
+
+    @property
+    def unserved(self) -> Sequence[str]:
+        """What waits for GPUs without a drain although the policy allows one."""
+        return list(describe_unserved(self.report.plan.unserved))
+
+    @property
     def warnings(self) -> Iterator[str]:
         """What needs attention beside the plan; the summary covers a plan that must wait."""
         report = self.report
         if report.other_deschedulers:
             yield OTHER_DESCHEDULERS.format(others=", ".join(report.other_deschedulers))
+        yield from report.impossible_reserves
         if report.plan.unsteered is not None:
             yield describe_unsteered(report.plan.unsteered)
         in_summary = report.result is CycleResult.NOT_ACTING or self._is_held_by_zero

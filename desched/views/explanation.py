@@ -8,9 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from desched.model.drains import Drain, Purpose
+from desched.model.gpus import GpuWait, PodInTheWay
 from desched.model.plan import NodeVerdict, ResourcePressure
 from desched.model.text import count_of_nodes
 from desched.policy.durations import duration_text
+from desched.views.drains import describe_drain, drained_for
 from desched.views.explained.values import (
     Explanation,
     LandingForecast,
@@ -29,12 +32,14 @@ from desched.views.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
+    moment,
     percent,
     plain,
     resource_title,
     span,
     words,
 )
+from desched.views.gpus import describe_gpus, describe_wait
 from desched.views.grouped_list import block, numbered, plain_table, print_section
 from desched.views.reasons import describe
 
@@ -57,7 +62,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     if explanation.node is not None:
         _print_node(explanation.node, explanation, console)
     if explanation.pod is not None:
-        _print_pod(explanation.pod, console)
+        _print_pod(explanation.pod, explanation, console)
     if explanation.workload is not None:
         _print_workload(explanation.workload, explanation, console)
 
@@ -70,6 +75,10 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
     if verdict.until is not None:
         until = clock_time(verdict.until, whole.taken_at)
         console.print(Text(f"This ends at {until} at the earliest."))
+    for drain in node.drains:
+        console.print(Text(plain(_held(drain, whole))))
+    for why in node.held:
+        console.print(Text(plain(f"New pods are kept off it: {why}.")))
     console.print()
     _print_loads(node, console)
     for line in _remaining(node):
@@ -77,6 +86,8 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
     if node.arriving:
         names = ", ".join(str(each.pod) for each in node.arriving)
         console.print(Text(plain(f"It may get the replacements of {names}.")))
+    if node.gpus is not None:
+        console.print(Text(plain(f"{describe_gpus(node.gpus)}.")))
     console.print()
     _print_changes("to relieve or to judge it", node.changes, console)
     _print_pods("on it, the largest load first", node.pods, console)
@@ -197,11 +208,25 @@ def _verdict_of(pod: PodSummary) -> str:
             return f"stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
 
 
-def _print_pod(pod: PodExplanation, console: Console) -> None:
+def _held(drain: Drain, whole: Explanation) -> str:
+    """For what a node is held, if the drain has begun."""
+    if drain.moves:
+        return f"New pods are kept off it: {describe_drain(drain, whole.taken_at)}."
+    return f"The plan drains it: {drained_for(drain)}."
+
+
+def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> None:
     summary = pod.summary
     on = f" on {summary.node}" if summary.node else ", which has no node,"
-    console.print(Text(plain(f"{summary.pod}{on} {_verdict_of(summary)}"), style="bold"))
+    verdict = f"{summary.pod}{on} {_verdict_of(summary)}"
+    console.print(Text(plain(describe_wait(pod.waits) if pod.waits else verdict), style="bold"))
     console.print(Text(plain(_about(pod))))
+    for line in _drains(pod, whole):
+        console.print(Text(plain(line)))
+    if pod.waits is not None:
+        console.print()
+        _print_in_the_way(pod.waits, console)
+        return
     if pod.node_verdict is not None:
         console.print(Text(plain(_node_line(pod.node_verdict))))
     console.print()
@@ -209,6 +234,39 @@ def _print_pod(pod: PodExplanation, console: Console) -> None:
     _print_rules(pod.rules, console)
     if pod.placement is not None:
         _print_placement(pod.placement, summary.node, console)
+
+
+def _drains(pod: PodExplanation, whole: Explanation) -> Iterator[str]:
+    """What moves for the pod, and for what it moves or has moved."""
+    now, moved = whole.taken_at, pod.moved
+    if pod.eviction is not None and pod.eviction.drain is not None:
+        yield f"It leaves because {pod.eviction.reason}."
+    elif moved is not None and moved.purpose is Purpose.GPU_DEMAND:
+        at, is_it = moment(moved.evicted_at, now), moved.pod == pod.summary.pod
+        what = "Its eviction" if is_it else f"It replaces {moved.pod}, whose eviction"
+        yield f"{what} from {moved.node} was requested {at} for a drain (gpu_demand)."
+    for drain in pod.drains:
+        if drain.moves:
+            yield f"A drain for it is under way: {describe_drain(drain, now)}."
+        else:
+            yield f"The plan begins a drain for it: {drained_for(drain)}."
+    if pod.unserved is not None:
+        yield f"No drain is under way for it: {pod.unserved.why}."
+
+
+def _print_in_the_way(wait: GpuWait, console: Console) -> None:
+    for node in wait.nodes:
+        lines = "\n".join(plain(f"  {_pod_in_the_way(each)}") for each in node.leaving)
+        if lines:
+            title = f"On {plain(node.node)}, for {count(node.places, 'pod')}:"
+            print_section(title, Text(lines), console)
+
+
+def _pod_in_the_way(pod: PodInTheWay) -> str:
+    holds = f"{pod.pod} with {count(pod.gpus, 'GPU')}"
+    if pod.reason is None:
+        return f"{holds} may leave"
+    return f"{holds} stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
 
 
 def _about(pod: PodExplanation) -> str:

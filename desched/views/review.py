@@ -8,6 +8,7 @@ from rich.text import Text
 
 from desched.history.logbook import LoggedMove
 from desched.history.review import Review, ReviewedMode
+from desched.model.drains import Purpose
 from desched.views.comparison import (
     CPU_UNKNOWN,
     Comparison,
@@ -85,6 +86,9 @@ def _figures(found: Review) -> Iterator[Figure]:
     yield Figure("cycles", (found.cycles,))
     yield from overload_figures([found.overload])
     yield Figure("planned evictions" if dry_run else "evictions", (found.evictions,))
+    for purpose, evictions in found.purposes.items():
+        if purpose != Purpose.RELIEF:
+            yield Figure(f"of them for {purpose}", (evictions,))
     yield Figure("evictions per day", (found.evictions_per_day,))
     if found.relieved_share is not None:
         share = found.relieved_share * 100

@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.model.chain import ChainUnderWay
+from desched.model.drains import Drain, Purpose
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.model.stored_state import is_done
 from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
 from desched.ports import LeaseRecord
+from desched.views.drains import describe_drain
 from desched.views.formatting import (
     MODE_NAMES,
     count,
@@ -82,6 +84,12 @@ class StateView:
         return sorted(self._state.pauses, key=lambda pause: (pause.scope, pause.subject))
 
     @cached_property
+    def drains(self) -> Sequence[Drain]:
+        """The drains under way, then those of the last day, newest first."""
+        newest = sorted(self._state.drains, key=lambda each: each.began_at, reverse=True)
+        return sorted(newest, key=lambda each: not each.under_way)
+
+    @cached_property
     def forecast_quality(self) -> ForecastQuality | None:
         """How good the forecasts of the last day were; None without any landing."""
         return forecast_quality(self._state, self._now)
@@ -101,6 +109,7 @@ class StateView:
         return (
             Section("pauses", [pause_line(p, now) for p in (*self.pauses, *self.awaiting_probe)]),
             Section("chains", [_chain(each, now) for each in self._state.chains]),
+            Section("drains", [describe_drain(each, now) for each in self.drains]),
             Section("cool-downs", [_cool_down(each, now) for each in cooling]),
             Section("cooling nodes", [_cooling_node(each, now) for each in self.cooling_nodes]),
             Section("forecasts", [_forecasts(quality)] if quality else []),
@@ -242,8 +251,9 @@ def _flight(record: EvictionRecord, now: datetime) -> str:
         then = f"expected on {record.expected_on}"
     until = f"; judged {_by(record.judged_by, now)}" if record.judged_by else ""
     probe = " (the probe after a pause)" if record.probe else ""
+    purpose = "" if record.purpose is Purpose.RELIEF else f" for {record.purpose}"
     workload = f" of {record.workload}" if record.workload else ""
-    return f"{record.pod}{workload} {where}, {then}{until}{probe}"
+    return f"{record.pod}{workload} {where}{purpose}, {then}{until}{probe}"
 
 
 def _chain(each: ChainUnderWay, now: datetime) -> str:

@@ -314,6 +314,8 @@ class SimulatedCluster:
             node = choose_node(pod, ClusterView(self.read_cluster()), sample=self.sample)
             if node is not None:
                 self._bind(pod, node)
+            elif not pod.unschedulable:
+                self._put(replace(pod, unschedulable=True))
 
     def _still_fits(self, pod: Pod, node: Node) -> bool:
         """Whether a pod that ran on the node fits there beside replacements from other nodes."""
@@ -346,7 +348,8 @@ class SimulatedCluster:
             self._bind(pod, node)
 
     def _bind(self, pod: Pod, node: str) -> None:
-        self._put(replace(pod, node=node, started_at=self.clock.now()))
+        started = replace(pod, node=node, started_at=self.clock.now(), unschedulable=False)
+        self._put(started)
         usage = self._replica_of[pod.uid].usage
         self.history.begin(pod.uid, node, usage, self.clock.monotonic())
         self.clock.call_later(STARTUP_SECONDS, lambda: self._become_ready(pod.ref))

@@ -14,6 +14,7 @@ from desched.model.resources import Resource
 from desched.model.state import MoveResult
 from desched.planning.overload.node_load import pool_thresholds
 from desched.policy.policy import Policy
+from desched.whatif.figures import GpuFigures
 
 _SECONDS_PER_HOUR = 3600
 
@@ -22,7 +23,8 @@ class CycleCounts:
     """Counts over all cycles of a run with one policy.
 
     `results` are the results of moves by the uid of the evicted pod, `reasons` why they were
-    planned, `workloads` whose pods they were.
+    planned, `workloads` whose pods they were. `first_gpus` and `last_gpus` are the GPUs in the
+    first and the last cycle.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -35,6 +37,8 @@ class CycleCounts:
         self.results: dict[str, MoveResult] = {}
         self.reasons: dict[str, str] = {}
         self.workloads: dict[str, str] = {}
+        self.first_gpus: GpuFigures | None = None
+        self.last_gpus: GpuFigures | None = None
 
     def add(self, report: CycleReport) -> CycleReport:
         """Count one cycle; returns its report."""
@@ -53,6 +57,10 @@ class CycleCounts:
         self.results |= {r.pod.uid: r.result for r in report.settled if r.result is not None}
         if self._policy.deviation:
             self._add_lines(report.plan.nodes)
+        if report.gpus is not None:
+            gpus = report.gpus
+            self.last_gpus = GpuFigures(gpus.idle, gpus.fragmented, gpus.places)
+            self.first_gpus = self.first_gpus or self.last_gpus
         return report
 
     def add_calm(self, at: datetime) -> None:

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.history.timeline import Timeline
-from desched.model.cluster import Node, Pod
+from desched.model.cluster import ClusterState, Pod
+from desched.model.devices import whole_gpus
 from desched.model.plan import (
     NodeClass,
-    NodeVerdict,
     PlannedEviction,
     RefusalReason,
     ResourcePressure,
@@ -24,7 +24,13 @@ from desched.policy.policy import Policy
 from desched.whatif.closed_loop import Descheduler
 from desched.whatif.demo_picture import RecordedScene, all_scenes
 from desched.whatif.gpu_cluster import OVERLOADED_RACK, RACK, RACKS, ai_workloads
-from desched.whatif.scenarios import ai_scenario, guarded_scenario, steering_scenario
+from desched.whatif.scenarios import (
+    TRAINING,
+    ai_scenario,
+    gpus_scenario,
+    guarded_scenario,
+    steering_scenario,
+)
 from desched.whatif.world import Simulation
 
 INTERVAL_SECONDS = 300.0
@@ -33,9 +39,21 @@ QUIET_CYCLES = 3
 MOST_CYCLES = 20
 BAR_CELLS = 25
 POLICY_FILE = "published-policy.yaml"
+GPU_DRAINS_FILE = "gpu-drains-policy.yaml"
 
 ReportPrinter = Callable[[CycleReport, Console], None]
 TimelineSink = Callable[[Timeline, Timeline], object]
+
+
+class Subject(NamedTuple):
+    """What is wrong with a cluster at first: how to show it, and what is left of it.
+
+    `reached` is the end of a sentence about a cluster of which nothing is left.
+    """
+
+    show: Callable[[str, CycleReport, ClusterState, Console], None]
+    left: Callable[[CycleReport, ClusterState], str]
+    reached: Callable[[ClusterState], str]
 
 
 class Scene(NamedTuple):
@@ -47,11 +65,16 @@ class Scene(NamedTuple):
 
 
 class Demonstration(NamedTuple):
-    """Scenes one after the other; `about` says on a page what they are."""
+    """Scenes one after the other, with the file of their policy; `about` describes them on a page.
+
+    They are about overloaded nodes unless `subject` says otherwise.
+    """
 
     scenes: tuple[Scene, ...]
     target: str
     about: str
+    policy: str = POLICY_FILE
+    subject: Subject | None = None
 
 
 def run_demo(
@@ -60,21 +83,22 @@ def run_demo(
     keep: TimelineSink | None = None,
     scenario: str = "load",
 ) -> int:
-    """Run all scenes; returns 0 if no node is overloaded at the end of each, else 1.
+    """Run all scenes; returns 0 if at the end of each nothing is left of its subject, else 1.
 
     Only the cluster and the time are simulated; all other code is that of a live run.
     `print_report` shows the report of each cycle that acts. `keep` gets what happened to the nodes
     without and with desched. `scenario` is a key of `DEMONSTRATIONS`.
     """
-    shown, policy = DEMONSTRATIONS[scenario], demo_policy()
+    shown = DEMONSTRATIONS[scenario]
+    policy = demo_policy(shown.policy)
     scenes = [RecordedScene(each.name, each.scenario, policy) for each in shown.scenes]
-    console.print(Text(f"A {shown.target}, policy {POLICY_FILE}, in virtual time.\n"))
+    console.print(Text(f"A {shown.target}, policy {shown.policy}, in virtual time.\n"))
     code = 0
     for number, (each, recorded) in enumerate(zip(shown.scenes, scenes, strict=True)):
         if number:
             console.print()
         each.introduce(console)
-        code |= _run_scene(recorded, shown.target, console, print_report)
+        code |= _run_scene(recorded, shown, console, print_report)
     if keep is not None:
         keep(*all_scenes(scenes))
     return code
@@ -113,21 +137,20 @@ def _introduce_ai(console: Console) -> None:
 
 
 def _run_scene(
-    scene: RecordedScene, target: str, console: Console, print_report: ReportPrinter
+    scene: RecordedScene, shown: Demonstration, console: Console, print_report: ReportPrinter
 ) -> int:
     """Run cycles until several in a row evict nothing."""
-    simulation, world, desched = scene.simulation, scene.world(), Descheduler(demo_policy(), target)
-    nodes = world.cluster.read_cluster().nodes
+    simulation, world = scene.simulation, scene.world()
+    desched = Descheduler(demo_policy(shown.policy), shown.target)
+    subject = shown.subject or Subject(_print_load, _overloaded, lambda _: _NOT_OVERLOADED)
     moved = quiet = number = 0
-    verdicts: tuple[NodeVerdict, ...] = ()
-    while quiet < QUIET_CYCLES and number < MOST_CYCLES:
+    while True:
         number += 1
-        pods_before = world.cluster.read_cluster().pods
+        before = world.cluster.read_cluster()
         report = desched.cycle(world)
         scene.add(report)
-        verdicts = report.plan.nodes
         if number == 1:
-            _print_load("Before", verdicts, nodes, console)
+            subject.show("Before", report, before, console)
         gone = _evicted(report)
         quiet = 0 if gone else quiet + 1
         moved += len(gone)
@@ -135,31 +158,56 @@ def _run_scene(
             console.rule(f"Cycle {number}")
             print_report(report, console)
             simulation.clock.advance(LANDING_SECONDS)
-            _print_landings(gone, pods_before, simulation, console)
+            _print_landings(gone, before.pods, simulation, console)
             simulation.clock.advance(INTERVAL_SECONDS - LANDING_SECONDS)
         else:
             time = f"{report.started_at:%H:%M}"
             console.print(Text(f"Cycle {number}, {time}: {report.result}, no eviction."))
             simulation.clock.advance(INTERVAL_SECONDS)
+        if quiet == QUIET_CYCLES or number == MOST_CYCLES:
+            break
     console.print()
-    _print_load("After", verdicts, nodes, console)
-    overloaded = [v.node for v in verdicts if v.node_class is NodeClass.OVERLOADED]
-    if overloaded or quiet < QUIET_CYCLES:
-        failure = ", ".join(overloaded) or "evictions continued"
-        console.print(Text(f"Not relieved: {failure}. This is a bug in desched."))
+    after = world.cluster.read_cluster()
+    subject.show("After", report, after, console)
+    left = subject.left(report, after)
+    if left or quiet < QUIET_CYCLES:
+        why = left or "evictions continued"
+        console.print(Text(f"Not reached: {why}. This is a bug in desched."))
         return 1
-    sentence = (
-        f"{moved} pod{'' if moved == 1 else 's'} moved, no node is overloaded any more, and "
-        f"the last {quiet} cycles evicted nothing."
+    console.print(
+        Text(
+            f"{moved} pod{'' if moved == 1 else 's'} moved, {subject.reached(after)}, and "
+            f"the last {quiet} cycles evicted nothing.",
+            style="bold green",
+        )
     )
-    console.print(Text(sentence, style="bold green"))
     return 0
 
 
-def demo_policy() -> Policy:
-    """The published policy."""
-    text = resources.files("desched.whatif").joinpath(POLICY_FILE).read_text("utf-8")
-    return parse_policy(text, POLICY_FILE).policy
+def demo_policy(file: str = POLICY_FILE) -> Policy:
+    """The policy in a file of this package, the published one by default."""
+    text = resources.files("desched.whatif").joinpath(file).read_text("utf-8")
+    return parse_policy(text, file).policy
+
+
+_NOT_OVERLOADED = "no node is overloaded any more"
+
+
+def _overloaded(report: CycleReport, _: ClusterState) -> str:
+    """The overloaded nodes."""
+    verdicts = report.plan.nodes
+    return ", ".join(v.node for v in verdicts if v.node_class is NodeClass.OVERLOADED)
+
+
+def _waiting(_: CycleReport, cluster: ClusterState) -> str:
+    """The pods that wait for a node."""
+    waiting = [str(pod.ref) for pod in cluster.pods if not pod.node]
+    return f"{', '.join(waiting)} without a node" if waiting else ""
+
+
+def _training(cluster: ClusterState) -> str:
+    (pod,) = (pod for pod in cluster.pods if pod.labels.get("app") == TRAINING)
+    return f"{pod.ref} has {whole_gpus(pod.scheduling.requests)} GPUs of {pod.node}"
 
 
 def _evicted(report: CycleReport) -> list[PlannedEviction]:
@@ -197,22 +245,41 @@ def _print_landings(
     console.print()
 
 
-def _print_load(
-    title: str, verdicts: Iterable[NodeVerdict], nodes: Iterable[Node], console: Console
-) -> None:
+def _print_load(title: str, report: CycleReport, cluster: ClusterState, console: Console) -> None:
     """Show the CPU of each node as a bar, with a mark at the target, and its rack if it has one."""
-    racks = {node.name: node.labels.get(RACK, "") for node in nodes}
+    racks = {node.name: node.labels.get(RACK, "") for node in cluster.nodes}
     console.print(Text(title, style="bold"))
     table = Table(box=None, pad_edge=False)
     for heading in ("Node", "CPU", "%", "State", *(["Rack"] if any(racks.values()) else [])):
         table.add_column(heading, justify="right" if heading == "%" else "left")
-    for verdict in sorted(verdicts, key=lambda verdict: (len(verdict.node), verdict.node)):
+    for verdict in sorted(report.plan.nodes, key=lambda verdict: (len(verdict.node), verdict.node)):
         (cpu,) = (p for p in verdict.pressures if p.resource is Resource.CPU)
         ratio = cpu.measured[0][1]
         node_class = verdict.node_class.replace("_", " ")
         cells = verdict.node, _bar(cpu, ratio), f"{ratio * 100:.1f}", node_class
         table.add_row(*cells, racks.get(verdict.node))
     console.print(table)
+    console.print()
+
+
+def _print_gpus(title: str, _: CycleReport, cluster: ClusterState, console: Console) -> None:
+    """Show which GPUs of each node pods hold, and which pods wait."""
+    console.print(Text(title, style="bold"))
+    table = Table(box=None, pad_edge=False)
+    for heading in ("Node", "GPUs in use", "Rack", "Pods"):
+        table.add_column(heading)
+    for node in cluster.nodes:
+        pods = [pod for pod in cluster.pods_by_node.get(node.name, ()) if not pod.finished]
+        used = sum(whole_gpus(pod.scheduling.requests) for pod in pods)
+        cells = "█" * used + "░" * (whole_gpus(node.allocatable) - used)
+        names = ", ".join(pod.name for pod in pods)
+        style = "green" if used in {0, whole_gpus(node.allocatable)} else "yellow"
+        table.add_row(node.name, Text(cells, style=style), node.labels[RACK], names)
+    console.print(table)
+    for pod in cluster.pods:
+        if not pod.node:
+            gpus = whole_gpus(pod.scheduling.requests)
+            console.print(Text(f"{pod.ref} waits for {gpus} GPUs of one node.", style="yellow"))
     console.print()
 
 
@@ -236,6 +303,13 @@ DEMONSTRATIONS: Mapping[str, Demonstration] = {
         (Scene(ai_scenario, _introduce_ai),),
         "simulated cluster te1 … te16",
         "Sixteen nodes with GPUs in four racks. Nodes and time are simulated.",
+    ),
+    "gpus": Demonstration(
+        (Scene(gpus_scenario),),
+        "simulated cluster g1 … g8",
+        "Eight nodes with eight GPUs each, in two racks. Nodes and time are simulated.",
+        GPU_DRAINS_FILE,
+        Subject(_print_gpus, _waiting, _training),
     ),
 }
 """What can be shown, by the name of the scenario."""

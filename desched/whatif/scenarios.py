@@ -6,7 +6,15 @@ from desched.model.cluster import PersistentVolumeClaim, PodVolume, SchedulingCl
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.whatif.budgets import SimulatedBudget
-from desched.whatif.gpu_cluster import CPU_MILLICORES, GANG, HYPER_NODES, ai_nodes, ai_workloads
+from desched.whatif.gpu_cluster import (
+    CPU_MILLICORES,
+    GANG,
+    GPU,
+    HYPER_NODES,
+    RACK,
+    ai_nodes,
+    ai_workloads,
+)
 from desched.whatif.history import IDLE, Usage
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
@@ -16,6 +24,10 @@ OVERLOADED_NODE = "te3"
 LOW_PRIORITY_WORKLOAD = "low-priority-workload"
 SETTLED_SECONDS = 3600.0
 MIB = 1024**2
+
+GPU_RACKS = {"r1": ("g1", "g2", "g3", "g4"), "r2": ("g5", "g6", "g7", "g8")}
+GPUS_PER_NODE = 8
+TRAINING = "llama"
 
 
 def published_scenario(stress_priority: int = 0) -> Simulation:
@@ -107,6 +119,42 @@ def ai_scenario() -> Simulation:
         )
     simulation.clock.advance(SETTLED_SECONDS)
     return simulation
+
+
+def gpus_scenario() -> Simulation:
+    """A pod waits for eight GPUs of one node: 56 are idle, but each node has one in use.
+
+    Each of eight pods of a Deployment, spread over two racks of four nodes, has one GPU.
+    """
+    simulation = Simulation()
+    cluster = simulation.cluster
+    nodes = [(name, rack) for rack, names in GPU_RACKS.items() for name in names]
+    for name, rack in nodes:
+        cluster.add_node(
+            name,
+            cpu_millicores=64_000,
+            memory_bytes=512 * 1024 * MIB,
+            labels={RACK: rack},
+            extended={GPU: GPUS_PER_NODE},
+        )
+    for namespace in ("research", "train"):
+        cluster.add_namespace(namespace)
+    small = _gpu_template("notebook", 1)
+    names = [name for name, _ in nodes]
+    cluster.add_deployment("research", "notebook", len(nodes), small, nodes=names)
+    cluster.add_deployment("train", TRAINING, 1, _gpu_template(TRAINING, GPUS_PER_NODE))
+    simulation.clock.advance(SETTLED_SECONDS)
+    return simulation
+
+
+def _gpu_template(app: str, gpus: int) -> PodTemplate:
+    """A pod with this number of GPUs that uses four cores for each."""
+    requests = Amounts(gpus * 4000, gpus * 32 * 1024 * MIB, pods=1, extended=((GPU, gpus),))
+    return PodTemplate(
+        scheduling=SchedulingClass(requests),
+        usage=Usage(gpus * 4000, gpus * 8 * 1024 * MIB),
+        labels={"app": app},
+    )
 
 
 def _published(stress_priority: int) -> Simulation:

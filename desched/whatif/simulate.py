@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from desched.model.report import CycleReport
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
@@ -117,7 +119,8 @@ class _Runs:
         )
         after = evictor.result(nodes, load, run.targets, self._pace)
         before = LoopResult(without, after.targets, (), after.seconds, {}, self._pace.step_seconds)
-        return run.figures(before, after)
+        found = run.figures(before, after)
+        return replace(found, gpus_before=counts.first_gpus, gpus_after=counts.last_gpus)
 
     def _run(self, act: Act, progress: Progress) -> tuple[Floats, RecordingEvictor]:
         simulation = self._continuation.begin()

@@ -1,15 +1,16 @@
 """Measures the memory of a dry run beside objects that are made large on purpose.
 
-Run with `python -m tests.controlplane.large_objects`; it takes ten minutes. The dry run is a
-process of its own. It fails if a peak is above the memory limit of `deploy/`.
+Run with `python -m tests.controlplane.large_objects`; it takes half an hour, or less if kinds are
+named, such as `services`. The dry run is a process of its own. It fails if a peak is above the
+memory limit of `deploy/`.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,7 +18,12 @@ from desched.model.resources import quantity
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.cluster import BINARIES, ControlPlane
 from tests.controlplane.installation import ALONE, DEPLOY
-from tests.controlplane.manifests import Object, pod_spec
+from tests.controlplane.manifests import (
+    VERTICAL_AUTOSCALERS,
+    VOLCANO_GROUPS,
+    Object,
+    pod_spec,
+)
 from tests.controlplane.sites import SITE, Site, Sites
 
 PODS = 400
@@ -62,21 +68,65 @@ def budget(number: int) -> Object:
     return {"spec": {"minAvailable": 1, "selector": {"matchLabels": labels(number)}}}
 
 
-def deployment(number: int) -> Object:
-    """A Deployment with large labels."""
-    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod_spec()}
-    selector = {"matchLabels": {"app": "x"}}
+def labelled(**spec: Any) -> Callable[[int], Object]:
+    """Objects with large labels."""
+    return lambda number: {"metadata": {"labels": labels(number)}, "spec": spec}
+
+
+def tasks(number: int) -> Object:
+    """A PodGroup of Volcano with very many tasks."""
+    minima = dict.fromkeys((f"{number}-{i:x}" for i in range(1_350_000 // 13)), 1)
     return {
-        "metadata": {"labels": labels(number)},
-        "spec": {"replicas": 0, "selector": selector, "template": template},
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "spec": {"minMember": 1, "minTaskMember": minima},
     }
 
 
-OTHER_KINDS = {
-    f"/api/v1/namespaces/{BESIDE}/services": service,
-    f"/apis/policy/v1/namespaces/{BESIDE}/poddisruptionbudgets": budget,
-    f"/apis/apps/v1/namespaces/{BESIDE}/deployments": deployment,
+def recommendations(number: int) -> Object:
+    """A VerticalPodAutoscaler with very many recommendations."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"large-{number}"}
+    each = [
+        {"containerName": f"{number}-{i:x}", "target": {"cpu": "100m", "memory": "1Gi"}}
+        for i in range(1_350_000 // 75)
+    ]
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "spec": {"targetRef": target},
+        "status": {"recommendation": {"containerRecommendations": each}},
+    }
+
+
+_TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": pod_spec()}
+_ONE_TIME = {"metadata": {"labels": {"app": "x"}}, "spec": pod_spec(restartPolicy="Never")}
+_SELECTED = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": _TEMPLATE}
+_RUN = {
+    "suspend": True,
+    "manualSelector": True,
+    "selector": {"matchLabels": {"app": "x"}},
+    "template": _ONE_TIME,
 }
+_STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
+_SCALED = {"scaleTargetRef": _TARGET, "maxReplicas": 3}
+_DEVICES = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+
+OTHER_KINDS: dict[str, tuple[str, Callable[[int], Object]]] = {
+    "services": ("/api/v1", service),
+    "poddisruptionbudgets": ("/apis/policy/v1", budget),
+    "deployments": ("/apis/apps/v1", labelled(**_SELECTED)),
+    "replicasets": ("/apis/apps/v1", labelled(**_SELECTED)),
+    "statefulsets": ("/apis/apps/v1", labelled(**_SELECTED, serviceName="x")),
+    "jobs": ("/apis/batch/v1", labelled(**_RUN)),
+    "horizontalpodautoscalers": ("/apis/autoscaling/v2", labelled(**_SCALED)),
+    "persistentvolumeclaims": ("/api/v1", labelled(**_STORAGE, volumeName="none")),
+    "resourceclaims": ("/apis/resource.k8s.io/v1", labelled(**_DEVICES)),
+    "resourceclaimtemplates": ("/apis/resource.k8s.io/v1", labelled(spec=_DEVICES)),
+    "verticalpodautoscalers": ("/apis/autoscaling.k8s.io/v1", recommendations),
+    "podgroups": ("/apis/scheduling.volcano.sh/v1beta1", tasks),
+}
+"""All kinds beside pods that are watched and that belong to namespaces, by their plurals."""
 
 
 def movable() -> Site:
@@ -112,18 +162,26 @@ def create(
         yield f"{path}/{name}"
 
 
+OF_CHILD = (
+    "import resource, subprocess, sys\n"
+    "code = subprocess.run(sys.argv[1:]).returncode\n"
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+    "sys.exit(code)\n"
+)
+"""A small process in between: until a process executes, its peak is that of its parent."""
+
+
 def peak_mib(sites: Sites) -> tuple[float, str]:
     """The most memory that one dry run had resident, and its result."""
     arguments = sites.arguments("--once", ALONE, nodeSelector=f"{SITE}={NAMESPACE}")
-    with tempfile.TemporaryFile() as out:
-        run = subprocess.Popen(arguments, stdout=out, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(run.pid, 0)
-        run.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        text = out.read().decode()
+    run = subprocess.run(
+        [sys.executable, "-c", OF_CHILD, *arguments], check=False, capture_output=True
+    )
+    text = run.stdout.decode()
     if run.returncode != 0:
-        raise SystemExit(text)
-    return usage.ru_maxrss / 1024, next(line for line in text.splitlines() if "Would evict" in line)
+        raise SystemExit(text + run.stderr.decode())
+    *lines, peak_kib = text.splitlines()
+    return int(peak_kib) / 1024, next(line for line in lines if "Would evict" in line)
 
 
 def limit_mib() -> float:
@@ -133,29 +191,50 @@ def limit_mib() -> float:
     return quantity(container["resources"]["limits"]["memory"], per_unit=1) / 2**20
 
 
+def large_pods(affinity: Callable[[int], Object]) -> Callable[[ControlPlane], int]:
+    """Creates the pods with this affinity."""
+    return lambda plane: len(list(create_pods(plane, affinity)))
+
+
+def large_others(
+    plural: str, group: str, made: Callable[[int], Object]
+) -> Callable[[ControlPlane], int]:
+    """Creates the objects of this kind."""
+
+    def created(plane: ControlPlane) -> int:
+        plane.create_namespace(BESIDE)
+        for kind in (VERTICAL_AUTOSCALERS, VOLCANO_GROUPS):
+            if kind["spec"]["names"]["plural"] == plural:
+                plane.serve(kind)
+        return len(list(create(plane, f"{group}/namespaces/{BESIDE}/{plural}", made)))
+
+    return created
+
+
+CASES: dict[str, Callable[[ControlPlane], int]] = {
+    "nothing": lambda _: 0,
+    "pods with pod_terms": large_pods(pod_terms),
+    "pods with node_terms": large_pods(node_terms),
+    **{name: large_others(name, *how) for name, how in OTHER_KINDS.items()},
+}
+
+
 def main() -> int:
-    """Print a line for each kind of constraint."""
+    """Print a line for each kind, each on a control plane of its own: they take its memory too."""
     binaries = find_or_build(BINARIES, lambda line: print(line, file=sys.stderr))
     limit, highest = limit_mib(), 0.0
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        ControlPlane(binaries) as plane,
-        plane.prometheus() as prometheus,
-    ):
-        sites = Sites(plane, prometheus, Path(directory))
-        sites.build(movable())
-        print("without: {:.0f} MiB, {}".format(*peak_mib(sites)))
-        for affinity in (pod_terms, node_terms):
-            paths = list(create_pods(plane, affinity))
-            highest = max(highest, (found := peak_mib(sites))[0])
-            print("{}: {:.0f} MiB, {}".format(affinity.__name__, *found), flush=True)
-            for path in paths:
-                plane.request("DELETE", path, {"gracePeriodSeconds": 0})
-        plane.create_namespace(BESIDE)
-        for path, made in OTHER_KINDS.items():
-            count = len(list(create(plane, path, made)))
-            highest = max(highest, (found := peak_mib(sites))[0])
-            print("with {} {}: {:.0f} MiB, {}".format(count, made.__name__, *found), flush=True)
+    for name in sys.argv[1:] or CASES:
+        with (
+            tempfile.TemporaryDirectory() as directory,
+            ControlPlane(binaries) as plane,
+            plane.prometheus() as prometheus,
+        ):
+            sites = Sites(plane, prometheus, Path(directory))
+            sites.build(movable())
+            count = CASES[name](plane)
+            peak, result = peak_mib(sites)
+        highest = max(highest, peak)
+        print(f"{count} {name}: {peak:.0f} MiB, {result}", flush=True)
     print(f"limit: {limit:.0f} MiB")
     return highest > limit
 

@@ -41,6 +41,7 @@ def rising_at(minute: int, by: int) -> str:
 
 EVICTIONS = 'desched_evictions_total{mode="evict",namespace="shop",verdict="%s"}'
 MOVES = 'desched_moves_total{result="%s"}'
+DRAINS = 'desched_drains_total{end="%s"}'
 CYCLES = 'desched_cycles_total{mode="evict",result="%s"}'
 
 BORN_AT_30 = f"_x30 1x{HOURS * 60}"
@@ -70,6 +71,15 @@ CASES = {
     "DeschedNotAlone": Case({"desched_other_deschedulers": steady(1)}, "14m", "16m"),
     "DeschedUnknownNodes": Case({'desched_unknown_nodes{reason="stale"}': steady(1)}, "59m", "61m"),
     "DeschedUnknownGPUs": Case({"desched_unknown_gpu_nodes": steady(1)}, "59m", "61m"),
+    "DeschedDrainsFail": Case(
+        {
+            DRAINS % "broken": rising_at(30, 2),
+            DRAINS % "time_over": rising_at(60, 1),
+            DRAINS % "landed": counter(1),
+        },
+        "50m",
+        "62m",
+    ),
     "DeschedMovesFail": Case(
         {
             MOVES % "landed_overloaded": rising_at(30, 3),
@@ -125,6 +135,9 @@ HEALTHY = {
     EVICTIONS % "throttled": steady(1),
     MOVES % "landed_as_forecast": counter(0.05),
     MOVES % "back_on_source": rising_at(300, 2),
+    DRAINS % "landed": counter(0.05),
+    DRAINS % "not_needed": counter(0.05),
+    DRAINS % "time_over": rising_at(300, 2),
     "desched_state_problems_total": steady(3),
     "desched_taint_removal_failures_total": steady(2),
     "desched_evictions_in_flight": steady(1),

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.adapters.kubernetes.taints import KubernetesSteerer
+from desched.ports import SteeringAnswer
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.test_steering_rights import UNTIL
 
 (POLICY,) = (Path(__file__).parents[2] / "deploy" / "overlays").glob("*/admission-policy.yaml")
 NAMESPACE = "elsewhere"
 NODE = "/api/v1/nodes/te1"
+OWN = "desched.io/overloaded"
 
 
 @pytest.fixture
@@ -89,3 +92,45 @@ def test_in_another_namespace_it_forbids_changes_of_content(
     steerer = KubernetesSteerer(connect(account, None))
     assert steerer.taint("te1", UNTIL).done
     assert steerer.untaint("te1").done
+
+
+def odd_node() -> dict[str, Any]:
+    """As large as nodes get, with desched's own taint in all forms, and fields without a value."""
+    taints = [{"key": f"t{i}", "value": "v" * 63, "effect": "NoSchedule"} for i in range(200)]
+    ours = [{"key": OWN, "value": "mine", "effect": each} for each in ("NoSchedule", "NoExecute")]
+    return {
+        "metadata": {
+            "labels": {f"label-{i:04}.{'x' * 40}": "v" * 63 for i in range(2000)},
+            "annotations": {f"note-{i:04}": "v" * 1000 for i in range(200)} | {"empty": ""},
+            "finalizers": None,
+        },
+        "spec": {"taints": taints + ours, "unschedulable": None, "providerID": ""},
+    }
+
+
+def test_of_an_odd_node_nothing_else_changes_either(
+    control_plane: ControlPlane, account: Path
+) -> None:
+    """What desched may do takes no more than the policy may cost."""
+    odd = odd_node()
+    assert control_plane.request("PATCH", NODE, odd)[0] == 200
+    steerer = KubernetesSteerer(connect(account, None))
+    assert steerer.taint("te1", UNTIL) == SteeringAnswer(done=True)
+    assert steerer.untaint("te1") == SteeringAnswer(done=True)
+
+    taints = control_plane.get(NODE)["spec"]["taints"]
+    assert taints == odd["spec"]["taints"]
+    first, *others = taints
+    changes: dict[str, list[dict[str, Any]]] = {
+        "one taint less": others,
+        "another order": [*others, first],
+        "another value": [{**first, "value": "w"}, *others],
+        "another value of its own with teeth": [*taints[:-1], {**taints[-1], "value": "w"}],
+        "a time": [{**first, "timeAdded": "2026-01-01T00:00:00Z"}, *others],
+    }
+    said = {
+        what: refusal(account, {"spec": {"taints": changed}}) for what, changed in changes.items()
+    }
+    said["a long text"] = refusal(account, {"metadata": {"annotations": {STEERED_UNTIL: "x" * 65}}})
+    by = "ValidatingAdmissionPolicy 'desched-steering'"
+    assert {what: why for what, why in said.items() if by not in why} == {}

@@ -17,8 +17,17 @@ from tests.controlplane.waiting import PATIENCE_SECONDS
 
 SITE = "shop"
 HOT = f"{SITE}-hot"
+BUSY = "mall"
 TARGETS: Object = {"targetThresholds": {"cpu": 75, "memory": 75}}
 FAKE_BYTES = 9 * 2**30
+
+
+def busy() -> Site:
+    """A pod that leaves would relieve a node that is as loaded as its forged exporter says."""
+    site = Site(BUSY)
+    site.node("hot", "cold", "cold2")
+    site.workload("web", ("hot", "hot", "cold"), "900m", cpu_request="200m")
+    return site
 
 
 Samples = Sequence[tuple[str, dict[str, str], float]]
@@ -93,7 +102,7 @@ def sites(
     with running_control_plane.prometheus(more_jobs=[stranger.job]) as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.build(site)
+            built.build(site, busy())
             yield built
         finally:
             running_control_plane.reset()
@@ -196,29 +205,30 @@ def busy_exporter(labels: dict[str, str], cores: int, busy: float) -> Callable[[
 
 def test_a_forged_exporter_of_the_node_makes_it_no_source(sites: Sites, stranger: Stranger) -> None:
     """It replaces the node's own, as while that restarts, with all its labels and its CPUs."""
-    forged = exporter_of(sites, HOT, "node-exporter")
-    sites.plane.metrics.hide(HOT, "node-exporter")
+    hot = f"{BUSY}-hot"
+    forged = exporter_of(sites, hot, "node-exporter")
+    sites.plane.metrics.hide(hot, "node-exporter")
     stranger.exposing = busy_exporter(forged, 4, 0.93)
     try:
-        before = sites.where(SITE, "web")
+        before = sites.where(BUSY, "web")
         sites.prometheus.wait_until_has(
-            f'count(node_cpu_seconds_total{{node="{HOT}",job="node-exporter"}}'
+            f'count(node_cpu_seconds_total{{node="{hot}",job="node-exporter"}}'
             f" offset {WINDOW_SECONDS}s) <= 8",
             timeout=3 * PATIENCE_SECONDS,
         )
 
-        report = sites.look(SITE, "--evict", targetThresholds={"cpu": 75}, thresholds={"cpu": 50})
+        report = sites.look(BUSY, "--evict", targetThresholds={"cpu": 75}, thresholds={"cpu": 50})
 
-        assert (evicted(report), sites.where(SITE, "web")) == ([], before)
-        found = verdict(report, HOT)
+        assert (evicted(report), sites.where(BUSY, "web")) == ([], before)
+        found = verdict(report, hot)
         assert (found["node_class"], found["reason"]) == ("overloaded", "load_not_shown"), found
         assert "93" in found["detail"]
-        cold = [verdict(report, f"{SITE}-{name}")["node_class"] for name in ("cold", "cold2")]
+        cold = [verdict(report, f"{BUSY}-{name}")["node_class"] for name in ("cold", "cold2")]
         assert cold == ["underloaded", "underloaded"]
     finally:
         stranger.exposing = None
         stranger.text = ""
-        sites.plane.metrics.show(HOT, "node-exporter")
+        sites.plane.metrics.show(hot, "node-exporter")
 
 
 def test_an_annotated_service_of_a_tenant_is_no_exporter_of_a_node(

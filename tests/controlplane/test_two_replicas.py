@@ -23,8 +23,15 @@ from desched.adapters.kubernetes.client.access import (
 )
 from tests.controlplane.cable import Cable
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.fault_proxy import FaultProxy
-from tests.controlplane.replicas import Replica, Replicas, Request, check_that_one_acted
+from tests.controlplane.fault_proxy import Answer, Fault, FaultProxy
+from tests.controlplane.faults import changed
+from tests.controlplane.replicas import (
+    SHORT_LEASE,
+    Replica,
+    Replicas,
+    Request,
+    check_that_one_acted,
+)
 from tests.controlplane.sites import Site, Sites, app_of
 
 BURST = 5  # so many evictions of a cycle begin at once, the next one waits for its turn
@@ -69,7 +76,8 @@ def sites(
     with running_control_plane.prometheus() as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.build(site("killed", KILLS), site("frozen", 2), site("cut", 3), site("quiet", 1))
+            names = {"killed": KILLS, "frozen": 2, "cut": 3, "quiet": 1, "differing": 2}
+            built.build(*(site(name, nodes) for name, nodes in names.items()))
             yield built
         finally:
             running_control_plane.reset()
@@ -82,12 +90,15 @@ class Told(NamedTuple):
     frozen: Future[None]
     cut: Future[None]
     quiet: Future[None]
+    differing: Future[None]
 
 
 @pytest.fixture(scope="module")
 def told(sites: Sites) -> Iterator[Told]:
     with ThreadPoolExecutor(len(Told._fields)) as pool:
-        yield Told(*(pool.submit(story, sites) for story in (killed, frozen, cut, quiet)))
+        yield Told(
+            *(pool.submit(story, sites) for story in (killed, frozen, cut, quiet, differing))
+        )
 
 
 @contextmanager
@@ -140,6 +151,10 @@ def test_a_leader_that_the_api_server_refuses_stops_before_the_other_starts(told
 
 def test_a_replica_that_waits_asks_prometheus_nothing_and_watches_nothing(told: Told) -> None:
     told.quiet.result()
+
+
+def test_a_leader_that_another_prometheus_misleads_evicts_no_pod_by_its_load(told: Told) -> None:
+    told.differing.result()
 
 
 def killed(sites: Sites) -> None:
@@ -265,3 +280,34 @@ def quiet(sites: Sites) -> None:
         served = {access.path() for access in (*WATCHING_ACCESS, *DEVICE_ACCESS)}
         # This API server has no DeviceTaintRules in v1.
         assert set(watches) == served - {LIST_TAINT_RULES.path()}
+
+
+def exchanged(one: str, other: str) -> Fault:
+    """All series of one node are those of the other."""
+
+    def change(given: Answer) -> Answer:
+        parts = (
+            part.replace(other.encode(), one.encode()) for part in given.body.split(one.encode())
+        )
+        return given._replace(body=other.encode().join(parts))
+
+    return changed("another truth", change)
+
+
+def differing(sites: Sites) -> None:
+    """It knows the pods by the API server, and their series name another node."""
+    with contend(sites, "differing") as replicas, FaultProxy(sites.prometheus.url) as lying:
+        hot, cool = (f"{replicas.site}-hot{number}" for number in (1, 2))
+        with lying.faulty(exchanged(hot, cool)):
+            first = replicas.start()
+            first.wait_to_lead()
+            second = replicas.start("", *SHORT_LEASE, "--prometheus-url", lying.url)
+            heat(replicas, "hot1")
+            wait_for_evictions(replicas, 1, of="hot1")
+            first.stop()
+            second.wait_to_lead()
+            second.wait_for_cycles(LOOKS)
+        assert lying.requests
+        assert second.cycles[-1]["overloaded"] == [cool]
+        assert replicas.evictions(second) == []
+        check_that_one_acted(replicas.requests())

@@ -13,6 +13,7 @@ from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.model.stored_state import StoredState, decode_state
 from desched.policy.compatibility import SteeringMode
+from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.policy.share import Share, count_of
@@ -32,6 +33,7 @@ INTERVAL_SECONDS = 300.0
 HOUR = timedelta(hours=1)
 ROUNDING_SECONDS = 0.01
 MIB = 2**20
+GPU = "nvidia.com/gpu"
 
 
 class Death(BaseException):
@@ -172,8 +174,9 @@ class Story:
         return sorted((pod.node, pod.labels["app"]) for pod in pods)
 
 
-def template(app: str, uses: float, requests: int) -> PodTemplate:
-    amounts = Amounts(cpu_millicores=requests, memory_bytes=256 * MIB, pods=1)
+def template(app: str, uses: float, requests: int, gpus: int = 0) -> PodTemplate:
+    devices = ((GPU, gpus),) if gpus else ()
+    amounts = Amounts(requests, 256 * MIB, pods=1, extended=devices)
     return PodTemplate(
         scheduling=SchedulingClass(amounts),
         usage=Usage(uses, 200 * MIB),
@@ -198,6 +201,26 @@ def trap() -> Story:
     # With one move of a workload, the same two pods move whenever the process dies.
     limits = EvictionLimits(workload_hourly=1)
     by = policy(limits=limits, max_landing_risk=0.15, steering=steering)
+    return Story(simulation, by)
+
+
+def drain() -> Story:
+    """A pod waits for eight GPUs, and a node with two pods is drained for it in two cycles."""
+    simulation = Simulation()
+    cluster = simulation.cluster
+    for i in range(4):
+        cluster.add_node(f"gpu{i}", cpu_millicores=64_000, extended={GPU: 8})
+    cluster.add_namespace("apps")
+    cluster.add_namespace("train")
+    for app, nodes in (("a", (0, 1)), ("b", (0, 2)), ("c", (1, 3)), ("d", (2, 3))):
+        on = [f"gpu{i}" for i in nodes]
+        cluster.add_deployment("apps", app, 2, template(app, 200, 1000, gpus=1), nodes=on)
+    simulation.clock.advance(3600)
+    cluster.add_pod("train", "big", template("big", 200, 1000, gpus=8))
+    steering = SteeringRules(SteeringMode.WHEN_NEEDED, Share(1.0))
+    limits = EvictionLimits(node=1, workload_hourly=1)
+    rules = GpuDrainRules(namespaces=("train",), pending_seconds=60)
+    by = policy(limits=limits, max_landing_risk=0.15, steering=steering, gpu_drains=rules)
     return Story(simulation, by)
 
 

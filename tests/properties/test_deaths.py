@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.mortal import Step
-from tests.properties.deaths import Lifetime, Story, any_story, trap
+from tests.properties.deaths import Lifetime, Story, any_story, drain, trap
 
 RESTART_SECONDS = 10.0
 CYCLES = 4
@@ -44,6 +44,25 @@ def test_whenever_it_dies_the_next_one_ends_up_with_the_same_evictions(
         story.live(Lifetime(), CYCLES + 1)
         found = (story.destinations, story.taints, story.witness.unsettled)
         assert found == (expected.destinations, {}, set()), last
+        assert len(story.witness.evicted) == 2, last
+
+
+DRAIN_CYCLES = 6
+"""Two moves in two cycles, a cycle in which the pod lands, and one that ends the drain."""
+
+
+def test_whenever_it_dies_during_a_drain_the_next_one_completes_it() -> None:
+    undisturbed, life = drain(), Lifetime()
+    undisturbed.live(life, DRAIN_CYCLES)
+    expected = undisturbed.destinations
+    assert expected.count(("", "big")) == 0
+    assert len(undisturbed.witness.evicted) == 2
+    for count, last in enumerate(life.made):
+        story = drain()
+        story.live(Lifetime(count), DRAIN_CYCLES)
+        story.rest(RESTART_SECONDS)
+        story.live(Lifetime(), DRAIN_CYCLES)
+        assert (story.destinations, story.taints) == (expected, {}), last
         assert len(story.witness.evicted) == 2, last
 
 

@@ -60,13 +60,16 @@ def test_any_memory_fits_or_says_that_it_does_not(state: State, times_over: int)
         state,
         **{
             name: getattr(state, name) * times_over
-            for name in ("evictions", "cool_downs", "nodes", "failures", "forecasts")
+            for name in ("evictions", "cool_downs", "nodes", "failures", "forecasts", "drains")
         },
     )
     try:
         text = encode_state(grown)
     except StopActing:
-        essential = State(evictions=grown.in_flight, since=grown.since, pauses=grown.pauses)
+        drains = tuple(drain for drain in grown.drains if drain.under_way)
+        essential = State(
+            evictions=grown.in_flight, since=grown.since, pauses=grown.pauses, drains=drains
+        )
         assert len(msgspec.json.encode(essential)) > LONGEST_BYTES - 100
         return
     kept = decode_state(text).state
@@ -74,6 +77,7 @@ def test_any_memory_fits_or_says_that_it_does_not(state: State, times_over: int)
     assert kept is not None
     assert kept.in_flight == grown.in_flight
     assert kept.pauses == grown.pauses
+    assert {d for d in grown.drains if d.under_way} <= set(kept.drains)
 
 
 @settings(deadline=None)

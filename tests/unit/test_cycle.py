@@ -20,6 +20,7 @@ from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, Pa
 from desched.planning.situation import Situation
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import Policy
 from desched.ports import (
     Announcement,
@@ -180,6 +181,14 @@ def test_nodes_with_gpus_of_unknown_load_are_counted_if_gpu_has_a_target() -> No
     assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes is None
     world.policy = policy(rule(), rule(Resource.GPU))
     assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes == 1
+
+
+def test_a_reserve_that_no_node_can_give_is_in_the_report() -> None:
+    world = two_moves()
+    rules = GpuDrainRules(reserves=(Reserve(8, place="p.yaml:31: reserve[0]"),))
+    world.policy = msgspec.structs.replace(world.policy, gpu_drains=rules)
+    (found,) = world.run(Mode.DRY_RUN).impossible_reserves
+    assert found.startswith("p.yaml:31: reserve[0]: no node has 8 GPUs")
 
 
 def test_a_second_cycle_on_the_same_sample_evicts_nothing() -> None:
@@ -488,6 +497,49 @@ def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) ->
     assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.CLOCKS_DIFFER)
     assert world.state.evictions == (overdue,)
     assert not world.asked
+
+
+class JumpingWorld(ScriptedWorld):
+    """Its wall clock is set to another time while the load is read."""
+
+    jump = timedelta(0)
+    ahead = timedelta(0)
+
+    def monotonic(self) -> float:
+        return (self.time - self.ahead - NOW).total_seconds()
+
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
+    ) -> ClusterLoad:
+        self.time += self.jump
+        self.ahead += self.jump
+        return super().read_load(cluster, policy, choose)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_jumps_while_the_load_is_read_judges_no_move(hours: float) -> None:
+    """The servers' times lie between the beginning and the end of the requests all the same."""
+    world = JumpingWorld(two_moves().seen, OK, OK)
+    world.jump = timedelta(hours=hours)
+    times = world.seen.cluster.server_times or (NOW, NOW)
+    under_way = EvictionRecord(
+        PodRef("apps", "web-0", "uid-web-0"),
+        "hot",
+        "uid-web",
+        NOW,
+        certain("cool"),
+        100.0,
+        0.0,
+        left_at=NOW,
+        judged_by=NOW + timedelta(minutes=10),
+    )
+    cluster = msgspec.structs.replace(world.seen.cluster, server_times=times)
+    read = msgspec.structs.replace(world.seen.load, server_times=times)
+    world.seen = msgspec.structs.replace(world.seen, cluster=cluster, load=read)
+    report = world.run(state=State((under_way,)))
+    assert report.plan.hold is None
+    assert under_way in world.state.evictions
+    assert world.state.failures == ()
 
 
 class ReadingsOf:

@@ -72,6 +72,7 @@ class SampledLoadReader:
         self._keeps_sampling = keeps_sampling
         self._nodes: dict[str, Track] = {}
         self._pods: dict[tuple[str, str], Track] = {}
+        self._names: frozenset[str] | None = None  # of nodes, once the cluster is known
         self._kept_seconds = 0.0
         self._changing = Lock()
         self._closed = Event()
@@ -126,6 +127,7 @@ class SampledLoadReader:
         """
         del choose
         self._kept_seconds = kept_seconds(policy)
+        self._names = frozenset(node.name for node in cluster.nodes)
         nodes, pods = self._sample_nodes(), self._sample_pods()
         if self._keeps_sampling and self._thread is None:
             self._thread = Thread(target=self._keep_sampling, name="load-samples", daemon=True)
@@ -179,6 +181,9 @@ class SampledLoadReader:
 
     def _sample_nodes(self) -> ListedSamples[str]:
         look = self._list_nodes()
+        if self._names is not None:  # an adapter may report thousands of others, new ones each time
+            known = {name: at for name, at in look.samples.items() if name in self._names}
+            look = look._replace(samples=known)
         self._keep(self._nodes, look)
         return look
 

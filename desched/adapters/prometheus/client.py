@@ -16,7 +16,12 @@ from urllib3.exceptions import NameResolutionError
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.queries import PART_LABEL
-from desched.adapters.prometheus.session import OF_A_CYCLE, Patience, PrometheusSession
+from desched.adapters.prometheus.session import (
+    OF_A_CYCLE,
+    DeadlineAdapter,
+    Patience,
+    PrometheusSession,
+)
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 from desched.model.text import shortened
@@ -176,9 +181,10 @@ class PrometheusClient:
         self._library = PrometheusConnect(
             url=connection.address,
             session=self._session,
-            # The session retries, under one deadline; Retry-After could be an hour.
-            retry=Retry(total=0, read=False, respect_retry_after_header=False),
         )
+        # The session retries, under one deadline; Retry-After could be an hour.
+        retry = Retry(total=0, read=False, respect_retry_after_header=False)
+        self._session.mount(connection.address, DeadlineAdapter(max_retries=retry))
 
     def close(self) -> None:
         """Close the pooled connections."""

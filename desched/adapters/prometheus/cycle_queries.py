@@ -5,7 +5,7 @@ queries are sent together: their answers are told apart by a label that each of 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from desched.adapters.prometheus.client import (
@@ -79,14 +79,16 @@ class CycleQueries:
             self._latest_of_pods = (promql, self._noted(self._client.query_pods(promql)))
         return self._latest_of_pods[1]
 
-    def grids(self, parts: Parts, steps: int, step_seconds: int) -> Mapping[str, Sequence[Grid]]:
-        """The values of each part at `steps` + 1 regular times, the last of them now.
+    def grids(
+        self, parts: Parts, steps: int, step_seconds: int, age_seconds: int = 0
+    ) -> Mapping[str, Sequence[Grid]]:
+        """The values of each part at `steps` + 1 regular times, the last of this age.
 
         Empty before the first series of a vector, from which the server's time is known.
         """
         if self.evaluated_at is None:
             return dict.fromkeys(parts, ())
-        end = self.evaluated_at.replace(microsecond=0)
+        end = self.evaluated_at.replace(microsecond=0) - timedelta(seconds=age_seconds)
 
         def asked(promql: str) -> tuple[Grid, ...]:
             answer = self._client.query_range(promql, end, steps, step_seconds)

@@ -45,6 +45,9 @@ from desched.policy.policy import Policy
 _ABSENT = f"no series of {DCGM} belongs to this node"
 _OF_SEVERAL_EXPORTERS = "several exporters, or exporters of several clusters, report its GPUs"
 
+GPU_COUNT_LABEL = "nvidia.com/gpu.count"
+"""What NVIDIA's GPU feature discovery has found on a node."""
+
 _Values = Mapping[Key, float]
 """By the labels of a GPU's series."""
 
@@ -146,6 +149,8 @@ class GpuLoads:
             return judge(NodeEvidence(windows, {}, 0.0, absent_detail=_ABSENT))
         if self._is_watched and len({_exporter(gpu) for gpu in ages}) > 1:
             return Unknown(UnknownReason.CONTRADICTORY, _OF_SEVERAL_EXPORTERS)
+        if why := _too_many(node, ages):
+            return Unknown(UnknownReason.CONTRADICTORY, why)
         windows = []
         for seconds in self._windows:
             loads, covered = metric.loads[seconds], metric.covered[seconds]
@@ -162,6 +167,15 @@ class GpuLoads:
 def _of_most(node: Node, metrics: Iterable["_Metric"]) -> "_Metric":
     """The metric that most of the node's GPUs have."""
     return max(metrics, key=lambda each: len(each.ages.get(node.name, ())))
+
+
+def _too_many(node: Node, gpus: Iterable[Key]) -> str:
+    """Why some of the GPUs cannot be the node's, empty if all may be."""
+    reported = len({dict(gpu).get("UUID") for gpu in gpus})
+    count = node.labels.get(GPU_COUNT_LABEL, "")
+    if not count.isascii() or not count.isdigit() or reported <= int(count):
+        return ""
+    return f"{reported} GPUs are reported, its label {GPU_COUNT_LABEL} says {count}"
 
 
 def _unknown(nodes: Iterable[Node], why: str) -> dict[str, Measured | Unknown]:

@@ -24,6 +24,47 @@ COVERED_SHARE = 0.8
 Points = tuple[float | None, ...]
 
 
+SETTLED_SECONDS = 60
+"""So long after a point, samples that count for it may still arrive; it is read once more."""
+
+
+class _Past(NamedTuple):
+    """The points of each node from `first` to `last`, Unix seconds that are multiples of a step."""
+
+    first: int
+    last: int
+    points: Mapping[str, Points]
+
+
+class KeptPoints:
+    """What was read of the past, so that a later cycle reads only what is newer.
+
+    Points are at multiples of the step, so what is kept is what another process would read. Only
+    those of the latest queries stay, of nodes that had a load in the meantime.
+    """
+
+    def __init__(self) -> None:
+        self._by_query: dict[tuple[str, int], _Past] = {}
+
+    def since(self, promql: str, step_seconds: int, first: int, last: int) -> _Past:
+        """What is kept of the points from `first` on; none of them is after `last`."""
+        kept = self._by_query.get((promql, step_seconds))
+        if kept is None or not kept.first <= first <= kept.last <= last:
+            return _Past(first, first - step_seconds, {})
+        gone = (first - kept.first) // step_seconds
+        return _Past(first, kept.last, {node: of[gone:] for node, of in kept.points.items()})
+
+    def keep(self, found: Mapping[str, _Past], step_seconds: int, now: int) -> None:
+        """Keep these points, by query, without those that may change."""
+        self._by_query = {}
+        for promql, past in found.items():
+            young = max(0, -(-(past.last - now + SETTLED_SECONDS) // step_seconds))
+            points = {node: of[: len(of) - young] for node, of in past.points.items()}
+            known = {n: of for n, of in points.items() if any(ratio is not None for ratio in of)}
+            settled = _Past(past.first, past.last - young * step_seconds, known)
+            self._by_query[promql, step_seconds] = settled
+
+
 class LoadTracks(NamedTuple):
     """The recent load of nodes; `expressions` read it over the shortest window of each resource."""
 
@@ -44,6 +85,38 @@ class LoadTracks(NamedTuple):
                 for node, points in self._by_node(grids[f"{resource}_load"], min).items()
             }
             for resource in self.expressions
+        }
+
+    def until_now(
+        self, grid: HistoryGrid, kept: KeptPoints, now: Mapping[str, Mapping[Resource, float]]
+    ) -> dict[Resource, dict[str, LoadHistory]]:
+        """The load of each node at multiples of the grid's step, as far back, and now.
+
+        `now` is the present load by node. Points that are kept are not read again.
+        """
+        at, step = self.queries.evaluated_at, grid.step_seconds
+        if at is None:
+            return {}
+        end = int(at.timestamp())
+        last = (end - 1) // step * step
+        first = last - grid.steps * step
+        past = {r: kept.since(q.promql, step, first, last) for r, q in self.expressions.items()}
+        for begin in {each.last for each in past.values()} - {last}:
+            behind = [resource for resource, each in past.items() if each.last == begin]
+            parts = {f"{resource}_load": self.expressions[resource] for resource in behind}
+            missing = (last - begin) // step
+            grids = self.queries.grids(parts, missing - 1, step, end - last)
+            for resource in behind:
+                new = self._by_node(grids[f"{resource}_load"], min)
+                past[resource] = _extended(past[resource], new, missing, last)
+        if not self.queries.warnings:
+            kept.keep({q.promql: past[r] for r, q in self.expressions.items()}, step, end)
+        return {
+            resource: {
+                node: LoadHistory(step, (*of, now.get(node, {}).get(resource)), end - last)
+                for node, of in each.points.items()
+            }
+            for resource, each in past.items()
         }
 
     def destination_ratios(
@@ -96,6 +169,16 @@ class LoadTracks(NamedTuple):
                 points = tuple(choose(pair) if pair else None for pair in known)
             found[node] = points
         return found
+
+
+def _extended(past: _Past, new: Mapping[str, Points], count: int, last: int) -> _Past:
+    """The past with so many newer points, the last of them at this time."""
+    unread: Points = (None,) * len(next(iter(past.points.values()), ()))
+    points = {
+        node: past.points.get(node, unread) + new.get(node, (None,) * count)
+        for node in past.points.keys() | new.keys()
+    }
+    return _Past(past.first, last, points)
 
 
 def _steps(window: DestinationWindow, shortest_window_seconds: int) -> tuple[int, int]:

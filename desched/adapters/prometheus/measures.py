@@ -36,6 +36,7 @@ MOST_EXAMPLES = 3
 MOST_GROUPS = 50
 MOST_SAMPLED_PODS = 20
 _ALIVE = "vector(1)"
+_OF_SERVICE = ("job", "namespace", "service")
 _UNIQUE_OWNERS = frozenset({"ReplicaSet", "DaemonSet", "Job"})
 """The names of their pods are random, so that another cluster hardly has the same."""
 
@@ -139,7 +140,21 @@ class _Look:
         ways = {match.node: match.way.value for match in matches if match is not None}
         left = [one for one, match in zip(series, matches, strict=True) if match is None]
         examples = [self._index.why_unmatched(one.labels) for one in left]
+        facts = msgspec.structs.replace(facts, services=self._services(left))
         return self._described(facts, series, Counter(ways.values()), examples)
+
+    def _services(self, unmatched: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:
+        """The Services that the policy could name, by the number of nodes that they claim."""
+        claims = {
+            (tuple(one.labels.get(name, "") for name in _OF_SERVICE), node)
+            for one in unmatched
+            if (node := self._index.claimed_as_service(one.labels))
+        }
+        nodes = Counter(service for service, _ in claims)
+        return tuple(
+            LabelGroup(dict(zip(_OF_SERVICE, service, strict=True)), count)
+            for service, count in sorted(nodes.items(), key=lambda each: (-each[1], each[0]))
+        )[:MOST_GROUPS]
 
     def _node_of(self, series: Series[Labels]) -> str | None:
         return self._index.resolve(series.labels)

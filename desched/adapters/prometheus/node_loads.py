@@ -21,6 +21,12 @@ from desched.adapters.prometheus.data_quality import (
     judge,
     seen,
 )
+from desched.adapters.prometheus.exporter_sizes import (
+    Contradicted,
+    ExporterSizes,
+    capacity_of,
+    contradiction,
+)
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import (
     CADVISOR,
@@ -43,10 +49,6 @@ from desched.policy.policy import MetricsSource
 
 SAMPLES_PER_WINDOW = 4
 """A window with fewer scrapes is too short."""
-
-SIZE_TOLERANCE = 0.1
-"""The capacity that a node states is what its kubelet found when it started: the memory and the
-CPUs that its exporter reports, unless they have been changed since."""
 
 FOREIGN_NODES_SHARE = 0.1
 """Of the nodes: up to this share, series of other clusters make only these nodes unknown."""
@@ -83,8 +85,15 @@ class NodeLoads:
     are sentences about windows that are too short for the scrape interval. `seen` is for people.
     """
 
-    def __init__(self, queries: CycleQueries, index: NodeIndex, metrics: MetricsSource) -> None:
+    def __init__(
+        self,
+        queries: CycleQueries,
+        index: NodeIndex,
+        metrics: MetricsSource,
+        sizes: ExporterSizes | None = None,
+    ) -> None:
         self._queries = queries
+        self._sizes = sizes or ExporterSizes()
         self._index = index
         self._metrics = metrics
         self._sources: dict[Resource, NodeSource] = {}
@@ -105,18 +114,17 @@ class NodeLoads:
             for resource, its_windows in windows.items()
         }
         foreign = self._foreign_nodes()
+        contradicted = self._contradicted(answers, cluster)
         found: dict[Resource, dict[str, Measured | Unknown]] = {}
         for resource, its_evidence in evidence.items():
             ages = aged.get(resource, {})
-            sizes = self._by_node(answers.get(f"{resource}_size", ()))
             least = self._least(answers.get(f"{resource}_least", ()))
             loads = found[resource] = {}
             for node in cluster.nodes:
                 load = self._load(node, resource, its_evidence, ages)
                 if isinstance(load, Measured):
-                    load = foreign.get(node.name) or _checked(
-                        load, node, resource, sizes.get(node.name, ())
-                    )
+                    wrong = foreign.get(node.name) or contradicted.get((node.name, resource))
+                    load = wrong or load
                 if isinstance(load, Measured) and resource in self._sources:
                     load = self._confirmed(load, node, resource, least.get(node.name, 0.0))
                 loads[node.name] = load
@@ -126,7 +134,7 @@ class NodeLoads:
         """The load with the share of its capacity that the kubelet reports as used."""
         if f"node_{resource}" in self._metrics.queries:
             return load
-        capacity = _capacity(node, resource)
+        capacity = capacity_of(node, resource)
         ratio = usage / capacity if capacity else 0.0
         # A sum of two counters in one series is far more than a node can have.
         plausible = ratio if ratio <= HIGHEST_RATIO else 0.0
@@ -204,11 +212,31 @@ class NodeLoads:
         self, resource: Resource, source: NodeSource, seconds: int
     ) -> Iterator[tuple[str, Query]]:
         """The queries for what the exporters of nodes must agree with."""
-        if source.size is not None:
-            yield f"{resource}_size", Query(source.size(self._scope(resource, source)))
+        size = source.size
+        if source.quick_size is not None and not self._sizes.count_all(self._scopes):
+            size = source.quick_size
+        if size is not None:
+            yield f"{resource}_size", Query(size(self._scope(resource, source)))
         if source.name != CADVISOR:
             scope = pod_scope(self._metrics, resource)
             yield f"{resource}_least", Query(least_on_node(resource, seconds, scope))
+
+    @property
+    def _scopes(self) -> dict[Resource, Scope]:
+        return {resource: self._scope(resource, of) for resource, of in self._sources.items()}
+
+    def _contradicted(
+        self, answers: Mapping[str, Sequence[Series[Labels]]], cluster: ClusterState
+    ) -> Contradicted:
+        """The nodes whose exporters have found another size than the nodes state."""
+        found: dict[tuple[str, Resource], Unknown] = {}
+        for resource in self._sources:
+            sizes = self._by_node(answers.get(f"{resource}_size", ()))
+            for node in cluster.nodes:
+                of_node = (sighting.value for sighting in sizes.get(node.name, ()))
+                if (wrong := contradiction(node, resource, of_node)) is not None:
+                    found[node.name, resource] = wrong
+        return self._sizes.judge(found, self._scopes)
 
     def _least(self, found: Iterable[Series[Labels]]) -> dict[str, float]:
         """The least usage of each node, as kubelets report it."""
@@ -324,26 +352,6 @@ class NodeLoads:
             f"Prometheus has no {NODE_EXPORTER} or {CADVISOR} series for any node{where}; if their "
             "jobs have unusual names, set metrics.sources"
         )
-
-
-def _capacity(node: Node, resource: Resource) -> float:
-    """In cores or bytes, as exporters report it."""
-    if resource is Resource.CPU:
-        return node.capacity.cpu_millicores / 1000
-    return float(node.capacity.memory_bytes)
-
-
-def _checked(
-    load: Measured, node: Node, resource: Resource, sizes: Iterable[Sighting]
-) -> Measured | Unknown:
-    """The load, if each exporter has found the capacity that the node states."""
-    capacity = _capacity(node, resource)
-    for size in sizes:
-        if capacity and not math.isclose(size.value, capacity, rel_tol=SIZE_TOLERANCE):
-            unit = "cores" if resource is Resource.CPU else "bytes of memory"
-            detail = f"its exporter reports {size.value:g} {unit}, its capacity is {capacity:g}"
-            return Unknown(UnknownReason.CONTRADICTORY, detail)
-    return load
 
 
 def _too_short(window_seconds: int, intervals: Iterable[Series[Labels]]) -> str:

@@ -109,7 +109,7 @@ class NodeIndex:
         runs_on = self._exporter_node(labels)
         if runs_on is not None:
             return f"its exporter's pod {_pod(labels)} runs on {runs_on}, its labels name another"
-        if labels.get("job") == SERVICES_JOB and self._resolved_without_job(labels):
+        if self.claimed_as_service(labels):
             return (
                 f'job="{SERVICES_JOB}" scrapes Services of all namespaces, and no pod of the '
                 f'namespace "{labels.get("namespace", "")}" has the port in '
@@ -123,7 +123,10 @@ class NodeIndex:
         pod = f", and its exporter's pod {_pod(labels)} is not known" if labels.get("pod") else ""
         return f'instance="{labels["instance"]}" is no name or address of a node{pod}'
 
-    def _resolved_without_job(self, labels: Labels) -> str | None:
+    def claimed_as_service(self, labels: Labels) -> str | None:
+        """The node that a series would belong to if the policy named its Service."""
+        if labels.get("job") != SERVICES_JOB or self._named_exporters:
+            return None
         return self.resolve({name: value for name, value in labels.items() if name != "job"})
 
     def would_need_names(self, labels: Labels) -> bool:

@@ -6,7 +6,7 @@ names, which begin with its own.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar
 
@@ -29,7 +29,8 @@ from desched.adapters.prometheus.pod_usages import (
 )
 from desched.adapters.prometheus.queries import (
     Scope,
-    pod_usage,
+    cgroup_usage,
+    container_usage,
     throttled_pods,
 )
 from desched.model.cluster import ClusterState, ControllerKey
@@ -64,6 +65,8 @@ class PodReadings(msgspec.Struct, frozen=True):
     pods: PodChoice | None
 
 
+_UsageQuery = Callable[[Resource, int, Scope], str]
+
 NOTHING_READ = PodReadings({}, frozenset(), PodChoice())
 
 
@@ -93,11 +96,22 @@ class PodLoads:
 
     def read(self, pods: PodChoice | None) -> PodReadings:
         """The usage of at least these pods; None means all."""
-        parts = self._parts(pods) if pods is not None else None
-        if pods is None or parts is None:
+        readings = self._read_by(container_usage, pods) if pods is not None else None
+        if readings is not None and (nodes := self._without_containers(readings)):
+            readings = self._with_cgroups(readings, nodes)
+        if readings is None:
             found = {r: self._usages(r, self._everywhere(r), None) for r in self._windows}
             held_back = throttled(self._all_throttled(), self._index)
             return PodReadings(_pods(found), held_back, None)
+        if self._has_silent_node(readings) and self._kubelets.learn_from_pods():
+            return self.read(pods)
+        return readings
+
+    def _read_by(self, usage: _UsageQuery, pods: PodChoice) -> PodReadings | None:
+        """The usage of these pods by such queries, None if it is better to ask for all."""
+        parts = self._parts(usage, pods)
+        if parts is None:
+            return None
         answers = self._queries.parts_of_pods(parts)
 
         def about(name: str) -> PodSeries:
@@ -108,10 +122,21 @@ class PodLoads:
             for resource, windows in self._windows.items()
         }
         held_back = throttled(about("throttled_"), self._index)
-        readings = PodReadings(_pods(found), held_back, pods)
-        if self._has_silent_node(readings) and self._kubelets.learn_from_pods():
-            return self.read(pods)
-        return readings
+        return PodReadings(_pods(found), held_back, pods)
+
+    def _with_cgroups(self, found: PodReadings, nodes: frozenset[str]) -> PodReadings | None:
+        """The readings with the usage of chosen pods on these nodes that only cgroups have."""
+        more = self._read_by(cgroup_usage, PodChoice(nodes))
+        if more is None or found.pods is None:
+            return None
+        chosen = {k: of for k, of in more.usage.items() if found.pods.has(self._index.pod(*k))}
+        return msgspec.structs.replace(found, usage={**chosen, **found.usage})
+
+    def _without_containers(self, found: PodReadings) -> frozenset[str]:
+        """The nodes with a chosen pod without usage: its runtime may label no containers."""
+        keys = ((p, (p.namespace, p.name)) for p in self._cluster.pods if p.ready)
+        missing = (pod for pod, key in keys if key not in found.usage)
+        return frozenset(p.node for p in missing if found.pods and found.pods.has(p))
 
     def _has_silent_node(self, found: PodReadings) -> bool:
         """Whether a chosen node has pods and none was measured: their labels may be others."""
@@ -133,7 +158,7 @@ class PodLoads:
             return ()
         return self._queries.of_pods(throttled_pods(windows[0], self._scopes[Resource.CPU]))
 
-    def _parts(self, pods: PodChoice) -> dict[str, Query] | None:
+    def _parts(self, usage: _UsageQuery, pods: PodChoice) -> dict[str, Query] | None:
         """The queries for these pods, None if it is better to ask for all."""
         controllers = self._pods_by_controller(pods.controllers)
         on_nodes = sum(len(self._cluster.pods_by_node.get(node, ())) for node in pods.nodes)
@@ -153,7 +178,7 @@ class PodLoads:
                 return None
             parts: dict[str, Query] = {}
             for number, matcher in enumerate(filter(None, matchers)):
-                parts |= self._about(matcher, number)
+                parts |= self._about(usage, matcher, number)
             requests = requests_for(parts)
             longest = max((url_length(promql) for promql, _ in requests), default=0)
             if longest <= LONGEST_QUERY_CHARACTERS and len(requests) <= MOST_REQUESTS:
@@ -171,14 +196,14 @@ class PodLoads:
         )
         return sorted((name, pods) for (_, _, name), pods in found.items())
 
-    def _about(self, matcher: str, number: int) -> Iterator[tuple[str, Query]]:
+    def _about(self, usage: _UsageQuery, matcher: str, number: int) -> Iterator[tuple[str, Query]]:
         """The queries for the pods whose series match."""
         for resource, windows in self._windows.items():
             scope = f"{self._scopes[resource]},{matcher}"
             for seconds in windows:
-                query = Query(pod_usage(resource, seconds, scope))
+                query = Query(usage(resource, seconds, scope))
                 yield f"{resource}_{seconds}_{number}", query
-            if resource is Resource.CPU:
+            if resource is Resource.CPU and usage is container_usage:
                 yield f"throttled_{number}", Query(throttled_pods(windows[0], scope))
 
     def _usages(

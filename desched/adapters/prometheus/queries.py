@@ -63,6 +63,8 @@ _LONGEST_VALUE = 60  # characters
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 CHECKPOINTS = 10
 """The number of points in a window at which coverage by samples is checked."""
+SUM_POINTS = 5
+"""The number of points in a window at which the memory of pods is added up."""
 LONGEST_GAP_SHARE = 0.3
 """Of the window, between samples: allows four scrapes in a window, some of them late."""
 STALE_AFTER_SECONDS = 180.0
@@ -106,7 +108,8 @@ class NodeSource(NamedTuple):
     `raw` is the metric whose samples show age and coverage, as arguments of `selector`; `ratio`
     returns the query for the mean load over a window, as a share of capacity. `pods_ratio` returns
     that for the most that all pods together can use, if it differs from the load. `size` returns
-    that for the number of CPUs or the bytes of memory of which the load is a share.
+    that for the number of CPUs or the bytes of memory of which the load is a share, `quick_size`
+    that for a part that shows most of it and reads less.
     """
 
     name: str
@@ -116,6 +119,7 @@ class NodeSource(NamedTuple):
     ratio: Callable[[int, Scope], str]
     pods_ratio: Callable[[int, Scope], str] | None = None
     size: Callable[[Scope], str] | None = None
+    quick_size: Callable[[Scope], str] | None = None
 
     def age(self, scope: Scope) -> str:
         """The age of the newest sample of each series, in seconds, without series that have ended.
@@ -211,14 +215,21 @@ def exporter_names(scope: Scope) -> str:
 def pod_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
     """Mean usage of each pod over a window, in cores or bytes.
 
-    A container that a kubelet reports twice counts once. The pod's cgroup is read if the runtime
-    does not label containers.
+    The pod's cgroup is read if the runtime does not label containers.
     """
-    usage = partial(_usage, resource, window_seconds, scope)
-    return (
-        f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({usage(_CONTAINERS)}))"
-        f" or max by ({_BY_POD}) ({usage(_POD_CGROUPS)})"
-    )
+    labelled = container_usage(resource, window_seconds, scope)
+    return f"{labelled} or {cgroup_usage(resource, window_seconds, scope)}"
+
+
+def container_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
+    """The usage of each pod by its containers; one that a kubelet reports twice counts once."""
+    usage = _usage(resource, window_seconds, scope, _CONTAINERS)
+    return f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({usage}))"
+
+
+def cgroup_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
+    """The usage of each pod by its cgroup, which Prometheus takes longer to find."""
+    return f"max by ({_BY_POD}) ({_usage(resource, window_seconds, scope, _POD_CGROUPS)})"
 
 
 def pod_sums(
@@ -226,15 +237,17 @@ def pod_sums(
 ) -> str:
     """The usage of all pods together over a window, a series for each scrape of their kubelet.
 
-    In cores or bytes, by the cgroups of pods for runtimes that do not label containers. Memory
-    counts only where it is still used: the mean of a container that has ended is over the time in
-    which it ran, so it would count in full. A rate is over the whole window.
+    In cores or bytes, by the cgroups of pods for runtimes that do not label containers. Memory is
+    added up at some points of the window: the mean of a container that has ended is over the time
+    in which it ran, so it would count in full. A rate is over the whole window.
     """
     conditions = _CONTAINERS if containers else _POD_CGROUPS
-    usage = _usage(resource, window_seconds, scope, conditions)
-    if resource is Resource.MEMORY:
-        usage += f" and {selector(_USAGES[resource], conditions, scope)}"
-    return f"sum without ({_OF_CGROUPS}) ({usage})"
+    if resource is Resource.CPU:
+        usage = _usage(resource, window_seconds, scope, conditions)
+        return f"sum without ({_OF_CGROUPS}) ({usage})"
+    total = f"sum without ({_OF_CGROUPS}) ({selector(_USAGES[resource], conditions, scope)})"
+    step_ms = window_seconds * 1000 // SUM_POINTS
+    return f"avg_over_time(({total})[{window_seconds}s:{step_ms}ms])"
 
 
 def root_sums(resource: Resource, window_seconds: int, scope: Scope) -> str:
@@ -353,6 +366,12 @@ def _cpus(scope: Scope) -> str:
     return f"count without (cpu) (group without (mode) ({counter}))"
 
 
+def _idle_cpus(scope: Scope) -> str:
+    """The number of CPUs of which an exporter reports idle time."""
+    counter = selector("node_cpu_seconds_total", 'cpu!="",mode="idle"', scope)
+    return f"count {_WITHOUT_CPU} ({counter})"
+
+
 def _total_memory(scope: Scope) -> str:
     return f"max {_UNCHANGED} ({selector('node_memory_MemTotal_bytes', '', scope)})"
 
@@ -383,6 +402,7 @@ NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
             ("node_cpu_seconds_total", 'mode="idle",cpu=~"|0"'),
             _exporter_cpu,
             size=_cpus,
+            quick_size=_idle_cpus,
         ),
         _root(Resource.CPU, "machine_cpu_cores"),
     ),

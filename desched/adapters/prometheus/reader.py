@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.exporter_sizes import ExporterSizes
 from desched.adapters.prometheus.gpu_loads import GpuLoads
-from desched.adapters.prometheus.history import LAST_HOUR, LoadTracks
+from desched.adapters.prometheus.history import LAST_HOUR, KeptPoints, LoadTracks
 from desched.adapters.prometheus.kubelets import Kubelets
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
@@ -24,7 +25,7 @@ from desched.adapters.prometheus.queries import (
 )
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, LoadProblem, PodChoice
+from desched.model.load import ClusterLoad, LoadProblem, Measured, PodChoice, Unknown
 from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy
@@ -55,6 +56,8 @@ class PrometheusLoadReader:
     ) -> None:
         self._client = PrometheusClient(connection, wait)
         self._last_hour = last_hour
+        self._kept = KeptPoints()
+        self._sizes = ExporterSizes()
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -83,7 +86,7 @@ class PrometheusLoadReader:
         windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
         named = names_exporters(policy.metrics, windows)
         queries, index = CycleQueries(self._client), NodeIndex(cluster, named=named)
-        node_loads = NodeLoads(queries, index, policy.metrics)
+        node_loads = NodeLoads(queries, index, policy.metrics, self._sizes)
         kubelets = Kubelets(queries, index, policy.metrics, windows)
         pod_loads = PodLoads(queries, index, policy.metrics, kubelets, cluster)
         everything = choose is all_pods or not pod_loads.can_choose
@@ -103,7 +106,7 @@ class PrometheusLoadReader:
         def completed(load: ClusterLoad) -> ClusterLoad:
             asked = load.pods_of is None or load.pods_of.has_pods
             if policy.history.seconds and asked and not load.history:
-                found = tracks.history(policy.history)
+                found = tracks.until_now(policy.history, self._kept, _shortest(loads))
                 load = replace(load, history=_by_node({**found, **gpus.history()}))
             evaluated = queries.evaluated
             return replace(
@@ -171,6 +174,17 @@ def _destinations(
         if rule.destination_windows and rule.resource in tracks.expressions:
             own = policy.metrics.queries.get(f"node_{rule.resource}_destination")
             yield rule.resource, tracks.destination_ratios(rule, own)
+
+
+def _shortest(
+    loads: Mapping[Resource, Mapping[str, Measured | Unknown]],
+) -> dict[str, dict[Resource, float]]:
+    """The loads that are known, over the shortest window of each resource."""
+    known = {
+        resource: {n: load.levels[0].ratio for n, load in of.items() if isinstance(load, Measured)}
+        for resource, of in loads.items()
+    }
+    return _by_node(known)
 
 
 def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import requests
 import urllib3
 from requests import PreparedRequest
+from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
 from requests.exceptions import ChunkedEncodingError, SSLError
+from urllib3 import PoolManager
 
-from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds
+from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds, with_deadlines
 from desched.adapters.prometheus.connection import PrometheusConnection, is_header_text
 from desched.errors import ObservationError, ObservationSource
 
@@ -85,6 +87,19 @@ class Credentials(AuthBase):
         return token.get_secret_value().strip() if token is not None else None
 
 
+class DeadlineAdapter(HTTPAdapter):
+    """A transport whose connections keep the deadlines that apply, also through a proxy."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pools of connections."""
+        super().init_poolmanager(*args, **kwargs)
+        with_deadlines(self.poolmanager)
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> PoolManager:
+        """The pools of connections to a proxy."""
+        return with_deadlines(super().proxy_manager_for(*args, **kwargs))
+
+
 class PrometheusSession(requests.Session):
     """A pooled session that does not follow redirects: they would take the credentials along.
 
@@ -149,7 +164,8 @@ class PrometheusSession(requests.Session):
     ) -> requests.Response | requests.RequestException:
         bounded = {"allow_redirects": False, "stream": True, "timeout": deadline.timeout}
         try:
-            response = super().request(*args, **(kwargs | bounded))
+            with deadline.applied():
+                response = super().request(*args, **(kwargs | bounded))
             try:
                 body = self._bounds.read_body(response.raw, deadline)
             except (urllib3.exceptions.TimeoutError, TimeoutError) as error:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from desched.model.cluster import Pod, Workload
-from desched.model.pod_groups import PREEMPTABLE, TRUE
+from desched.model.pod_groups import PREEMPTABLE
+from desched.model.text import TRUE
 
 OWN_ANNOTATION = "desched.io/evict"
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"

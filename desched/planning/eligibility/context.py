@@ -12,6 +12,7 @@ from desched.model.cache import cached
 from desched.model.cluster import ClusterState, ControllerKey, GangKey, Pod, Workload
 from desched.model.groups import grouped
 from desched.model.model_caches import CachedModel, models_of
+from desched.model.plan import RefusalReason
 from desched.model.pod_groups import PodGroup, groups_of
 from desched.model.snapshot import FreshPod
 from desched.model.state import State
@@ -59,6 +60,13 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """The same context after the follow-up, with a deadline for planning."""
         terms = msgspec.structs.replace(self.terms, state=state)
         return msgspec.structs.replace(self, terms=terms, deadline=PlanningTime(out_of_time))
+
+    def for_gpu_demand(self) -> "EligibilityContext":
+        """The context of moves for pods that wait for GPUs: pods with GPUs may move for them."""
+        protections = msgspec.structs.replace(self.policy.protections, gpu_pods=False)
+        policy = msgspec.structs.replace(self.policy, protections=protections)
+        terms = msgspec.structs.replace(self.terms, policy=policy)
+        return msgspec.structs.replace(self, terms=terms)
 
     @property
     def policy(self) -> Policy:
@@ -138,6 +146,10 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             if pod.ready and not pod.deleting and not pod.finished
             if (workload := self.cluster.workload_of(pod)) is not None
         )
+
+    def is_unread(self, reason: RefusalReason, pod: Pod) -> bool:
+        """Whether a rule finds only that the usage of the pod was not read: nothing needed it."""
+        return reason is RefusalReason.USAGE_UNKNOWN and not self.book.has_read_of(pod)
 
     def gangs_of(self, pod: Pod) -> Iterator[PodGroup]:
         """The gangs that the pod belongs to."""

@@ -48,10 +48,9 @@ def refuse(pod: Pod, context: EligibilityContext) -> Refused:
     return next(_refusals(pod, context), None)
 
 
-def refuse_with_gang(pod: Pod, context: EligibilityContext) -> Refused:
-    """Return why the pod must not move even if its whole gang does, None if it may then."""
-    found = (each for each in _refusals(pod, context) if each.reason is not RefusalReason.POD_GROUP)
-    return next(found, None)
+def refuse_beside(lifted: RefusalReason, pod: Pod, context: EligibilityContext) -> Refused:
+    """Return why the pod must not move if this reason does not count, None if it may then."""
+    return next((each for each in _refusals(pod, context) if each.reason is not lifted), None)
 
 
 def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:

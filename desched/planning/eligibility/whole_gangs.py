@@ -8,7 +8,7 @@ from desched.model.plan import Finding, RefusalReason
 from desched.model.pod_groups import BUDGET_LEAST, WHOLE_SYSTEMS, PodGroup
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import incomplete
-from desched.planning.eligibility.rules import refuse, refuse_with_gang
+from desched.planning.eligibility.rules import refuse, refuse_beside
 from desched.planning.eligibility.terms import Refused
 from desched.policy.compatibility import GangMode
 
@@ -72,8 +72,7 @@ class WholeGangs:
         groups = tuple(self._context.gangs_of(member))
         if any(group.key != gang.key or not group.whole for group in groups):
             return RefusalReason.POD_GROUP.value
-        if finding := refuse_with_gang(member, self._context):
-            unread = not self._context.book.has_read_of(member)
-            unread &= finding.reason is RefusalReason.USAGE_UNKNOWN
+        if finding := refuse_beside(RefusalReason.POD_GROUP, member, self._context):
+            unread = self._context.is_unread(finding.reason, member)
             return "its usage was not read" if unread else finding.reason.value
         return RefusalReason.CONSTRAINT_NOT_EVALUATED.value if member.scheduling.unevaluated else ""

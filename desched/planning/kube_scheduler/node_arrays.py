@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -41,13 +42,18 @@ class Domains(msgspec.Struct, frozen=True):
 
 
 class NodeArrays:
-    """The nodes, their positions, and their topology domains, computed on first use."""
+    """The nodes, their positions, and their topology domains, computed on first use.
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    `owners` is that of ComparisonCounts.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], owners: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
         self.names = tuple(node.name for node in self.nodes)
         self.index = {name: i for i, name in enumerate(self.names)}
-        self.comparisons = ComparisonCounts()
+        self.comparisons = ComparisonCounts(owners)
 
     def __len__(self) -> int:
         return len(self.nodes)

@@ -40,6 +40,13 @@ Points = Sequence[float | None]
 """Load at regular times until now, oldest first; None if it is unknown."""
 
 
+class Track(NamedTuple):
+    """Points with the age of each."""
+
+    points: Points
+    ages_seconds: Sequence[float]
+
+
 class Lasting(NamedTuple):
     """For how long a resource has been above its target, and how long is enough.
 
@@ -90,15 +97,15 @@ def not_sustained(loaded: LoadedNode, book: UsageBook) -> tuple[str, datetime] |
 
 def lasting(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Lasting:
     """For how long the resource has been above its target, by its history."""
-    policy, points = book.policy, load_points(loaded, pressure, book)
+    policy, track = book.policy, _track(loaded, pressure, book)
     needed, swing = float(policy.sustained_seconds), None
     if policy.waits_by_swing:
         window = pressure.measured[0][0]
-        swing = swing_of(points, policy.history, window, pressure.target_ratio)
+        swing = swing_of(track.points, policy.history, window, pressure.target_ratio)
         needed = _needed_seconds(swing, policy.least_sustained_seconds, needed)
     at = above = unknown = 0.0
     since = 0.0  # so far back it would be enough
-    for seconds, is_above in _pieces(points, policy.history.step_seconds, pressure.target_ratio):
+    for seconds, is_above in _pieces(track, pressure.target_ratio):
         part = min(seconds, needed - at)
         breaks = BREAKS_SHARE * needed - (at - above)
         at += part
@@ -117,11 +124,10 @@ def overloaded_seconds(loaded: LoadedNode, book: UsageBook) -> tuple[float, bool
     The second value is whether that is the whole history, so that it may be longer.
     """
     found = [(0.0, False)]
-    grid = book.policy.history
-    for pressure in loaded.overloaded if grid.seconds else ():
-        points = load_points(loaded, pressure, book)
-        run = _episode(points, pressure.target_ratio)
-        found.append((max(0, run - 1) * float(grid.step_seconds), 0 < run == len(points)))
+    for pressure in loaded.overloaded if book.policy.history.seconds else ():
+        track = _track(loaded, pressure, book)
+        run = _episode(track.points, pressure.target_ratio)
+        found.append((float(track.ages_seconds[-max(1, run)]), 0 < run == len(track.points)))
     return max(found)
 
 
@@ -152,20 +158,20 @@ def _episode(points: Points, target_ratio: float) -> int:
     return next(below, len(points))
 
 
-def _pieces(
-    points: Points, step_seconds: int, target_ratio: float
-) -> Iterator[tuple[float, bool | None]]:
+def _pieces(track: Track, target_ratio: float) -> Iterator[tuple[float, bool | None]]:
     """The time between the points, cut where load crosses the target, latest first.
 
     Each piece has its seconds, and whether it is above; None if that is not known. Between two
     points load is a straight line.
     """
-    for later, earlier in pairwise(reversed(points)):
+    latest_first = zip(reversed(track.points), reversed(track.ages_seconds), strict=True)
+    for (later, age), (earlier, earlier_age) in pairwise(latest_first):
+        step_seconds = float(earlier_age - age)
         if later is None or earlier is None:
             yield step_seconds, None
             continue
         was_above = earlier > target_ratio
-        crossed = float(step_seconds)
+        crossed = step_seconds
         if was_above != (later > target_ratio):
             crossed *= (later - target_ratio) / (later - earlier)
             yield crossed, not was_above
@@ -173,36 +179,34 @@ def _pieces(
         yield crossed, was_above
 
 
-def load_points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Points:
-    """The resource's load at each point, oldest first; None before the node existed."""
-    resource = pressure.resource
+def _track(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Track:
+    """The resource's load at each point; None before the node existed."""
+    resource, grid = pressure.resource, book.policy.history
+    regular = [i * grid.step_seconds for i in reversed(range(grid.steps + 1))]
     if resource is Resource.PODS:
-        return _pod_counts(loaded, book)
+        return Track(_pod_counts(loaded, regular, book), regular)
     history = book.snapshot.load.history.get(loaded.node.name, {}).get(resource)
     if history is None:
-        return (None,) * (book.policy.history.steps + 1)
+        return Track((None,) * len(regular), regular)
     # History is relative to capacity. If the pods' sum relative to allocatable is higher now, the
     # same difference is assumed for the past.
     first_window, reported = pressure.measured[0]
     bases = loaded.source(resource).bases
     above = max(0.0, max(basis.ratios[0] for basis in bases) - reported)
-    age_seconds = (book.now - loaded.node.created_at).total_seconds()
-    last = len(history.ratios) - 1
-    return tuple(
-        None
-        if ratio is None or (last - i) * history.step_seconds + first_window > age_seconds
-        else ratio + above
-        for i, ratio in enumerate(history.ratios)
+    node_age_seconds = (book.now - loaded.node.created_at).total_seconds()
+    ages = history.ages_seconds
+    points = tuple(
+        None if ratio is None or age + first_window > node_age_seconds else ratio + above
+        for ratio, age in zip(history.ratios, ages, strict=True)
     )
+    return Track(points, ages)
 
 
-def _pod_counts(loaded: LoadedNode, book: UsageBook) -> Points:
+def _pod_counts(loaded: LoadedNode, ages_seconds: Sequence[int], book: UsageBook) -> Points:
     """A lower bound of the number of pods: pods that have left since are not known."""
     pods = book.snapshot.cluster.pods_by_node.get(loaded.node.name, ())
     began = [pod.started_at or pod.created_at for pod in pods if not pod.deleting]
-    grid = book.policy.history
-    step = timedelta(seconds=grid.step_seconds)
-    times = [book.now - step * i for i in reversed(range(grid.steps + 1))]
+    times = [book.now - timedelta(seconds=age) for age in ages_seconds]
     return tuple(sum(at <= t for at in began) / loaded.node.allocatable.pods for t in times)
 
 

@@ -7,7 +7,7 @@ the state after the earlier ones.
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -137,6 +137,36 @@ class Destinations:
         unlimited: Destinations = self.copy()
         unlimited._feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
         return unlimited
+
+    def expecting(self, pods: Iterable[Pod]) -> "Destinations":
+        """A copy in which no room is awaited for these pods and those like them."""
+        expecting: Destinations = copy.copy(self)
+        expecting.free = self.free.expecting(pods)
+        return expecting
+
+    def held(self, nodes: Iterable[str]) -> "Destinations | str":
+        """A copy in which these nodes are kept free, or why they cannot be.
+
+        They have the soft taint and are no destination.
+        """
+        held: Destinations = self.copy()
+        view = self.view
+        steered = view.steered.copy()
+        if not self._within.is_on:
+            return "desched may not set soft taints, so others could take the room"
+        for node in nodes:
+            position = self.free.arrays.index[node]
+            if not (steered[position] or self._within.eligible[position]):
+                return f"{node} must not have desched's soft taint now"
+            steered[position] = True
+            held.free.load.hold(node)
+        if int(steered.sum()) > max(self._within.most, int(view.steered.sum())):
+            return f"at most {self._within.most} nodes may have desched's soft taint at a time"
+        if not np.array_equal(steered, view.steered):
+            held.view = view.with_steered(steered)
+            held._moves = with_late_landings(held._moves, held.view, held.free.load)
+            held._known_late, held._refused_if_late = None, []
+        return held
 
     def after_landings(self) -> "Destinations":
         """A copy for a later cycle: all moves are over, and their soft taints are gone."""

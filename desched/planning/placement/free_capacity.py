@@ -6,18 +6,19 @@ and projected load change with each reservation.
 
 import copy
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from desched.model.cluster import Pod
+from desched.model.cluster import Pod, owners_of
 from desched.model.plan import Unreserved
 from desched.model.resources import Amounts, Resource
 from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.deadline import PlanningTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.chain import FilterChain
+from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChange, PodIndex
 from desched.planning.overload.node_load import LoadedNode
@@ -58,7 +59,8 @@ class FreeCapacity:
         resources: Collection[Resource],
     ) -> "FreeCapacity":
         """The free capacity of a cluster before all reservations."""
-        arrays = NodeArrays(context.cluster.nodes)
+        owners = owners_of(context.cluster.namespaces, context.policy.follow_up.pause_owner_label)
+        arrays = NodeArrays(context.cluster.nodes, owners)
         filters = FilterChain(context.cluster, arrays, context.deadline)
         load = ProjectedLoad(arrays, destinations, resources)
         return cls(filters, load, PlacementLimits.of(context, arrays), context.deadline)
@@ -84,6 +86,11 @@ class FreeCapacity:
     def changes(self) -> tuple[PodChange, ...]:
         """The pods that reservations put on nodes and took off them, in this order."""
         return self._filters.pod_changes.changes
+
+    @property
+    def requests(self) -> FreeRequests:
+        """What is free by requests. Do not modify."""
+        return self._filters.requests
 
     @property
     def allocatable(self) -> Ints:
@@ -114,6 +121,36 @@ class FreeCapacity:
             self._filters.remove(leaving, self.arrays.index[leaving.node])
         self._filters.add(pod, self.arrays.index[node])
         self.load.add(node, usage)
+
+    def vacated(self, pods: Iterable[Pod]) -> "FreeCapacity":
+        """A copy for the scheduler's filters, once these pods have left their nodes.
+
+        The load is not that of the nodes without them.
+        """
+        found: FreeCapacity = self.copy()
+        for pod in pods:
+            found._filters.remove(pod, self.arrays.index[pod.node])
+        return found
+
+    def expecting(self, pods: Iterable[Pod]) -> "FreeCapacity":
+        """A copy in which no room is awaited for these pods and those like them."""
+        found: FreeCapacity = self.copy()
+        found._waiting = self._waiting.without(pods)
+        return found
+
+    def place_of(self, pending: Pod) -> str | None:
+        """The node that has room reserved for a pending pod; None without any."""
+        added = (each for each in self.changes if each.sign > 0 and each.pod.uid == pending.uid)
+        found = next(added, None)
+        return None if found is None else self.names[found.position]
+
+    def free_on(self, node: str) -> dict[str, int]:
+        """What is free by requests on the node, by the name of the resource."""
+        return self._filters.requests.free_at(self.arrays.index[node])
+
+    def admitting(self, pod: Pod) -> Mask:
+        """The nodes that admit the pod, whatever is free on them. Do not modify."""
+        return self._filters.admitting(pod)
 
     def await_room(self, pod: Pod) -> None:
         """Add a pending pod that fits on no node now."""

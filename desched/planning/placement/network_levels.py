@@ -19,12 +19,33 @@ import numpy as np
 from desched.model.cache import cached
 from desched.model.cluster import ClusterState
 from desched.model.network_topology import GroupTopology, Place
-from desched.planning.arrays import Ints, Mask
+from desched.planning.arrays import Ints, Mask, Positions
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.policy.placement_domains import HOSTS, DomainMode, PlacementDomains, key_of_tier
+from desched.policy.placement_domains import (
+    HOSTS,
+    DomainMode,
+    PlacementDomains,
+    key_of_tier,
+    tier_of,
+)
 
 Rungs = Sequence[tuple[str, ...]]
 """From the widest to the narrowest, each with alternative keys of labels."""
+
+
+class Domain(NamedTuple):
+    """The nodes at these positions are in one domain.
+
+    `level` is the key of the label, or what stands for the HyperNodes of a tier. `name` has the
+    values of the labels from the widest level to this one, or is the name of the HyperNode.
+    """
+
+    level: str
+    name: str
+    positions: Positions
+
+    def __str__(self) -> str:
+        return f"{self.level}={self.name}" if self.name else self.level
 
 
 class NodeDomains:
@@ -32,14 +53,18 @@ class NodeDomains:
 
     `levels` has a row for each level with a number for each node, -1 without any, so that equal
     numbers are equal values. `names` has the keys of the levels of the node at a position, as a
-    policy writes them. `text` is what the node at a position has on a level, as in `rack=r1`.
+    policy writes them. `label` is the key and the value that the node at a position has on a level;
+    the key of a HyperNode stands for its tier.
     """
 
     def __init__(
-        self, levels: Ints, names: Callable[[int], Sequence[str]], text: Callable[[int, int], str]
+        self,
+        levels: Ints,
+        names: Callable[[int], Sequence[str]],
+        label: Callable[[int, int], "_Label"],
     ) -> None:
         self.names = names
-        self.text = text
+        self._label = label
         self._levels = levels
 
     @classmethod
@@ -58,10 +83,10 @@ class NodeDomains:
         present = np.flatnonzero((levels >= 0).any(axis=1))
         names = [rungs[int(i)][0] for i in present]
 
-        def text(position: int, level: int) -> str:
-            return "=".join(value(position, rungs[int(present[level])]) or ())
+        def label(position: int, level: int) -> _Label:
+            return value(position, rungs[int(present[level])]) or ("", "")
 
-        return cls(levels[present], lambda _: names, text)
+        return cls(levels[present], lambda _: names, label)
 
     @classmethod
     def by_hyper_nodes(cls, places: Sequence[Place]) -> "NodeDomains":
@@ -72,11 +97,30 @@ class NodeDomains:
             for i in range(depth)
         ]
         levels = np.array(found, dtype=np.int64).reshape(depth, len(places))
-        return cls(
-            levels,
-            lambda i: [key_of_tier(each.tier) for each in places[i].path],
-            lambda i, level: f"HyperNode {places[i].path[level].name}",
-        )
+
+        def label(position: int, level: int) -> _Label:
+            found = places[position].path[level]
+            return key_of_tier(found.tier), found.name
+
+        return cls(levels, lambda i: [key_of_tier(each.tier) for each in places[i].path], label)
+
+    def text(self, position: int, level: int) -> str:
+        """What the node at a position has on a level, as in `rack=r1`."""
+        key, value = self._label(position, level)
+        return f"{key}={value}" if tier_of(key) is None else f"HyperNode {value}"
+
+    def each(self) -> Iterator[Domain]:
+        """Every domain of every level, the widest level first."""
+        for level in range(len(self._levels)):
+            path = self._levels[: level + 1]
+            inside = np.flatnonzero((path >= 0).all(axis=0))
+            paths, numbers = np.unique(path[:, inside], axis=1, return_inverse=True)
+            for number in range(paths.shape[1]):
+                positions = inside[numbers.reshape(-1) == number]
+                labels = [self._label(int(positions[0]), each) for each in range(level + 1)]
+                key, value = labels[-1]
+                names = [value for _, value in labels] if tier_of(key) is None else [value]
+                yield Domain(key, "/".join(names), positions)
 
     def closeness(self, one: int) -> Ints:
         """For each node, how many leading levels it has in common with this node."""
@@ -131,6 +175,12 @@ class NetworkLevels:
         self._cluster = cluster
         self._rungs = rungs
 
+    @property
+    def each(self) -> Iterator[Domain]:
+        """Every domain that is known, by any of the sources."""
+        for domains in self._domains:
+            yield from domains.each()
+
     def outside(self, bound: Bound) -> Mask:
         """The nodes that are not as near as the bound demands."""
         which = bound.domains
@@ -175,6 +225,17 @@ class NetworkLevels:
             for count, preferred in ((required, False), (wanted, True)):
                 if count > (required if preferred else 0):
                     yield Bound(number, source, count, domains.text(source, count - 1), preferred)
+
+    def allowed(self, topology: GroupTopology) -> Sequence[Domain] | str:
+        """The domains one of which has a group with a hard topology, or why they are not known."""
+        if unclear := self._cluster.why_unclear(topology):
+            return unclear
+        if topology.by_labels:
+            domains = self._by_labels(self._cluster.levels_to(topology)).each()
+            return [each for each in domains if each.level == topology.level]
+        highest = self._cluster.hyper_node_tree.highest_tier(topology)
+        tiers = ((each, tier_of(each.level)) for each in self._domains[0].each())
+        return [each for each, tier in tiers if tier is not None and tier <= highest]
 
     def in_domain(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
         """The bound of a hard topology, given the nodes of the peers, or why it is not known."""

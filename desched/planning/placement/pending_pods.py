@@ -1,6 +1,6 @@
 """Pending pods that fit on no node now."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 import numpy as np
 
@@ -25,8 +25,14 @@ class WaitingPods:
 
     def add(self, pod: Pod) -> None:
         """Add a pod; the scheduler's filters do not distinguish the pods of one kind."""
-        kind = (pod.scheduling, pod.namespace, frozenset(pod.labels.items()))
-        self._of_kind.setdefault(kind, pod)
+        self._of_kind.setdefault(_kind(pod), pod)
+
+    def without(self, pods: Iterable[Pod]) -> "WaitingPods":
+        """The same without the pods of these kinds."""
+        others = WaitingPods()
+        kinds = {_kind(pod) for pod in pods}
+        others._of_kind = {kind: pod for kind, pod in self._of_kind.items() if kind not in kinds}
+        return others
 
     def fitting(
         self, position: int, admits: Callable[[Pod, int], bool], free: Ints
@@ -42,3 +48,7 @@ class WaitingPods:
         pods, requests = self._at[position]
         enough = ((requests == 0) | (requests <= free)).all(axis=1)
         return (pods[i] for i in np.flatnonzero(enough))
+
+
+def _kind(pod: Pod) -> Hashable:
+    return pod.scheduling, pod.namespace, frozenset(pod.labels.items())

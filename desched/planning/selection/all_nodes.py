@@ -35,13 +35,14 @@ class Selection(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
 
     `nodes` are in the order of execution, `by_node` has their names as keys. `before` is the state
-    before the first move, `destinations` the one after all moves.
+    before the first move, `destinations` and `quota` are the one after all moves.
     """
 
     nodes: tuple[OverloadedNode, ...]
     by_node: Mapping[str, NodeSelection]
     before: Destinations
     destinations: Destinations
+    quota: EvictionQuota
 
     @property
     def moves(self) -> list[Chosen]:
@@ -100,7 +101,7 @@ def select_moves(
         if room and not found.relieved and not _uses(room, found):
             destinations = destinations.copy()
             destinations.free.load.hold(room)
-    return Selection(nodes, selected, before, destinations)
+    return Selection(nodes, selected, before, destinations, quota)
 
 
 def _uses(room: str, found: NodeSelection) -> bool:

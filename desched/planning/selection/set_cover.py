@@ -63,6 +63,18 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
             best = search.improved(best)
         return None if best is None else tuple(sorted(best))
 
+    def good(self, most_exact: int = 16) -> tuple[int, ...] | None:
+        """Return the cheapest cover of few pods, and of many one that is found fast.
+
+        Most nodes have fewer pods with what is needed than `most_exact`.
+        """
+        if len(self.costs) <= most_exact:
+            return self.cheapest()
+        if not self.covers(self.shares.sum(axis=0, keepdims=True))[0]:
+            return None
+        found = _Search(self).greedy()
+        return None if found is None else tuple(sorted(found))
+
     # The arrays below have a row for each set of pods and a column for each need.
 
     def left(self, covered: Floats) -> Floats:

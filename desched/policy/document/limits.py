@@ -176,12 +176,13 @@ class PauseSection(Section):
 
     workloads: _UpTo1000 | None = optional(_FOLLOW_UP.pause_workloads, example=5)
     """After evictions of this number of workloads, in at least 3 namespaces of at least 2 owners,
-    failed …"""
+    failed … Where no owners are known, half of all moves of that time must have failed; otherwise
+    only the namespaces of these workloads are paused."""
     within: Span | None = optional(seconds=_FOLLOW_UP.pause_within_seconds, example="2h")
     """… within this time."""
     owner_label: LabelKey | None = optional(example="example.com/team")
-    """The label of a namespace that names its owner. Default: each namespace has an owner of its
-    own. Failures of one owner pause the namespaces of that owner only."""
+    """The label of a namespace that names its owner. Failures of one owner pause the namespaces of
+    that owner only, and the constraints of all pods of an owner have one share of planning."""
     first: Span | None = optional(seconds=_FOLLOW_UP.pause_first_seconds, example="1h")
     """The first time; each further time in a row takes twice as long."""
     longest: Span | None = optional(seconds=_FOLLOW_UP.pause_longest_seconds, example="12h")

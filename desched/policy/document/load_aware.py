@@ -91,7 +91,8 @@ class LoadAwareArgs(PluginArgs):
     replacement is Ready."""
     gpu_pods: GpuPods | None = optional(EXTENDED.gpu_pods.value, example="Allow")
     """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
-    `Allow`: they move as others do."""
+    `Allow`: they move as others do. Where GpuFragmentation drains a node, they move in both
+    cases."""
     placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Prefer"})
     """Which labels of nodes name domains, such as racks, that pods stay in."""
     balance_scope: LabelKey | None = optional(example="cloud.google.com/gke-placement-group")

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 
 from desched.policy.document.default_evictor import DefaultEvictorArgs
+from desched.policy.document.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.upstream_plugins import (
-    DEFAULT_EVICTOR,
-    LOAD_AWARE,
+    OWN_PLUGINS,
     UPSTREAM_PLUGINS,
     no_such_plugin,
 )
@@ -38,7 +38,7 @@ def _name_schema(name: dict[str, Any]) -> dict[str, Any]:
 RunPluginName = Annotated[
     str,
     BeforeValidator(_plugin_name),
-    WithJsonSchema(_name_schema({"enum": [LOAD_AWARE, DEFAULT_EVICTOR]})),
+    WithJsonSchema(_name_schema({"enum": list(OWN_PLUGINS)})),
 ]
 AnyPluginName = Annotated[
     str, BeforeValidator(_plugin_name), WithJsonSchema(_name_schema({"type": "string"}))
@@ -55,7 +55,7 @@ class PluginSet(Section):
 
 
 class Plugins(Section):
-    """Which plugins run; `balance` is the extension point of LoadAware."""
+    """Which plugins run; `balance` is the extension point of LoadAware and GpuFragmentation."""
 
     presort: PluginSet | None = None
     """Accepted and not used."""
@@ -64,7 +64,8 @@ class Plugins(Section):
     deschedule: PluginSet | None = None
     """Accepted and not used."""
     balance: PluginSet | None = None
-    """Enable `LoadAware` here."""
+    """Enable `LoadAware` here, and `GpuFragmentation` beside it if nodes are to be drained for
+    GPUs."""
     filter: PluginSet | None = None
     """Accepted; `DefaultEvictor` always filters."""
     preevictionfilter: PluginSet | None = None
@@ -88,6 +89,15 @@ class LoadAwareConfig(Section):
     """Its arguments."""
 
 
+class GpuFragmentationConfig(Section):
+    """The configuration of GpuFragmentation."""
+
+    name: Literal["GpuFragmentation"]
+    """The plugin."""
+    args: GpuFragmentationArgs | None = None
+    """Its arguments."""
+
+
 class DefaultEvictorConfig(Section):
     """The configuration of DefaultEvictor."""
 
@@ -108,12 +118,13 @@ class UpstreamPluginConfig(Section):
 
 def _config_section(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) else None
-    known = (LOAD_AWARE, DEFAULT_EVICTOR)  # no set: a mapping may be in place of the name
-    return f"{name}Config" if name in known else UpstreamPluginConfig.__name__
+    # OWN_PLUGINS is no set: a mapping may be in place of the name.
+    return f"{name}Config" if name in OWN_PLUGINS else UpstreamPluginConfig.__name__
 
 
 PluginConfig = Annotated[
     Annotated[LoadAwareConfig, Tag(LoadAwareConfig.__name__)]
+    | Annotated[GpuFragmentationConfig, Tag(GpuFragmentationConfig.__name__)]
     | Annotated[DefaultEvictorConfig, Tag(DefaultEvictorConfig.__name__)]
     | Annotated[UpstreamPluginConfig, Tag(UpstreamPluginConfig.__name__)],
     Discriminator(_config_section),

@@ -6,6 +6,9 @@ from desched.policy.wording import did_you_mean, quoted
 
 LOAD_AWARE = "LoadAware"
 DEFAULT_EVICTOR = "DefaultEvictor"
+GPU_FRAGMENTATION = "GpuFragmentation"
+OWN_PLUGINS = (LOAD_AWARE, GPU_FRAGMENTATION, DEFAULT_EVICTOR)
+"""The plugins that desched has."""
 
 _SIGS = "kubernetes-sigs/descheduler"
 _KOORDINATOR = "Koordinator's descheduler"
@@ -44,10 +47,9 @@ COUNTERPARTS = frozenset({"LowNodeUtilization", "LowNodeLoad"})
 
 def no_such_plugin(found: object) -> str:
     """The sentence about a name that is no plugin's."""
-    known = (LOAD_AWARE, DEFAULT_EVICTOR)
     return (
         f"found {quoted(found)}, which is no plugin that desched has; "
-        f"allowed are {' and '.join(known)}{did_you_mean(found, known) or '.'}"
+        f"allowed are {', '.join(OWN_PLUGINS)}{did_you_mean(found, OWN_PLUGINS) or '.'}"
     )
 
 

@@ -6,10 +6,12 @@ import msgspec
 
 from desched.policy.compatibility import OF_SAMPLES, Defaults, SteeringMode, defaults_of
 from desched.policy.document.default_evictor import DefaultEvictorArgs
+from desched.policy.document.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
+    GpuFragmentationConfig,
     LoadAwareConfig,
     Plugins,
     PluginSet,
@@ -20,6 +22,7 @@ from desched.policy.document.sections import names
 from desched.policy.document.upstream_plugins import (
     COUNTERPARTS,
     DEFAULT_EVICTOR,
+    GPU_FRAGMENTATION,
     LOAD_AWARE,
     UPSTREAM_PLUGINS,
     no_such_plugin,
@@ -30,6 +33,7 @@ from desched.policy.reading.problems import Notes
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
+    GPU_FRAGMENTATION: ("balance",),
     DEFAULT_EVICTOR: ("filter", "preevictionfilter", "preEvictionFilter"),
 }
 
@@ -81,10 +85,9 @@ def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenPro
     for index, profile in enumerate(document.profiles):
         at = notes.below("profiles", index)
         _check_plugins(profile, at)
-        balance = profile.plugins and profile.plugins.balance
-        if balance and LOAD_AWARE in (balance.enabled or ()):
+        if LOAD_AWARE in _balancing(profile):
             chosen += _configured(profile, at)
-        elif any(isinstance(config, LoadAwareConfig) for config in profile.plugin_config or ()):
+        elif _configures_load_aware(profile):
             at.refuse(
                 "LoadAware is configured but not enabled, so nothing would happen; "
                 "add it to plugins.balance.enabled.",
@@ -98,6 +101,63 @@ def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenPro
             "profiles",
         )
     return chosen
+
+
+def choose_gpu_fragmentation(
+    document: DeschedulerPolicy, notes: Notes
+) -> tuple[GpuFragmentationArgs, Notes] | None:
+    """The arguments of GpuFragmentation with their notes, None if no profile enables it."""
+    chosen: tuple[GpuFragmentationArgs, Notes] | None = None
+    for index, profile in enumerate(document.profiles):
+        at = notes.below("profiles", index)
+        enabled = _balancing(profile)
+        if GPU_FRAGMENTATION in enabled:
+            listed = at.below("plugins", "balance", "enabled", enabled.index(GPU_FRAGMENTATION))
+            if LOAD_AWARE not in enabled and not _configures_load_aware(profile):
+                listed.refuse("GpuFragmentation needs LoadAware in the same profile; enable both.")
+            if chosen:
+                listed.refuse(
+                    "GpuFragmentation is enabled in an earlier profile, and counts for all nodes; "
+                    "enable it once."
+                )
+            chosen = _fragmentation_args(profile, at, listed) or chosen
+            continue
+        for position, config in enumerate(profile.plugin_config or ()):
+            if isinstance(config, GpuFragmentationConfig):
+                at.refuse(
+                    "GpuFragmentation is configured but not enabled, so no node would be drained; "
+                    "add it to plugins.balance.enabled, or remove it.",
+                    *("pluginConfig", position),
+                )
+    return chosen
+
+
+def _fragmentation_args(
+    profile: Profile, notes: Notes, listed: Notes
+) -> tuple[GpuFragmentationArgs, Notes] | None:
+    found: tuple[GpuFragmentationArgs, Notes] | None = None
+    for index, config in enumerate(profile.plugin_config or ()):
+        if isinstance(config, GpuFragmentationConfig):
+            at = notes.below("pluginConfig", index)
+            if found:
+                at.refuse(f"{GPU_FRAGMENTATION} is configured twice; remove one of the two.")
+            found = config.args or GpuFragmentationArgs(), at.below("args")
+    if found is None:
+        listed.refuse(
+            "GpuFragmentation is enabled but not configured; add it to pluginConfig with demand or "
+            "reserve."
+        )
+    return found
+
+
+def _balancing(profile: Profile) -> tuple[str, ...]:
+    """The plugins that are enabled at their extension point `balance`."""
+    balance = profile.plugins and profile.plugins.balance
+    return (balance and balance.enabled) or ()
+
+
+def _configures_load_aware(profile: Profile) -> bool:
+    return any(isinstance(config, LoadAwareConfig) for config in profile.plugin_config or ())
 
 
 def _check_plugins(profile: Profile, notes: Notes) -> None:
@@ -120,7 +180,7 @@ def _check_plugins(profile: Profile, notes: Notes) -> None:
 def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     """Why a plugin cannot be enabled here, empty if it can."""
     if name in UPSTREAM_PLUGINS:
-        advice = ", which can run it beside desched; desched has LoadAware only, so remove it here."
+        advice = ", which can run it beside desched; desched does not have it, so remove it here."
         if name in COUNTERPARTS:
             advice = "; `desched policy convert` translates it to LoadAware."
         return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"
@@ -128,8 +188,8 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
         return no_such_plugin(name)
     if key not in _ACTS_AT[name]:
         return f"{name} does nothing at this extension point; enable it at {_ACTS_AT[name][0]}."
-    if name in (plugin_set.disabled or ()) and name == LOAD_AWARE:
-        return "LoadAware is enabled and disabled at once; remove it from one of the lists."
+    if name in (plugin_set.disabled or ()) and name != DEFAULT_EVICTOR:
+        return f"{name} is enabled and disabled at once; remove it from one of the lists."
     return ""
 
 

@@ -13,7 +13,7 @@ from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.scheduler import SchedulerSection
 from desched.policy.document.values import all_of, written
 from desched.policy.durations import duration_text
-from desched.policy.placement_domains import names_no_tier, tier_of
+from desched.policy.placement_domains import NO_TIER, names_no_tier, tier_of
 from desched.policy.policy import (
     Policy,
     SchedulerRules,
@@ -22,9 +22,14 @@ from desched.policy.policy import (
     SteeringRules,
 )
 from desched.policy.reading.problems import Notes
+from desched.policy.resolution.gpu_drains import gpu_drain_rules
 from desched.policy.resolution.limits import eviction_limits, follow_up_rules
 from desched.policy.resolution.metrics_source import check_kept_windows, metrics_source
-from desched.policy.resolution.plugins import ChosenProfile, choose_profiles
+from desched.policy.resolution.plugins import (
+    ChosenProfile,
+    choose_gpu_fragmentation,
+    choose_profiles,
+)
 from desched.policy.resolution.pools import as_pools, node_pools
 from desched.policy.resolution.protections import resolve_protections
 from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS, resource_rules
@@ -34,8 +39,6 @@ from desched.policy.wording import did_you_mean, quoted
 LEAST_SUSTAINED_SECONDS = 10
 """History is looked at in ten steps of whole seconds."""
 LEAST_SWINGING_SECONDS = 5
-
-_NO_TIER = 'names no tier of HyperNodes; write its number, as in "topology.volcano.sh/tier-1".'
 
 _INERT_ELSEWHERE = {
     "evict_local_storage_pods",
@@ -53,6 +56,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     None, with the reasons in `notes`, if it defines none.
     """
     profiles = choose_profiles(document, notes)
+    gpu_fragmentation = choose_gpu_fragmentation(document, notes)
     if not profiles:
         return None
     profile, alone = profiles[0], len(profiles) == 1
@@ -87,6 +91,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         gang_mode=args.gang_mode or GangMode.SURPLUS,
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
+        gpu_drains=gpu_drain_rules(gpu_fragmentation, profile),
         chains=defaults.steering is not SteeringMode.OFF
         if args.chained_moves is None
         else args.chained_moves,
@@ -139,7 +144,7 @@ def _check_tiers_and_labels(args: LoadAwareArgs, notes: Notes) -> None:
     labels, at = named_labels(section), notes.below("placementDomains", "modes")
     for key in section.modes or {}:
         if names_no_tier(key):
-            at.refuse(_NO_TIER, key)
+            at.refuse(NO_TIER, key)
         elif tier_of(key) is None and key not in labels:
             hint = did_you_mean(key, labels) or "."
             at.warn(
@@ -148,7 +153,7 @@ def _check_tiers_and_labels(args: LoadAwareArgs, notes: Notes) -> None:
                 key,
             )
     if names_no_tier(args.balance_scope or ""):
-        notes.refuse(f"found {quoted(args.balance_scope)}, which {_NO_TIER}", "balanceScope")
+        notes.refuse(f"found {quoted(args.balance_scope)}, which {NO_TIER}", "balanceScope")
 
 
 def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:

@@ -73,6 +73,7 @@ def _eviction_of(outcome: Outcome, eviction: PlannedEviction) -> dict[str, Any]:
         "verdict": outcome.verdict,
         "detail": outcome.detail,
         "refusal": outcome.refusal,
+        "purpose": eviction.purpose,
         "plan": {
             "reason": eviction.reason,
             "relief": eviction.relief,
@@ -106,6 +107,7 @@ def _result_of(record: EvictionRecord) -> dict[str, Any]:
         "landed_on": landed,
         "replacement": record.replacement,
         "evicted_at": record.evicted_at,
+        "purpose": record.purpose,
         "plan": {
             "cpu_millicores": record.cpu_millicores,
             "memory_bytes": record.memory_bytes,

@@ -6,17 +6,22 @@ from typing import Any
 
 import structlog
 
+from desched.model.drains import FAILED_ENDS, Drain, Purpose
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import EvictionRecord
 from desched.model.text import shortened
+from desched.service.telemetry.new_results import is_acting_replica
 from desched.views.cycle import CycleView
+from desched.views.drains import describe_drain
 from desched.views.formatting import describe_chain
 from desched.views.reasons import describe_unsteered
 
 MOST_NAMES = 10
 """Names beyond these are only counted, so that the line stays readable in a large cluster."""
+
+_NAMED = frozenset(Purpose) - {Purpose.RELIEF}
 
 _log = structlog.get_logger(__name__)
 
@@ -26,6 +31,23 @@ def log_cycle(report: CycleReport) -> None:
     passing = report.plan.hold in {None, HoldReason.JUST_STARTED}
     log = _log.info if passing else _log.warning
     log("cycle.completed", **essentials(report))
+    if is_acting_replica(report):
+        _log_drains(CycleView(report))
+
+
+def _log_drains(cycle: CycleView) -> None:
+    """Log `drain.begun` and `drain.ended`, the latter as a warning if its moves were in vain."""
+    for drain in cycle.begun_drains:
+        _log.info("drain.begun", **_drain(drain), until=f"{drain.until:%Y-%m-%dT%H:%M:%SZ}")
+    for drain in cycle.ended_drains:
+        if drain.end is not None:
+            log = _log.warning if drain.end in FAILED_ENDS else _log.info
+            log("drain.ended", **_drain(drain), end=drain.end.value, why=shortened(drain.why))
+
+
+def _drain(drain: Drain) -> Mapping[str, Any]:
+    nodes = list(drain.nodes[:MOST_NAMES])
+    return {"demand": str(drain), "gpus": drain.gpus, "nodes": nodes, "moves": drain.moves}
 
 
 def essentials(report: CycleReport) -> Mapping[str, Any]:
@@ -45,6 +67,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "plan_seconds": round(report.plan_seconds, 3),
     }
     under_way = [each.chain for each in report.state.chains if each.broken_at is None]
+    drains = [each for each in held.drains if each.under_way]
     optional = {
         "overloaded": names[NodeClass.OVERLOADED][:MOST_NAMES],
         "unknown": {
@@ -70,6 +93,9 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "chain_broken": [
             f"{describe_chain(each.chain)}: {each.why}" for each in cycle.broken_chains[:MOST_NAMES]
         ],
+        "purposes": _counts(e.purpose.value for e in plan.evictions if e.purpose in _NAMED),
+        "drains": [describe_drain(drain, report.started_at) for drain in drains[:MOST_NAMES]],
+        "unserved": [shortened(line) for line in cycle.unserved[:MOST_NAMES]],
         "too_large": _first(f"{name}: {each}" for name, each in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import product
 
 from prometheus_client import (
     CollectorRegistry,
@@ -16,6 +17,7 @@ from prometheus_client.exposition import generate_latest
 
 from desched import __version__
 from desched.errors import ObservationSource
+from desched.model.drains import DrainEnd, Purpose
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
 from desched.model.state import MoveResult
 from desched.service.inputs.policy_file import PolicyReading
@@ -73,8 +75,9 @@ class ServiceMetrics:
         self._skipped = self._counter("desched_ticks_skipped", "reason")
         self._observation_failures = self._counter("desched_observation_failures", "source")
         self._evictions = self._counter("desched_evictions", "mode", "namespace", "verdict")
-        self._moves = self._counter("desched_moves", "result")
+        self._moves = self._counter("desched_moves", "result", "purpose")
         self._chains = self._counter("desched_chains", "step")
+        self._drains = self._counter("desched_drains", "end")
         self._leadership_changes = self._counter("desched_leadership_changes")
         self._state_problems = self._counter("desched_state_problems")
         self._taints_removed = self._counter("desched_taints_removed")
@@ -94,11 +97,13 @@ class ServiceMetrics:
         for counter, values in (
             (self._skipped, SkippedTick),
             (self._observation_failures, ObservationSource),
-            (self._moves, MoveResult),
             (self._chains, ChainStep),
+            (self._drains, DrainEnd),
         ):
             for value in values:
                 counter.labels(value.value)
+        for result, purpose in product(MoveResult, Purpose):
+            self._moves.labels(result.value, purpose.value)
 
     def _counter(self, name: str, *labels: str) -> Counter:
         return Counter(name, HELP_TEXTS[name], labels, registry=self._registry)
@@ -115,9 +120,11 @@ class ServiceMetrics:
             self._evictions.labels(self._mode, outcome.pod.namespace, outcome.verdict.value).inc()
         for record in self._results.of(report):
             if record.result is not None:
-                self._moves.labels(record.result.value).inc()
+                self._moves.labels(record.result.value, record.purpose.value).inc()
         for step in _chain_steps(report):
             self._chains.labels(step.value).inc()
+        for end in _ends_of_drains(report):
+            self._drains.labels(end.value).inc()
         self._last_cycle.report = report
 
     def cycle_failed(self, how: FailedCycle) -> None:
@@ -170,6 +177,12 @@ class ServiceMetrics:
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+def _ends_of_drains(report: CycleReport) -> Iterator[DrainEnd]:
+    """The ends of drains in this cycle; none unless this replica acts."""
+    if is_acting_replica(report):
+        yield from (each.end for each in CycleView(report).ended_drains if each.end is not None)
 
 
 def _chain_steps(report: CycleReport) -> Iterator[ChainStep]:

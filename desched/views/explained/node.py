@@ -11,6 +11,7 @@ from desched.model.plan import NodeClass, NodeVerdict, PlannedEviction, Resource
 from desched.model.resources import Resource
 from desched.planning.overload.sustained import overloaded_seconds
 from desched.views.explained.changes import changes_for_node
+from desched.views.explained.drains import drains_of, held_beside_drains
 from desched.views.explained.pods import PodOutcomes, largest_first
 from desched.views.explained.values import LoadSummary, NodeExplanation, PodSummary, StayingLoad
 
@@ -25,6 +26,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     outcomes = PodOutcomes(decision)
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
+    gpus = decision.gpus.nodes if decision.gpus else ()
     seconds, longer = None, False
     loaded = decision.pressure.known.get(node.name)
     if loaded is not None and verdict.node_class is NodeClass.OVERLOADED:
@@ -38,6 +40,9 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         leaving,
         tuple(each for each in plan.evictions if node.name in each.likely_nodes),
         changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
+        next((each for each in gpus if each.node == node.name), None),
+        tuple(drain for drain in drains_of(decision) if node.name in drain.nodes),
+        held_beside_drains(node.name, decision),
     )
 
 

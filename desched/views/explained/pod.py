@@ -4,26 +4,32 @@ from collections.abc import Iterator
 
 from desched.decision import Decision
 from desched.model.cluster import Pod
+from desched.model.drains import Purpose
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
+from desched.views.explained.drains import drains_of, eviction_of, unserved
 from desched.views.explained.landing import placement_of
-from desched.views.explained.pods import PodOutcomes, is_unread
+from desched.views.explained.pods import PodOutcomes
 from desched.views.explained.values import PodExplanation, RuleLine, RuleOutcome
 
 
 def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     """The explanation of a pod of the decision's cluster."""
     context, outcomes = decision.context, PodOutcomes(decision)
-    rules = tuple(
-        rule for rule in _rules(pod, context) if not is_unread(rule.reason, pod, decision)
-    )
+    eviction = outcomes.evictions.get(pod.ref)
+    if eviction is not None and eviction.purpose is Purpose.GPU_DEMAND:
+        context = context.for_gpu_demand()
+    rules = tuple(rule for rule in _rules(pod, context) if not context.is_unread(rule.reason, pod))
     refusals = [
         Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED
     ]
     placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
+    waiting = decision.gpus.waits if decision.gpus else ()
+    waits = next((each for each in waiting if pod.ref in each.pods), None)
+    changes = changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision)
     return PodExplanation(
         outcomes.summary(pod),
         workload.desired_replicas if workload else 1,
@@ -31,9 +37,13 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         pod.scheduler,
         rules,
         next((each for each in decision.plan.nodes if each.node == pod.node), None),
-        outcomes.evictions.get(pod.ref),
+        eviction,
         placement,
-        changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision),
+        () if waits else changes,
+        waits,
+        eviction_of(pod, decision),
+        tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
+        unserved(pod, decision),
     )
 
 

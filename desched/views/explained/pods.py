@@ -76,18 +76,12 @@ class PodOutcomes:
         if refusal is not None:
             return PodOutcome.STAYS, Finding(refusal.reason, refusal.detail)
         found = self._whole_gangs.refuse(pod)
-        if found is not None and not is_unread(found.reason, pod, self._decision):
+        if found is not None and not self._decision.context.is_unread(found.reason, pod):
             return PodOutcome.STAYS, found
         if pod.scheduling.unevaluated:  # after the last rule
             names = ", ".join(pod.scheduling.unevaluated)
             return PodOutcome.STAYS, Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
         return PodOutcome.NOT_NEEDED, None
-
-
-def is_unread(reason: RefusalReason, pod: Pod, decision: Decision) -> bool:
-    """Whether a rule finds only that the usage of the pod was not read, as nothing needed it."""
-    unread = not decision.context.book.has_read_of(pod)
-    return reason is RefusalReason.USAGE_UNKNOWN and unread
 
 
 def largest_first(pods: Iterable[PodSummary]) -> tuple[PodSummary, ...]:

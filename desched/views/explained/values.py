@@ -6,14 +6,17 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import PodRef
+from desched.model.drains import Drain
+from desched.model.gpus import GpuWait, NodeGpus
 from desched.model.plan import (
     HoldReason,
     NodeVerdict,
     PlannedEviction,
     RefusalReason,
+    Unserved,
 )
 from desched.model.resources import Resource
-from desched.model.state import MoveResult
+from desched.model.state import EvictionRecord, MoveResult
 
 EXPLANATION_VERSION = "desched.io/explanation/v1"
 
@@ -98,7 +101,9 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     `overloaded_seconds` is for how long it has been above a target without a break, None if it is
     not; `overloaded_longer` if that is as far as its history goes. `leaving` are planned evictions
     from the node, `arriving` those whose replacements are expected on it. `changes` is what would
-    have to change for it to be relieved, or to be judged.
+    have to change for it to be relieved, or to be judged. `gpus` is what is idle of its GPUs, None
+    without any. `drains` are those that hold it, under way or planned; `held` has for what it is
+    held beside them.
     """
 
     verdict: NodeVerdict
@@ -109,6 +114,9 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     leaving: tuple[PlannedEviction, ...] = ()
     arriving: tuple[PlannedEviction, ...] = ()
     changes: tuple[str, ...] = ()
+    gpus: NodeGpus | None = None
+    drains: tuple[Drain, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 class RuleLine(msgspec.Struct, frozen=True):
@@ -201,7 +209,11 @@ class PodExplanation(msgspec.Struct, frozen=True):
 
     `placement` is None if the pod has no node, or if its usage or that of all nodes is not known.
     `changes` is
-    what would have to change for it to move.
+    what would have to change for it to move, empty for a pod that waits for GPUs: `waits` is what
+    keeps it from getting some.
+    `moved` is its own eviction, or the one after which it replaces a pod, as long as desched
+    follows it. `drains` are those for it, under way or planned, and `unserved` is why none is, if
+    the policy allows one.
     """
 
     summary: PodSummary
@@ -213,6 +225,10 @@ class PodExplanation(msgspec.Struct, frozen=True):
     eviction: PlannedEviction | None = None
     placement: Placement | None = None
     changes: tuple[str, ...] = ()
+    waits: GpuWait | None = None
+    moved: EvictionRecord | None = None
+    drains: tuple[Drain, ...] = ()
+    unserved: Unserved | None = None
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):

@@ -98,8 +98,11 @@ def cycle_values(cycle: CycleView, most_nodes: int) -> Mapping[str, object]:
         ]
         for node in nodes
     }
+    gpu_rows, gpus_left = cycle.gpus.rows(most_nodes) if cycle.gpus else ((), 0)
     return {
         "cycle": cycle,
+        "gpu_rows": gpu_rows,
+        "gpus_left": gpus_left,
         "tiles": list(_tiles(cycle)),
         "nodes": nodes,
         "nodes_left": left,
@@ -118,5 +121,9 @@ def _tiles(cycle: CycleView) -> Iterator[Sequence[str]]:
         yield str(unknown), "with unknown load", "warn"
     yield str(len(cycle.evictions)), "evictions planned", ""
     yield str(len(cycle.refusals)), "pods on overloaded nodes stay", ""
+    if cycle.gpus is not None:
+        yield str(cycle.gpus.gpus.idle), "idle GPUs", ""
+        if waiting := sum(len(each.pods) for each in cycle.gpus.gpus.waits):
+            yield str(waiting), "pods wait for GPUs", "warn"
     if in_flight := len(cycle.report.state.in_flight):
         yield str(in_flight), "evictions in flight", ""

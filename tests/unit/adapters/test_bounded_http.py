@@ -117,16 +117,6 @@ def test_a_timeout_is_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     assert deadline.timeout.total == 0.001
 
 
-def test_each_read_of_a_body_has_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    response = clock.response(b"a", b"b")
-
-    assert clock.bounds.read_body(response, Deadline(13.0)) == b"ab"
-    timeouts = [call.args[0] for call in response.connection.sock.settimeout.call_args_list]
-    assert timeouts == [13.0, 9.0, 5.0]
-    response.close.assert_called_once_with()
-
-
 @pytest.mark.parametrize("seconds", [4.0, 8.0, 7.9])
 def test_a_body_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     clock = Clock(monkeypatch)

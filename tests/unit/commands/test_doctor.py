@@ -7,6 +7,11 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import FEATURES, LIST_PODS, PATCH_NODE, Access
+from desched.adapters.kubernetes.node_autoscalers import (
+    GET_STATUS,
+    STATUS_NAME,
+    STATUS_NAMESPACE,
+)
 from desched.bootstrap import doctor_questions, load_source
 from desched.bootstrap.doctor_questions import feature_rights
 from desched.commands.doctor import Output, diagnosed
@@ -15,6 +20,7 @@ from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.errors import ConfigurationError
 from desched.policy.loading import load_policy
 from desched.settings import load_settings
+from tests.repository import ROOT
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply, status
 from tests.unit.adapters.prometheus.fake_server import (
     Asked,
@@ -73,6 +79,7 @@ class Cluster:
         self.denied: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
         self.served: dict[str, Any] = {"kind": "APIGroupList", "groups": []}
+        self.config_maps: set[str] = set()  # paths
         self.prometheus = Prometheus()
         server.lists["/api/v1/nodes"] = [NODE]
         server.lists["/api/v1/pods"] = [POD]
@@ -94,7 +101,8 @@ class Cluster:
         if request.path == "/apis":
             return Reply(200, self.served)
         if "/configmaps/" in request.path or request.path.endswith("/status/config"):
-            return status(404, "not found")
+            found = request.path in self.config_maps
+            return Reply(200, {"kind": "ConfigMap"}) if found else status(404, "not found")
         if request.path.startswith(PROXY) and "query" in request.query:
             asked = Asked(request.path, request.query["query"], request.headers, ("", 0))
             reply = by_parts(asked, self.prometheus)
@@ -197,7 +205,9 @@ def test_every_right_is_asked_for_where_it_is_needed(run, cluster, policy):
 
     reviews = [r.body for r in cluster.server.requests if r.path == REVIEWS]
     asked = [body["spec"]["resourceAttributes"] for body in reviews]
-    assert len(asked) == sum(len(feature.rights) for feature in FEATURES)
+    of_autoscaler = [each for each in asked if each.get("name") == STATUS_NAME]
+    assert len(of_autoscaler) == 1
+    assert len(asked) - 1 == sum(len(feature.rights) for feature in FEATURES)
     places = {(a["verb"], a["resource"], a.get("namespace"), a.get("name")) for a in asked}
     assert ("list", "pods", None, None) in places
     assert ("get", "configmaps", "ops", "desched-state") in places
@@ -251,6 +261,31 @@ def test_rights_are_asked_for_the_topologies_and_model_caches_that_the_cluster_h
 
     assert "has Kueue, but the account may not list topologies" in checks["pod_groups"]["found"]
     assert "has KServe, but the account may not list" in checks["model_caches"]["found"]
+
+
+DRAINING = """
+  - name: GpuFragmentation
+    args:
+      demand:
+        namespaces: [train]
+  plugins:
+    balance:
+      enabled: [LoadAware, GpuFragmentation]
+"""
+
+
+def test_autoscalers_that_run_elsewhere_are_found_at_the_api_server(run, cluster, tmp_path):
+    text = (ROOT / "policies" / "cpu-only.yaml").read_text()
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(text[: text.index("\n  plugins:")] + DRAINING)
+    cluster.served["groups"] = [{"name": "karpenter.sh", "versions": [{"version": "v1"}]}]
+    cluster.config_maps = {GET_STATUS.path(STATUS_NAMESPACE, STATUS_NAME)}
+    found = run(policy=str(policy))["gpu_drains"]["found"]
+
+    assert "beside Karpenter (by the API group karpenter.sh), cluster-autoscaler (by" in found
+    assert "ConfigMap kube-system/cluster-autoscaler-status)" in found
+    cluster.denied = {("get", "configmaps")}
+    assert "cluster-autoscaler" not in run(policy=str(policy))["gpu_drains"]["found"]
 
 
 def test_without_the_list_of_api_groups_nothing_is_said_of_pod_groups(run, cluster, policy):

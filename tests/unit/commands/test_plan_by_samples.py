@@ -16,6 +16,7 @@ from desched.model.cluster import ClusterState
 from desched.policy.loading import load_policy
 from desched.service.process.clock import SystemClock
 from desched.service.telemetry.samples_endpoint import samples_answers
+from tests.builders import node
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,
@@ -132,7 +133,7 @@ def test_a_single_look_plans_by_the_samples_of_the_running_service(run, cluster,
     """As `desched plan` does from a laptop, through the API server."""
     taken = SampledLoadReader(connection_to(cluster.server), lambda _: False, deadline_seconds=30.0)
     by = load_policy(policy).policy
-    state = ClusterState((), ())
+    state = ClusterState(tuple(map(node, ("n-a", "n-b"))), ())
     cluster.begin(1200)
     while cluster.at < SystemClock().now():
         taken.read_load(state, by)

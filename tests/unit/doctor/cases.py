@@ -32,6 +32,7 @@ from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.policy.compatibility import SteeringMode
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
@@ -67,6 +68,8 @@ FORBIDDEN = Unanswered("The nodes could not be read: the account may not list no
 def by(**fields: Any) -> PolicyFacts:
     return PolicyFacts(policy(**fields), "policy.yaml")
 
+
+EXPORTER = {"job": "a", "namespace": "mon", "service": "exporter"}
 
 API_SERVER = [
     Case(Name.API_SERVER, examination(), OK, "Kubernetes v1.36.3 answers"),
@@ -327,6 +330,13 @@ POLICY = [
         PROBLEM,
         'no PriorityClass "hihg"',
         "priorityThreshold",
+    ),
+    Case(
+        Name.POLICY,
+        examination(policy=by(gpu_drains=GpuDrainRules(reserves=(Reserve(8),)))),
+        WARNING,
+        "1 warning",
+        "docs/policy-reference.md",
     ),
 ]
 
@@ -650,6 +660,14 @@ MEASURES = [
         PROBLEM,
         "0 of 3 nodes",
         "a label `node` with the node's name",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", loads={}, unmatched=3, services=(LabelGroup(EXPORTER, 3),)),
+        PROBLEM,
+        "0 of 3 nodes",
+        'If Service mon/exporter is that of your exporters, set `metrics.sources.nodeCPU: job="a",'
+        'namespace="mon",service="exporter"`.',
     ),
     Case(
         Name.NODE_CPU,
@@ -1048,6 +1066,10 @@ def beside(image: str = "", **fields: Any) -> Any:
     return examination(cluster=cluster(pods=[other]))
 
 
+def draining(**fields: Any) -> Any:
+    return examination(policy=by(gpu_drains=GpuDrainRules(("train",))), **fields)
+
+
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
 OTHERS = [
     Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
@@ -1108,6 +1130,58 @@ OTHERS = [
         WARNING,
         "VPA updater in ops",
         "updateMode",
+    ),
+    Case(
+        Name.AUTOSCALERS,
+        examination(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
+        WARNING,
+        "Karpenter (by the API group karpenter.sh)",
+        "consolidationPolicy",
+    ),
+    Case(Name.GPU_DRAINS, examination(), OK, "does not enable GpuFragmentation"),
+    Case(
+        Name.GPU_DRAINS,
+        examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
+        SKIPPED,
+    ),
+    Case(Name.GPU_DRAINS, draining(), OK, "No autoscaler of nodes was seen"),
+    Case(
+        Name.GPU_DRAINS,
+        draining(rights=rights("steer", missing=("patch nodes",))),
+        WARNING,
+        "may not set the soft taints",
+        "`kubectl apply -k deploy/base`",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(rights=rights("steer", missing=("patch nodes",)), run=DRY_RUN),
+        OK,
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(cluster=tainted(labels={"karpenter.sh/nodepool": "default"}).cluster),
+        WARNING,
+        "beside Karpenter (by the label karpenter.sh/nodepool of nodes). Karpenter takes the soft",
+        "plugins.balance.enabled",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(cluster=beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31").cluster),
+        WARNING,
+        "beside cluster-autoscaler in ops. It may add a node",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
+        WARNING,
+        "beside Karpenter (by the API group karpenter.sh). Karpenter takes",
+    ),
+    Case(
+        Name.GPU_DRAINS,
+        draining(node_autoscalers=Unanswered("The API server does not list its API groups.")),
+        WARNING,
+        "is not known: The API server does not list",
+        "`kubectl get --raw /apis`",
     ),
     Case(
         Name.SCHEDULER,

@@ -163,7 +163,7 @@ class Stage(Journal):
         siblings = tuple(p for p in all_pods if p is not None)
         return FreshPod(
             found,
-            self._nodes[found.node],
+            self._nodes.get(found.node),
             of,
             None,
             self._budgets(of.namespace),

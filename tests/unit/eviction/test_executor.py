@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from desched.model.chain import Chain
 from desched.model.cluster import PodRef
+from desched.model.drains import Drain, Purpose
 from desched.model.plan import RefusalReason, ResourceRelief
 from desched.model.resources import Resource
 from tests.builders import NOW
@@ -49,6 +50,20 @@ def test_the_announcement_has_what_the_node_is_relieved_of_if_it_is() -> None:
     ]
 
 
+def test_the_announcement_of_a_move_that_makes_room_has_no_relief() -> None:
+    stage = two()
+    first, second = stage.plan.evictions
+    relief = (ResourceRelief(Resource.CPU, 0.125),)
+    for_gpus = replace(
+        first, relief=relief, reason="makes room on hot for x", purpose=Purpose.GPU_DEMAND
+    )
+    stage.plan = replace(stage.plan, evictions=(for_gpus, second))
+    stage.run()
+    assert stage.notes[0] == (
+        "Evicted apps/a from hot: makes room on hot for x; replacement expected on cool (100 %)"
+    )
+
+
 def test_the_second_move_of_a_chain_needs_a_look_at_its_room() -> None:
     stage = two()
     first, second = stage.plan.evictions
@@ -58,6 +73,19 @@ def test_the_second_move_of_a_chain_needs_a_look_at_its_room() -> None:
     assert stage.run() == ["evicted", "not_confirmed"]
     assert details(stage)[1] == "node cool is gone"
     assert stage.rooms == ["", "cool"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_pod_leaves_for_a_drain_only_while_what_it_is_for_waits(waits: bool) -> None:  # noqa: FBT001
+    stage = two()
+    first, second = stage.plan.evictions
+    drain = Drain((second.pod,), ("hot",), 8, NOW, NOW)
+    stage.plan = replace(stage.plan, evictions=(replace(first, drain=drain),))
+    if waits:
+        stage.present = lambda pod: replace(pod, node="") if pod.ref == second.pod else pod
+    assert stage.run() == ["evicted" if waits else "not_confirmed"]
+    if not waits:
+        assert "does not wait any more" in details(stage)[0]
 
 
 def test_an_empty_plan_asks_nothing() -> None:

@@ -5,7 +5,8 @@ from types import MappingProxyType
 import msgspec
 import pytest
 
-from desched.eviction.pauses import owners_of, with_pauses
+from desched.eviction.pauses import with_pauses
+from desched.model.cluster import owners_of
 from desched.model.selectors import LabelSelector
 from desched.model.state import Failure, MoveResult, Pause, PauseScope, RecentMove, State
 from desched.policy.follow_up import FollowUpRules
@@ -93,12 +94,36 @@ def moved(count, of="shop/web", pool="gpu", ago=10):
     return State(moves=(move,) * count)
 
 
+THREE_TEAMS = {f"of-{name}": f"team={name}" for name in ("web", "db", "cache")}
+
+
 def test_a_few_failures_among_many_moves_pause_nothing():
-    assert scopes(after(moved(16), *IN_GPU)) == []
-    assert scopes(after(moved(15), *IN_GPU)) == [(POOL, "gpu")]
-    assert scopes(after(moved(1000, ago=60), *IN_GPU)) == [(POOL, "gpu")]
-    assert scopes(after(moved(16), *IN_GPU, by=ONE_POOL)) == []
-    assert scopes(after(moved(15), *IN_GPU, by=ONE_POOL)) == [(EVERYTHING, "")]
+    def found(moves, by=POOLS):
+        return scopes(after(moves, *IN_GPU, by=by, owners=THREE_TEAMS))
+
+    assert found(moved(16)) == []
+    assert found(moved(15)) == [(POOL, "gpu")]
+    assert found(moved(1000, ago=60)) == [(POOL, "gpu")]
+    assert found(moved(16), by=ONE_POOL) == []
+    assert found(moved(15), by=ONE_POOL) == [(EVERYTHING, "")]
+
+
+@pytest.mark.parametrize(("by", "wide"), [(POOLS, (POOL, "gpu")), (ONE_POOL, (EVERYTHING, ""))])
+def test_without_known_owners_less_than_half_of_all_moves_pause_their_namespaces_alone(by, wide):
+    """One tenant may have any number of namespaces."""
+    failing = [(NAMESPACE, f"of-{name}") for name in ("cache", "db", "web")]
+    assert scopes(after(moved(16), *IN_GPU, by=by)) == []
+    assert scopes(after(moved(15), *IN_GPU, by=by)) == failing
+    assert scopes(after(moved(7), *IN_GPU, by=by)) == failing
+    assert scopes(after(moved(6), *IN_GPU, by=by)) == [wide]
+    one_team = dict.fromkeys(list(THREE_TEAMS)[:1], "team=shop")
+    assert scopes(after(moved(15), *IN_GPU, by=by, owners=one_team)) == [wide]
+
+
+def test_fewer_workloads_than_the_policy_says_pause_no_pool():
+    by = policy(pools=(GPU,), follow_up=FollowUpRules(pause_workloads=4))
+    assert scopes(after(State(), *IN_GPU, by=by)) == []
+    assert scopes(after(State(), *IN_GPU, failed("mail", "gpu"), by=by)) == [(POOL, "gpu")]
 
 
 def test_moves_elsewhere_do_not_excuse_a_pool_or_a_namespace():
@@ -160,8 +185,9 @@ def test_a_probe_of_a_paused_namespace_ends_or_renews_its_pause():
 
 
 def test_wider_evidence_widens_a_pause_and_the_narrow_one_stays():
-    pool = after(moved(16, pool=""), *IN_GPU)
-    assert scopes(after(pool, failed("mail"))) == [(POOL, "gpu"), (EVERYTHING, "")]
+    owners = THREE_TEAMS
+    pool = after(moved(16, pool=""), *IN_GPU, owners=owners)
+    assert scopes(after(pool, failed("mail"), owners=owners)) == [(POOL, "gpu"), (EVERYTHING, "")]
 
 
 def test_what_failed_too_long_ago_does_not_count():

@@ -10,8 +10,10 @@ from desched.model.devices import (
     gpus_of,
     interfaces_text,
     is_gpu,
+    is_whole_gpu,
     networks_of,
     nvidia_gpus,
+    whole_gpus,
 )
 from tests.builders import amounts
 
@@ -42,6 +44,49 @@ def interfaces(*networks: str) -> dict[str, str]:
 )
 def test_accelerators_of_each_vendor_are_gpus(resource: str) -> None:
     assert is_gpu(resource)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "nvidia.com/gpu",
+        "amd.com/gpu",
+        "gpu.intel.com/xe",
+        "habana.ai/gaudi",
+        "google.com/tpu",
+        "aws.amazon.com/neuron",
+        "huawei.com/Ascend910",
+        "cambricon.com/mlu370",
+        "resource.k8s.io/gpu.nvidia.com",
+        "resource.k8s.io/gpu.nvidia.com/gpu",
+    ],
+)
+def test_whole_devices_of_each_vendor_are_whole_gpus(resource: str) -> None:
+    assert is_gpu(resource)
+    assert is_whole_gpu(resource)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "nvidia.com/gpu.shared",
+        "nvidia.com/mig-1g.5gb",
+        "nvidia.com/gpumem",
+        "koordinator.sh/gpu",
+        "aws.amazon.com/neuroncore",
+        "huawei.com/Ascend910-16c",
+        "cambricon.com/mlu.share",
+        "resource.k8s.io/gpu.nvidia.com/mig",
+        "volcano.sh/vgpu-number",
+    ],
+)
+def test_parts_of_devices_are_no_whole_gpus(resource: str) -> None:
+    assert not is_whole_gpu(resource)
+
+
+def test_whole_gpus_of_all_names_are_counted() -> None:
+    held = amounts(1, 1, **{"nvidia.com/gpu": 2, "amd.com/gpu": 1, "nvidia.com/mig-1g.5gb": 7})
+    assert whole_gpus(held) == 3
 
 
 @pytest.mark.parametrize(

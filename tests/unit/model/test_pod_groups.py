@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.checkpoints import CHECKPOINTS
+from desched.model.cluster import DeclaredGroup, GroupPart, Pod
 from desched.model.network_topology import GroupTopology
 from desched.model.pod_groups import (
     GROUP_KEYS,
@@ -136,6 +137,12 @@ ROWS = [
     ),
     Row({"k8s.dstack.ai/project": "llama"}, "llama (dstack)", "nothing creates its pods again"),
     Row({"runtime.gpustack.ai/name": "x"}, "web-1 (GPUStack)", "nothing creates its pods again"),
+    Row({"determined": "1.2f1c.1"}, "1.2f1c.1 (Determined AI)", "one eviction may fail its task"),
+    Row(
+        {"determined.ai/task_id": "1.2f1c"},
+        "web-1 (Determined AI)",
+        "one eviction may fail its task",
+    ),
     *(
         Row(
             {f"{KUEUE}{kind}-topology": "rack", f"{KUEUE}workload": "llama"},
@@ -184,6 +191,31 @@ def test_a_group_of_the_specification_is_a_gang() -> None:
 def test_a_group_that_needs_one_pod_is_no_gang(marks: Mapping[str, str]) -> None:
     """R2.1: a minimum of 1 is no gang."""
     assert not list(groups_of(pod("a", labels=marks), None))
+
+
+def determined(**annotations: str) -> Pod:
+    return pod("a", labels={"determined": "1.2f1c.1"}, annotations=annotations)
+
+
+def test_a_task_of_determined_with_one_pod_that_saves_its_work_may_leave() -> None:
+    """R4.5: protected unless the owner opts in."""
+    opted_in = determined(**{CHECKPOINTS: "true"})
+    assert not list(groups_of(opted_in, workload("web", replicas=1)))
+    (several,) = groups_of(opted_in, workload("web", replicas=4))
+    assert (several.stays, several.minimum, several.whole) == ("", 4, False)
+    on_owner = workload("web", replicas=1, annotations={CHECKPOINTS: "true"})
+    assert not list(groups_of(determined(), on_owner))
+
+
+def test_a_pod_of_determined_that_nothing_creates_again_stays() -> None:
+    (group,) = groups_of(determined(**{CHECKPOINTS: "true"}), None)
+    assert group.stays == "one eviction may fail its task"
+
+
+def test_checkpoints_do_not_lift_what_other_systems_need() -> None:
+    saved = pod("a", labels={"ray.io/cluster": "llama"}, annotations={CHECKPOINTS: "true"})
+    (group,) = groups_of(saved, workload("web", replicas=1))
+    assert group.stays
 
 
 DECLARED = [
@@ -364,7 +396,9 @@ def test_a_pod_may_be_in_several_gangs() -> None:
 
 def test_the_documented_keys_are_those_of_the_table() -> None:
     documented = set(
-        re.findall(r"`([a-z0-9.-]+/[a-z-]*|[a-z0-9.-]+\.io|[a-z]+(?:-[a-z]+)+)`", DOCUMENT)
+        re.findall(
+            r"`([a-z0-9.-]+/[a-z-]*|[a-z0-9.-]+\.io|[a-z]+(?:-[a-z]+)+|determined)`", DOCUMENT
+        )
     )
     assert documented - {"volcano.sh/cooldown-time", "volcano.sh/preemptable"} == {
         *GROUP_KEYS,

@@ -8,6 +8,7 @@ import pytest
 
 from desched.errors import StopActing
 from desched.model.cluster import PodRef
+from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.state import (
     CoolDown,
     EvictionRecord,
@@ -242,3 +243,25 @@ def test_nothing_else_is_pruned():
         last_cycle=LastCycle(NOW - 100 * HOUR, "desched-1", "evict", "held"),
     )
     assert pruned(state, NOW) == state
+
+
+def test_a_drain_that_only_a_newer_desched_ends_so_is_over_and_no_success():
+    drain = Drain((), ("n1",), 8, NOW, NOW + HOUR, reserve="reserve").ended(DrainEnd.LANDED, NOW)
+    moved = msgspec.structs.replace(record(1), purpose=Purpose.GPU_DEMAND)
+    text = encode_state(State(evictions=(moved,), drains=(drain,))).decode()
+    newer = text.replace('"landed"', '"moved_on"').replace('"gpu_demand"', '"idle_node"')
+    found = decode_state(newer).state
+    assert found is not None
+    assert found.drains[0].end is DrainEnd.BROKEN
+    assert found.evictions[0].purpose is Purpose.RELIEF
+
+
+def test_drains_that_ended_may_go_and_those_under_way_never():
+    wordy = Drain((), ("n1",), 8, NOW, NOW + HOUR, reserve="x" * 1000)
+    ended = wordy.ended(DrainEnd.BROKEN, NOW)
+    found = decode_state(encode_state(State(drains=(wordy, *[ended] * 600)))).state
+    assert found is not None
+    assert found.drains[0] == wordy
+    assert 1 < len(found.drains) < 601
+    with pytest.raises(StopActing, match="600 drains under way"):
+        encode_state(State(drains=(wordy,) * 600))

@@ -1,5 +1,6 @@
 """Pods of one namespace that take long to plan for take nothing from the others."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +11,8 @@ from desched.model.load import PodUsage
 from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.planning import deadline
+from desched.policy.follow_up import FollowUpRules
+from desched.policy.policy import Policy
 from tests.builders import (
     GIB,
     amounts,
@@ -18,6 +21,7 @@ from tests.builders import (
     node,
     planned,
     pod,
+    policy,
     reasons,
     snapshot,
     workload,
@@ -55,7 +59,12 @@ def preferring(number: int, terms: int) -> dict[str, Any]:
     return {"preferred_node_affinity": tuple((1, each) for each in own)}
 
 
-def plan_beside(*strangers: Pod, workloads: int = 0) -> Plan:
+def plan_beside(
+    *strangers: Pod,
+    workloads: int = 0,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
+    by: Policy | None = None,
+) -> Plan:
     """The plan for hot nodes with pods of `apps` and those of a stranger, among many others."""
     names = [f"n{i:02}" for i in range(NODES)]
     bystanders = [
@@ -66,17 +75,16 @@ def plan_beside(*strangers: Pod, workloads: int = 0) -> Plan:
     used = load(ratios, {each.name: (0.5, 0.1) for each in mine})
     theirs = {(p.namespace, p.name): PodUsage((1500.0,), (0.1 * GIB,)) for p in strangers}
     used = msgspec.structs.replace(used, pods={**used.pods, **theirs})
-    owners = [workload(f"evil{i}", 40, EVIL) for i in range(workloads)]
+    owners = [workload(p.name, 40, p.namespace) for p in strangers[:workloads]]
     pods = [*strangers, *mine, *bystanders]
-    return planned(
-        snapshot([node(name) for name in names], pods, used, [workload("web", 20), *owners])
-    )
+    seen = snapshot([node(name) for name in names], pods, used, [workload("web", 20), *owners])
+    cluster = msgspec.structs.replace(seen.cluster, namespaces=labels or {})
+    return planned(msgspec.structs.replace(seen, cluster=cluster), by)
 
 
-def running(number: int, **fields: Any) -> Pod:
-    return pod(
-        f"evil{number}", on=f"n{number % 4:02}", of=f"evil{number}", namespace=EVIL, **fields
-    )
+def running(number: int, namespace: str = EVIL, **fields: Any) -> Pod:
+    name = f"evil{number}"
+    return pod(name, on=f"n{number % 4:02}", of=name, namespace=namespace, **fields)
 
 
 @pytest.fixture
@@ -93,6 +101,19 @@ def test_a_namespace_whose_pods_take_long_to_plan_for_is_refused_and_the_others_
     assert of_stranger
     assert set(of_stranger.values()) == {"planning_share_used"}
     assert not plan.hold
+
+
+@pytest.mark.usefixtures("small_share")
+def test_namespaces_of_one_owner_have_one_share() -> None:
+    """If the policy names the label with the owner; else each namespace has its own."""
+    strangers = [running(i, f"{EVIL}{i}", scheduling=apart(i, 16)) for i in range(8)]
+    labels = {each.namespace: {"team": "evil"} for each in strangers}
+    by = policy(follow_up=FollowUpRules(pause_owner_label="team"))
+    alone = plan_beside(*strangers, workloads=8, labels=labels)
+    together = plan_beside(*strangers, workloads=8, labels=labels, by=by)
+    assert "planning_share_used" not in reasons(alone).values()
+    assert "planning_share_used" in reasons(together).values()
+    assert (len(together.evictions), together.hold) == (4, None)
 
 
 @pytest.mark.usefixtures("small_share")

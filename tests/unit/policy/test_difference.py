@@ -12,13 +12,17 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.difference import policy_differences
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.loading import parse_policy
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import DestinationWindow, PriorityThreshold
 from desched.policy.share import Share
 from tests.unit.policy.published import POLICIES, PUBLISHED_TEXT, published
 
-POLICY = parse_policy((POLICIES / "node-pools.yaml").read_text(), "p").policy
+POLICY = msgspec.structs.replace(
+    parse_policy((POLICIES / "node-pools.yaml").read_text(), "p").policy,
+    gpu_drains=GpuDrainRules(("train",), 1000, reserves=(Reserve(8, 2),)),
+)
 NIGHT = ActingWindow(cron_fields("0 22 * * mon-fri"), 4 * 3600, ZoneInfo("Europe/Berlin"))
 WEB = LabelSelector((Requirement("pool", Operator.IN, ("web",)),))
 NOT_COMPARED = {"source", "digest", "place", "zero_at", "otherwise"}
@@ -39,6 +43,7 @@ OTHERS: dict[str, Any] = {
     "groups": ("rack",),
     "accelerator_groups": ("clique",),
     "equivalence": ("product",),
+    "domain": "rack",
     "included_namespaces": ("a",),
     "excluded_namespaces": ("b",),
     "understood_owner_kinds": ("a/B",),
@@ -51,6 +56,7 @@ OTHERS: dict[str, Any] = {
     "value": 7,
     "name": "another",
     "namespace": Share(0.1),
+    "namespaces": ("a",),
     "cache_affinity": "Ignore",
     "gang_mode": "Whole",
     "balance_scope": "rack",

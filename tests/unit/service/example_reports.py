@@ -6,6 +6,16 @@ import msgspec
 
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import PodRef
+from desched.model.drains import Drain, DrainEnd, Purpose
+from desched.model.gpus import (
+    ClusterGpus,
+    DomainGpus,
+    GpuAnswer,
+    GpusLeftOut,
+    GpuWait,
+    NodeGpus,
+    StayingPods,
+)
 from desched.model.load import UnknownReason
 from desched.model.plan import (
     HoldReason,
@@ -15,6 +25,7 @@ from desched.model.plan import (
     Plan,
     Refusal,
     RefusalReason,
+    Unserved,
 )
 from desched.model.report import (
     CycleReport,
@@ -120,8 +131,29 @@ POOL_PAUSE = Pause(
     PauseScope.POOL, STARTED_AT, STARTED_AT + HOUR, "gpu", "moves of 2 workloads failed within 1h"
 )
 
+WAITING = GpuWait(
+    (PodRef("ml", "w0"), PodRef("ml", "w1")), "", "nvidia.com/gpu", 8, GpuAnswer.TOO_LARGE
+)
+GPUS = ClusterGpus(
+    16,
+    9,
+    {1: 9, 2: 4, 4: 2, 8: 1},
+    1.5,
+    (
+        NodeGpus("g1", 8, 8, {1: 8, 2: 4, 4: 2, 8: 1}, 0.5, "rack=r1"),
+        NodeGpus("g2", 8, 1, {1: 1, 2: 0, 4: 0, 8: 0}, 1.0, "rack=r1"),
+        NodeGpus("g3", 8, 0, {}, 0.0, left_out=GpusLeftOut.SHARED),
+    ),
+    (DomainGpus("rack", "r1", 2, 16, 9, {1: 9, 2: 4, 4: 2, 8: 1}, 1.5),),
+    7,
+    4,
+    (StayingPods(RefusalReason.BARE_POD, 3),),
+    (WAITING,),
+)
+
 FOLLOWED_UP = msgspec.structs.replace(
     REPORT,
+    gpus=GPUS,
     settled=(LANDED, BACK),
     state=State(
         evictions=(LANDED, BACK, IN_FLIGHT),
@@ -166,7 +198,12 @@ def with_chain(chain: ChainUnderWay) -> CycleReport:
 def first_move() -> CycleReport:
     """A report of a cycle that evicts the first pod of a chain."""
     first = msgspec.structs.replace(
-        EVICTION, pod=CHAIN.first, node="te2", landing=certain("te6"), chain=CHAIN
+        EVICTION,
+        pod=CHAIN.first,
+        node="te2",
+        landing=certain("te6"),
+        chain=CHAIN,
+        purpose=Purpose.ROOM,
     )
     outcome = msgspec.structs.replace(REPORT.outcomes[0], pod=CHAIN.first)
     plan = msgspec.structs.replace(REPORT.plan, evictions=(first,))
@@ -178,3 +215,36 @@ def second_move() -> CycleReport:
     second = msgspec.structs.replace(EVICTION, chain=CHAIN)
     plan = msgspec.structs.replace(REPORT.plan, evictions=(second,))
     return msgspec.structs.replace(REPORT, plan=plan)
+
+
+BIG = PodRef("train", "big-0", "uid-big")
+DRAIN = Drain((BIG,), ("te3",), 8, STARTED_AT, STARTED_AT + HOUR, namespace="train")
+"""As planned: it has not moved anything yet."""
+DRAINING = msgspec.structs.replace(DRAIN, moves=2)
+LANDED_DRAIN = DRAINING.ended(DrainEnd.LANDED, STARTED_AT, "on te3")
+BROKEN_DRAIN = DRAINING.ended(DrainEnd.BROKEN, STARTED_AT, "node te3 is gone")
+TOLD_DRAIN = "pod train/big-0 (8 GPUs) on te3: 2 moves made, held until 13:00 UTC at the latest"
+ROOM_FOR_BIG = "it makes room on te3 for pod train/big-0, which waits for 8 GPUs"
+UNSERVED = Unserved("pod train/huge-0", 16, "no node has 16 GPUs")
+
+
+def with_drain(drain: Drain) -> CycleReport:
+    """A report of a cycle that found this drain of an earlier one, or ended it."""
+    plan = msgspec.structs.replace(REPORT.plan, drains=(drain,), unserved=(UNSERVED,))
+    state = msgspec.structs.replace(REPORT.state, drains=(drain,))
+    return msgspec.structs.replace(REPORT, plan=plan, state=state)
+
+
+def begun_earlier(drain: Drain) -> Drain:
+    """The drain as if it had begun an hour before the report."""
+    return msgspec.structs.replace(drain, began_at=STARTED_AT - HOUR)
+
+
+def drain_move(*drains: Drain) -> CycleReport:
+    """A report of a cycle that evicts a pod for DRAIN; `drains` are those of the state after it."""
+    move = msgspec.structs.replace(
+        EVICTION, drain=DRAIN, purpose=Purpose.GPU_DEMAND, reason=ROOM_FOR_BIG
+    )
+    plan = msgspec.structs.replace(REPORT.plan, evictions=(move,))
+    state = msgspec.structs.replace(REPORT.state, drains=drains)
+    return msgspec.structs.replace(REPORT, plan=plan, state=state)

@@ -42,6 +42,7 @@ PLAIN_TEXTS = frozenset(
         "ClusterState.storage_classes",
         "ClusterState.unread_kinds",
         "DeclaredGroup.system",
+        "Drain.reserve",
         "GroupPart.match_label_keys",
         "GroupTopology.level",
         "GroupTopology.preferred_level",

@@ -20,6 +20,7 @@ from desched.model.network_topology import GroupTopology, Topology
 from desched.model.pod_groups import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.planning.annotations import ANNOTATIONS
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.loading import parse_policy
 from desched.snapshot_file.redaction import labels_read, labels_read_by, redacted
 from tests.builders import budget, load, node, pod, policy, selector, snapshot
@@ -109,6 +110,11 @@ def test_the_labels_of_models_are_kept() -> None:
 
     assert "cache.desched.io/llama" in labels_read(cluster, policy()).nodes
     assert CACHE_KEY in ANNOTATIONS
+
+
+def test_the_labels_of_reserves_of_gpus_are_kept() -> None:
+    rules = GpuDrainRules(reserves=(Reserve(8), Reserve(8, domain="example.com/rack")))
+    assert "example.com/rack" in labels_read(cluster_with(), policy(gpu_drains=rules)).nodes
 
 
 ANY = LabelSelector((Requirement("key", Operator.EXISTS),))

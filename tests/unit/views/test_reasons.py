@@ -6,6 +6,7 @@ from enum import StrEnum
 import pytest
 
 from desched.history.past import Caveat
+from desched.model.gpus import GpuAnswer, GpusLeftOut
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeReason, RefusalReason, UnreservedReason
 from desched.model.report import CycleResult, EvictionVerdict, NotActing
@@ -23,7 +24,15 @@ WITH_REMEDY = (
     CycleResult,
     MoveResult,
 )
-KINDS = (*WITH_REMEDY, EvictionVerdict, UnreservedReason, Assumption, Caveat)
+KINDS = (
+    *WITH_REMEDY,
+    EvictionVerdict,
+    UnreservedReason,
+    GpusLeftOut,
+    GpuAnswer,
+    Assumption,
+    Caveat,
+)
 
 
 def test_these_are_all_kinds() -> None:

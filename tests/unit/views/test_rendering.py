@@ -372,6 +372,11 @@ def test_other_deschedulers_are_named_with_what_to_do() -> None:
     )
 
 
+def test_a_reserve_that_the_nodes_cannot_give_is_a_warning() -> None:
+    why = "p.yaml:31: reserve[0]: no node has 8 GPUs"
+    assert why in printed(msgspec.structs.replace(report(node("a")), impossible_reserves=(why,)))
+
+
 def test_a_descheduler_that_is_acknowledged_is_no_warning() -> None:
     beside = ("Volcano descheduler in x",)
     cycle = msgspec.structs.replace(report(node("a")), acknowledged_deschedulers=beside)

@@ -15,7 +15,7 @@ from desched.views.rendering import rendered
 from desched.views.review import print_history, print_review, review_view
 from tests.unit.example_logbook import dry_run, logbook
 from tests.unit.history.test_review import LONG_AGO
-from tests.unit.service.example_reports import POD, REPORT, record
+from tests.unit.service.example_reports import DRAINING, POD, REPORT, drain_move, record
 
 DRY = review(logbook(*(dry_run(i) for i in range(12))), LONG_AGO)
 END = replace(record("x", MoveResult.LANDED_AS_FORECAST), pod=POD, landed_on="te5")
@@ -83,3 +83,9 @@ def test_the_history_has_two_lines_for_each_eviction():
     )
     assert json.loads(rendered(book.moves, print_history, "json"))[0]["pod"]["name"] == "web-1"
     assert rendered((), print_history, "table") == "No eviction is in the logbook.\n"
+
+
+def test_evictions_of_drains_are_counted_apart():
+    text = rendered(review(logbook(drain_move(DRAINING)), LONG_AGO), print_review, "table")
+    assert re.search(r"^of them for gpu_demand +1$", text, re.MULTILINE)
+    assert "of them for" not in rendered(review(EVICTING, LONG_AGO), print_review, "table")

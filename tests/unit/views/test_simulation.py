@@ -19,7 +19,7 @@ from desched.views.reasons import sentence_of
 from desched.views.rendering import rendered
 from desched.whatif.clock import VirtualClock
 from desched.whatif.demo import demo_policy
-from desched.whatif.figures import Assumption, Simulated
+from desched.whatif.figures import Assumption, GpuFigures, Simulated
 from desched.whatif.scenarios import guarded_scenario
 from desched.whatif.simulate import Beginning, Course, simulate
 from tests.properties.outputs import Terminal, harmless
@@ -42,6 +42,19 @@ def shown(width: int = 80) -> str:
     stream = io.StringIO()
     print_simulation(simulated(), Console(file=stream, width=width, color_system=None))
     return stream.getvalue()
+
+
+def test_gpus_at_the_end_stand_beside_those_at_the_beginning() -> None:
+    before, after = (GpuFigures(idle, 1.5, {1: idle, 2: 3, 4: 1, 8: 0}) for idle in (7, 9))
+    found = simulated()
+    first, *others = found.policies
+    measured = replace(first, gpus_before=before, gpus_after=after)
+    view = simulation_view(replace(found, policies=(measured, *others)))
+
+    values = {each.label: each.values for each in view.figures}
+    assert values["idle GPUs"][:2] == values["places for 1 GPU"][:2] == (7, 9)
+    assert values["fragmented GPUs"][:2] == (1.5, 1.5)
+    assert not [each.label for each in simulation_view(found).figures if "GPU" in each.label]
 
 
 def test_policies_stand_side_by_side() -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from desched.model.chain import ChainUnderWay
 from desched.model.cluster import PodRef
+from desched.model.drains import Purpose
 from desched.model.plan import Unsteered
 from desched.model.state import (
     CoolDown,
@@ -28,7 +29,13 @@ from desched.views.reasons import describe_unsteered
 from desched.views.rendering import rendered
 from desched.views.status import Status, print_status
 from tests.builders import NOW, certain
-from tests.unit.service.example_reports import CHAIN, TOLD_CHAIN
+from tests.unit.service.example_reports import (
+    CHAIN,
+    DRAINING,
+    LANDED_DRAIN,
+    TOLD_CHAIN,
+    begun_earlier,
+)
 
 MINUTE = timedelta(minutes=1)
 WEB = EvictionRecord(
@@ -73,7 +80,7 @@ def test_a_state_that_cannot_be_used_comes_first_and_is_not_called_absent():
 def test_empty_sections_are_marked_as_empty():
     lines = dict(status(State()).sections)
     assert lines["last cycle"] == ["none yet"]
-    empty = ("pauses", "in flight", "chains", "cool-downs", "cooling nodes", "forecasts")
+    empty = ("pauses", "in flight", "chains", "drains", "cool-downs", "cooling nodes", "forecasts")
     text = rendered(status(State()), print_status, "table")
     for title in empty:
         assert lines[title] == []
@@ -319,3 +326,16 @@ def test_json_and_yaml_have_the_same_content_with_every_field():
 def test_without_a_state_json_has_null_and_the_problem():
     document = json.loads(rendered(status(None, problem="It is damaged."), print_status, "json"))
     assert (document["state"], document["problem"]) == (None, "It is damaged.")
+
+
+def test_a_drain_is_one_line_and_those_under_way_come_first():
+    earlier = begun_earlier(LANDED_DRAIN)
+    first, second = said("drains", State(drains=(earlier, DRAINING)))
+    assert "2 moves made, held until" in first
+    assert ": landed " in second
+
+
+def test_an_eviction_in_flight_has_its_purpose_unless_it_is_relief():
+    moved = changed(WEB, purpose=Purpose.GPU_DEMAND)
+    assert "for gpu_demand" in said("in flight", State(evictions=(moved,)))[0]
+    assert "relief" not in said("in flight", State(evictions=(WEB,)))[0]

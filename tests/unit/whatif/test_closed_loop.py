@@ -26,6 +26,7 @@ from desched.whatif.closed_loop import (
     Descheduler,
     LoopMove,
     LoopResult,
+    Pace,
     run,
 )
 from desched.whatif.demo import demo_policy
@@ -276,3 +277,8 @@ def test_a_replacement_takes_over_the_load_of_the_pod_that_it_replaces() -> None
 def test_every_run_of_a_day_begins_alike() -> None:
     day = a_morning()
     assert np.array_equal(nobody(day).load, nobody(day).load)
+
+
+def test_the_share_that_is_done_is_of_the_time_that_all_intervals_take() -> None:
+    pace = Pace(interval_seconds=300.0, begins_at=100.0)
+    assert [pace.done_share(now, 4) for now in (100.0, 700.0, 5000.0)] == [0.0, 0.5, 1.0]

@@ -13,7 +13,7 @@ from desched.observation import observe
 from desched.policy.policy import Policy
 from desched.whatif.demo import demo_policy
 from desched.whatif.figures import Assumed, Assumption, Simulated
-from desched.whatif.scenarios import guarded_scenario, steering_scenario
+from desched.whatif.scenarios import ai_scenario, guarded_scenario, steering_scenario
 from desched.whatif.scheduler.choice import MOST_COMPARED, NodeSample
 from desched.whatif.simulate import WITHOUT, Beginning, Course, simulate
 from tests.builders import no_limits_but, rule
@@ -48,6 +48,21 @@ def test_a_policy_stands_beside_the_same_time_without_desched() -> None:
     assert (by_node["te1"].evictions, by_node["te5"].landings) == (1, 1)
     assert by_node["te1"].overloaded_minutes_before == 120.0
     assert by_node["te5"].peak_after > by_node["te5"].peak_before
+
+
+def test_gpus_are_measured_at_the_beginning_and_at_the_end() -> None:
+    (figures,) = run(scenario=ai_scenario, hours=0.5).policies
+
+    assert figures.gpus_before is not None
+    assert figures.gpus_after is not None
+    assert 0 < figures.gpus_before.fragmented < figures.gpus_before.idle
+    assert set(figures.gpus_after.places) == {1, 2, 4, 8}
+
+
+def test_without_gpus_nothing_is_measured_of_them() -> None:
+    (figures,) = run(hours=0.5).policies
+
+    assert (figures.gpus_before, figures.gpus_after) == (None, None)
 
 
 def test_the_times_begin_with_the_snapshot() -> None:

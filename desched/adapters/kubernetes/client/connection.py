@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 import msgspec
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException
-from urllib3 import BaseHTTPResponse, Timeout
+from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError, SSLError
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
-from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds
+from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds, with_deadlines
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
 from desched.adapters.kubernetes.client.stream import LineStream
@@ -72,7 +72,7 @@ class KubernetesConnection:
         self.target = account.target
         self.in_cluster = account.in_cluster
         self.namespace = account.namespace
-        self._pool = RESTClientObject(account.configuration).pool_manager
+        self._pool = with_deadlines(RESTClientObject(account.configuration).pool_manager)
 
     def get(
         self,
@@ -118,7 +118,7 @@ class KubernetesConnection:
         headers = self._headers(JSON)
         deadline = Deadline(deadline_seconds)
         try:
-            response = self._send("GET", url, headers, None, deadline.timeout)
+            response = self._send("GET", url, headers, None, deadline)
             if response.status == HTTPStatus.OK:
                 return response
             return self._whole(response, headers, deadline)
@@ -204,7 +204,7 @@ class KubernetesConnection:
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPES[method]
         try:
-            response = self._send(method, url, headers, body, deadline.timeout)
+            response = self._send(method, url, headers, body, deadline)
             return self._whole(response, headers, deadline)
         except (HTTPError, OSError) as error:
             return error
@@ -215,18 +215,19 @@ class KubernetesConnection:
         return headers | ({"Authorization": authorization} if authorization else {})
 
     def _send(
-        self, method: str, url: str, headers: dict[str, str], body: bytes | None, timeout: Timeout
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None, deadline: Deadline
     ) -> BaseHTTPResponse:
         """The head of the answer; its body is not read yet."""
-        response: BaseHTTPResponse = self._pool.request(
-            method,
-            self.account.configuration.host + url,
-            body=body,
-            headers=headers,
-            preload_content=False,
-            redirect=False,  # a redirect would take the credentials along
-            timeout=timeout,
-        )
+        with deadline.applied():
+            response: BaseHTTPResponse = self._pool.request(
+                method,
+                self.account.configuration.host + url,
+                body=body,
+                headers=headers,
+                preload_content=False,
+                redirect=False,  # a redirect would take the credentials along
+                timeout=deadline.timeout,
+            )
         return response
 
     def _whole(

@@ -1,8 +1,9 @@
 """Bounds for what is kept of objects, so that no tenant fills the memory.
 
 Of an object at most 64 KiB of JSON and 512 KiB of memory are kept. Those with more than 8 KiB of
-memory are large; all large ones of a namespace, of any kind, have a share of 32 MiB. What is beyond
-is not kept, and all pods of the namespace stay. The number of objects is not bounded here.
+memory are large; all large ones of a namespace, of any kind, have a share of 32 MiB, and those of
+all namespaces 192 MiB. What is beyond is not kept, and all pods of the namespace stay. Large parts
+of pods have as much on their own. The number of objects is not bounded here.
 """
 
 from collections import Counter
@@ -30,11 +31,15 @@ ORDINARY_BYTES = 8 * 2**10
 LARGEST_NAMESPACE_BYTES = 32 * 2**20
 """The memory of all large objects of a namespace."""
 
+LARGEST_TOTAL_BYTES = 192 * 2**20
+"""The memory of all large objects of all namespaces, of which a tenant may have many."""
+
 _USUAL_GROWTH = 8
 """The memory of texts and numbers for each byte of JSON."""
 
-BEYOND_NAMESPACE = (
-    f"large objects of its namespace take more than {LARGEST_NAMESPACE_BYTES >> 20} MiB"
+BEYOND_SHARE = (
+    f"large objects of its namespace take more than {LARGEST_NAMESPACE_BYTES >> 20} MiB, or those "
+    f"of all namespaces more than {LARGEST_TOTAL_BYTES >> 20} MiB"
 )
 
 
@@ -73,6 +78,14 @@ def memory_of(value: object, json_bytes: int) -> int:
     return kept_bytes(value) if json_bytes > ORDINARY_JSON_BYTES else _USUAL_GROWTH * json_bytes
 
 
+def has_room(taken: Counter[str], namespace: str, size_bytes: int) -> bool:
+    """Whether a namespace may take so much more; `taken` is by namespace."""
+    of_all = taken.total() + size_bytes
+    return (
+        of_all <= LARGEST_TOTAL_BYTES and taken[namespace] + size_bytes <= LARGEST_NAMESPACE_BYTES
+    )
+
+
 class NamespaceShares:
     """The memory of the large objects of each namespace; threads may share it."""
 
@@ -88,7 +101,7 @@ class NamespaceShares:
             if size_bytes <= ORDINARY_BYTES:
                 return True
             namespace = _namespace(key)
-            if self._taken[namespace] + size_bytes > LARGEST_NAMESPACE_BYTES:
+            if not has_room(self._taken, namespace, size_bytes):
                 return False
             self._bytes[key] = size_bytes
             self._taken[namespace] += size_bytes

@@ -23,7 +23,7 @@ from desched.adapters.kubernetes.client.api_types.status import (
 from desched.adapters.kubernetes.client.connection import JSON, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.adapters.kubernetes.client.memory_bounds import (
-    BEYOND_NAMESPACE,
+    BEYOND_SHARE,
     LARGEST_BYTES,
     LARGEST_JSON_BYTES,
     ORDINARY_JSON_BYTES,
@@ -92,7 +92,7 @@ class Kind(NamedTuple, Generic[W, V]):
             elif shares.admits(key, measured):
                 return value
             else:
-                why = BEYOND_NAMESPACE
+                why = BEYOND_SHARE
         _, namespace, name = key
         return TooLarge(self.wire.__name__, namespace or name, name, why)
 

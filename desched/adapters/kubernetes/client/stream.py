@@ -8,6 +8,7 @@ from time import monotonic
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+from desched.adapters.bounded_http import Deadline
 from desched.errors import ObservationError, ObservationSource
 
 LONGEST_LINE_BYTES = 32 * 2**20  # larger than any object
@@ -30,8 +31,6 @@ class LineStream:
         self._silence_seconds = silence_seconds
         # After the last byte the response no longer has its connection.
         self._socket: socket.socket | None = getattr(response.connection, "sock", None)
-        if self._socket is not None:
-            self._socket.settimeout(silence_seconds)  # so far it was that of the request
 
     def __iter__(self) -> Iterator[bytes]:
         rest = bytearray()
@@ -53,7 +52,8 @@ class LineStream:
     def _next_chunk(self) -> bytes:
         began = monotonic()
         try:
-            return self._response.read1(_CHUNK_BYTES, decode_content=True)
+            with Deadline(self._silence_seconds).applied():
+                return self._response.read1(_CHUNK_BYTES, decode_content=True)
         except (TimeoutError, ReadTimeoutError) as error:
             if monotonic() - began < self._silence_seconds / 2:
                 raise _broken("the other end of the connection does not answer") from error

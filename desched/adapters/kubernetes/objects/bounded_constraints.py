@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client.memory_bounds import (
-    BEYOND_NAMESPACE,
-    LARGEST_NAMESPACE_BYTES,
+    BEYOND_SHARE,
     ORDINARY_BYTES,
+    has_room,
     kept_bytes,
 )
 from desched.model.cluster import Node, Pod, PodAffinityTerm, PodVolume, SchedulingClass
@@ -174,7 +174,7 @@ class NamespaceParts:
         self._terms[namespace] += _cost_of_terms(found, namespace)
         if number_of_terms(found) and self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
             return f"affinity terms beyond {MOST_TERMS_OF_NAMESPACE} of its namespace"
-        return "" if self._has_room(namespace, kept_bytes(found)) else BEYOND_NAMESPACE
+        return "" if self._has_room(namespace, kept_bytes(found)) else BEYOND_SHARE
 
     def admits_parts(
         self, namespace: str, labels: Mapping[str, str], volumes: tuple[PodVolume, ...]
@@ -196,7 +196,7 @@ class NamespaceParts:
     def _has_room(self, namespace: str, size_bytes: int) -> bool:
         if size_bytes <= ORDINARY_BYTES:
             return True
-        if self._bytes[namespace] + size_bytes > LARGEST_NAMESPACE_BYTES:
+        if not has_room(self._bytes, namespace, size_bytes):
             self.refused_bytes += size_bytes
             return False
         self._bytes[namespace] += size_bytes

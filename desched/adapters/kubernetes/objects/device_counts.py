@@ -68,7 +68,7 @@ class _Counts:
         self._classes = {each.name: each for each in found.classes}
         self._sets = {each.selects for each in found.classes if each.selects is not None}
         self._templates = {(each.namespace, each.name): each for each in found.templates}
-        self._claims = grouped((each.pod, each) for each in found.claims)
+        self._claims = grouped(((each.namespace, each.pod), each) for each in found.claims)
         self._doubts = dict(sorted(_doubts(found), reverse=True))
         self._places = dict(_places(found.slices))
         self._taken = {device for claim in found.claims for device in claim.devices}
@@ -137,7 +137,7 @@ class _Counts:
         Raises:
             UncertainDevices: it has others than its template requests, or they are not counted.
         """
-        claims = self._claims.get(pod.uid, ())
+        claims = self._claims.get((pod.namespace, pod.uid), ())
         for claim in claims:
             if any(uid != pod.uid for uid in claim.reserved_for):
                 raise UncertainDevices(f"others use its claim {claim.name}")

@@ -40,12 +40,11 @@ from desched.model.pod_groups import (
     PREEMPTABLE,
     SUB_GROUP,
     TASK,
-    TRUE,
     keeping,
     numbers,
 )
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.model.text import shortened
+from desched.model.text import TRUE, shortened
 
 _STATUS = RawDecoder(pod_groups.Status)
 _VOLCANO = RawDecoder(pod_groups.VolcanoSpec)
@@ -60,7 +59,7 @@ _LIST = RawDecoder(list[Raw])
 _TEXT = RawDecoder(str)
 _KUBERNETES = RawDecoder(pod_groups.KubernetesSpec)
 
-LARGEST_PARTS_BYTES = 8192
+LARGEST_PARTS_BYTES, MOST_PARTS = 8192, 64
 """All pods of a group are compared with all its parts."""
 
 _ASSEMBLING = frozenset({"Pending", "Inqueue", "PreScheduling", "Scheduling"})
@@ -292,6 +291,8 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
     except (*UNDECODABLE, ValueError) as error:
         needs = _Needs(None, shortened(f"its PodGroup cannot be read: {error}"))
     minimum, stays, parts, topology, together, budget = needs
+    if len(parts) > MOST_PARTS:
+        parts, stays = (), stays or _not_evaluated(f"more than {MOST_PARTS} parts")
     if minimum is None and not stays and not parts:
         stays = "its PodGroup does not say how many pods it needs"
     together &= minimum is not None

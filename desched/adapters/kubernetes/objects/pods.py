@@ -11,7 +11,7 @@ from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.api_types.metadata import Condition
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder, Shared
 from desched.adapters.kubernetes.client.memory_bounds import (
-    BEYOND_NAMESPACE,
+    BEYOND_SHARE,
     LARGEST_JSON_BYTES,
     ORDINARY_BYTES,
     kept_bytes,
@@ -104,7 +104,7 @@ class PodBuilder:
         if has_many(labels, volumes) and not self._shares.admits_parts(
             metadata.namespace, labels, volumes
         ):
-            excess = excess or BEYOND_NAMESPACE
+            excess = excess or BEYOND_SHARE
         scheduling = self._scheduling(metadata.namespace, spec, status)
         if excess:
             labels, volumes = {}, _claims_alone(volumes)

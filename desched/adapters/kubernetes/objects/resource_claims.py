@@ -114,6 +114,7 @@ class ClaimTemplate(msgspec.Struct, frozen=True, gc=False):
 class DeviceClaim(msgspec.Struct, frozen=True, gc=False):
     """The devices that a claim holds, and for which pods; `pod` is that which it was made for."""
 
+    namespace: str
     name: str
     pod: str = ""
     devices: tuple[DeviceId, ...] = ()
@@ -223,12 +224,13 @@ def _requested(request: wire.DeviceRequest) -> tuple[str, int]:
 
 
 def _claim(item: wire.ResourceClaim) -> DeviceClaim:
+    place = item.metadata.namespace, item.metadata.name
     owner = controller_of(item.metadata.owner_references)
     pod = owner.uid if owner is not None and owner.kind == "Pod" else ""
     try:
         status = _STATUS(item.status) or wire.ClaimStatus()
     except UNDECODABLE as error:
-        return DeviceClaim(item.metadata.name, doubt=_doubt("ResourceClaim", item, error))
+        return DeviceClaim(*place, doubt=_doubt("ResourceClaim", item, error))
     allocated = status.allocation and status.allocation.devices
     devices = (
         DeviceId(intern(each.driver), intern(each.pool), intern(each.device))
@@ -236,7 +238,7 @@ def _claim(item: wire.ResourceClaim) -> DeviceClaim:
         if not each.admin_access  # such a claim leaves the device free
     )
     reserved = tuple(each.uid for each in status.reserved_for or ())
-    return DeviceClaim(item.metadata.name, pod, tuple(devices), reserved)
+    return DeviceClaim(*place, pod, tuple(devices), reserved)
 
 
 def _rule(item: wire.DeviceTaintRule) -> TaintRule:

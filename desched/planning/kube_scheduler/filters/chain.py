@@ -79,6 +79,10 @@ class FilterChain:
         """Whether the node admits such pods, whatever is free on it."""
         return bool(self._nodes.verdict(pod.scheduling).passing[position])
 
+    def admitting(self, pod: Pod) -> Mask:
+        """The nodes that admit such pods, whatever is free on them. Do not modify."""
+        return self._nodes.verdict(pod.scheduling).passing
+
     def shortage(self, pod: Pod) -> tuple[Ints, Mask]:
         """What each node lacks for the pod, and the nodes that admit it once they have it."""
         lacking, enough = self.requests.shortage(pod.scheduling.requests)

@@ -14,6 +14,11 @@ _BASIC = ("cpu", "memory", "ephemeral-storage", "pods")
 _LACKING = {"pods": "Too many pods"}
 
 
+def named(requests: Amounts) -> dict[str, int]:
+    """What is requested, by the name of the resource, as `FreeRequests.free_at` names it."""
+    return dict(zip(_BASIC, basic(requests), strict=True)) | dict(requests.extended)
+
+
 class FreeRequests:
     """Plugin NodeResourcesFit; pods that are being deleted hold their requests until they are gone.
 
@@ -72,7 +77,7 @@ class FreeRequests:
         wanted = np.array(basic(requests), dtype=np.int64)[:, None]
         enough = self._arrays.all()
         for name, count in requests.extended:
-            enough &= self._free_of(name) >= count
+            enough &= self.free_of(name) >= count
         return np.maximum(wanted - self.free, 0) * (wanted > 0), enough
 
     def enough_again(self, requests: Amounts, position: int) -> Mask:
@@ -87,7 +92,13 @@ class FreeRequests:
         """Whether a pod of these requests that is on the node could come back to it."""
         return all(free[position] >= 0 for _, free, _ in self._asked(requests))
 
-    def _free_of(self, name: str) -> Ints:
+    def free_at(self, position: int) -> dict[str, int]:
+        """What is free on the node, by the name of the resource."""
+        found = {name: int(row[position]) for name, row in zip(_BASIC, self.free, strict=True)}
+        return found | {name: int(column[position]) for name, column in self._extended.items()}
+
+    def free_of(self, name: str) -> Ints:
+        """What is free of an extended resource, -1 on all nodes if none has it. Do not modify."""
         column = self._extended.get(name)
         return np.full(len(self._arrays), -1, dtype=np.int64) if column is None else column
 
@@ -109,4 +120,4 @@ class FreeRequests:
                 yield _LACKING.get(name, f"Insufficient {name}"), free, amount
         for name, count in requests.extended:
             if count:
-                yield f"Insufficient {name}", self._free_of(name), count
+                yield f"Insufficient {name}", self.free_of(name), count

@@ -87,6 +87,22 @@ def test_the_large_objects_of_a_namespace_share_what_it_may_take(
     assert {name: each.objects for name, each in found.too_large.items()} == {"evil": 2}
 
 
+def test_the_large_objects_of_many_namespaces_share_what_all_may_take(
+    monkeypatch: pytest.MonkeyPatch, server: FakeApiServer
+) -> None:
+    monkeypatch.setattr(memory_bounds, "LARGEST_TOTAL_BYTES", 400_000)
+    large = [budget(f"b{i}", 500, f"evil-{i}") for i in range(3)]
+    labels = {f"k{i}": "x" * 50 for i in range(1000)}
+    pods = [manifests.pod(f"p{i}") for i in range(3)]
+    for i, each in enumerate(pods):
+        each["metadata"] |= {"namespace": f"evil-{i}", "labels": labels | {"n": str(i)}}
+    found = cluster(server, pods=pods, budgets=[*large, budget("small", 1, "shop")])
+    assert [each.name for each in found.budgets] == ["b0", "b1", "small"]
+    assert [bool(each.labels) for each in found.pods] == [True, True, False]
+    large_of = {name: (each.objects, each.pods) for name, each in found.too_large.items()}
+    assert large_of == {"evil-2": (1, 1)}
+
+
 def test_the_share_counts_the_last_version_of_each_object_and_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

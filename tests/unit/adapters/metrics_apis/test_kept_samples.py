@@ -27,6 +27,13 @@ def test_nodes_and_pods_are_read_as_they_were_written():
     assert list(found.pods["apps", "web"]) == list(track(15.0, cpu=7.0))
 
 
+def test_amounts_are_kept_in_thousandths_of_a_millicore_and_whole_bytes():
+    exact = Track([Sample(15.0, 15.0, 1.00049, 7.4)])
+    found = decode_samples(SOURCE, encode_samples(SOURCE, {"n": exact}, []))
+    assert found is not None
+    assert list(found.nodes["n"]) == [Sample(15.0, 15.0, 1.0, 7.0)]
+
+
 def test_shares_are_not_taken_for_amounts():
     text = encode_samples(MetricsType.PROMETHEUS_ADAPTOR, {"n": track(15.0)}, [])
     assert decode_samples(MetricsType.PROMETHEUS_ADAPTOR, text) is not None

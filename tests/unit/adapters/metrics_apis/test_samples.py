@@ -1,6 +1,10 @@
 import pytest
 
+from desched.adapters.metrics_apis.node_loads import NodeSamples
 from desched.adapters.metrics_apis.samples import Sample, Track
+from desched.model.resources import Resource
+from desched.policy.policy import HistoryGrid, MetricsSource
+from tests.unit.adapters.prometheus.worlds import node
 
 
 def track(*ends, seconds=15.0, cpu=1000.0, memory=2.0**30):
@@ -52,3 +56,10 @@ def test_old_samples_are_forgotten():
     assert [sample.at for sample in known] == [30.0, 45.0]
     known.forget_before(60.0)
     assert known.newest_at is None
+
+
+@pytest.mark.parametrize("track", [None, Track()])
+def test_a_node_without_samples_has_neither_steps_nor_a_history(track):
+    samples = NodeSamples(node("n-a"), track, 1000.0, MetricsSource("", {}))
+    assert samples.steps(Resource.CPU, 600, 300) == [None, None]
+    assert samples.history(Resource.CPU, 300, HistoryGrid(10, 60)) is None

@@ -4,6 +4,8 @@ import gzip
 import json
 import socket
 import time
+import tracemalloc
+import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -22,6 +24,7 @@ from desched.adapters.prometheus.client import PrometheusClient, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
+from tests.unit.adapters.dripping_server import HEADS, LONGEST_SECONDS, dripping
 from tests.unit.adapters.prometheus.fake_server import (
     EVALUATED_AT,
     Asked,
@@ -373,6 +376,41 @@ def test_a_slow_answer_ends_at_the_deadline(fake: FakePrometheus, chunks: Iterat
     assert "sent no complete answer within 1 s" in failure(fake, total_timeout_seconds=1)
     assert time.monotonic() - began < STALL_SECONDS / 2
     assert len(fake.asked) == 1
+
+
+@pytest.mark.parametrize("endless", HEADS)
+@pytest.mark.parametrize("proxied", [False, True])
+def test_an_answer_that_never_has_its_head_or_its_size_ends_at_the_deadline(
+    endless: str, monkeypatch: pytest.MonkeyPatch, *, proxied: bool
+) -> None:
+    began = time.monotonic()
+    with dripping(HEADS[endless]) as server:
+        url = server
+        if proxied:
+            monkeypatch.setenv("HTTP_PROXY", server)
+            monkeypatch.delenv("NO_PROXY", raising=False)
+            monkeypatch.delenv("no_proxy", raising=False)
+            url = "http://prometheus.example"
+        connection = PrometheusConnection(url=url, total_timeout_seconds=1)
+        with pytest.raises(ObservationError, match="sent no complete answer within 1 s"):
+            PrometheusClient(connection, pause).query("up")
+    assert time.monotonic() - began < LONGEST_SECONDS / 2
+
+
+def test_a_small_answer_that_inflates_to_gigabytes_takes_little_memory(
+    fake: FakePrometheus,
+) -> None:
+    """Gzip within gzip, of five kilobytes."""
+    squeezed = zlib.compressobj(9, zlib.DEFLATED, 31)
+    once = b"".join(squeezed.compress(bytes(2**20)) for _ in range(2**11)) + squeezed.flush()
+    fake.replies(Reply(gzip.compress(once), headers={"Content-Encoding": "gzip, gzip"}))
+    tracemalloc.start()
+    try:
+        assert "larger than 64 MiB" in failure(fake)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 4 * session.LONGEST_BODY_BYTES
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again(fake: FakePrometheus) -> None:

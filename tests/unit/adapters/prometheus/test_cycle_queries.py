@@ -4,9 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from desched.adapters.prometheus.client import LONGEST_QUERY_CHARACTERS, PrometheusClient
+from desched.adapters.prometheus.client import (
+    LONGEST_QUERY_CHARACTERS,
+    PrometheusClient,
+    url_length,
+)
 from desched.adapters.prometheus.connection import PrometheusConnection
-from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
+from desched.adapters.prometheus.cycle_queries import CycleQueries, Query, requests_for
+from desched.adapters.prometheus.queries import SEPARATOR
 from desched.errors import ObservationError
 from tests.unit.adapters.prometheus.fake_server import (
     Asked,
@@ -67,6 +72,15 @@ def test_a_request_is_never_too_long_for_a_url(fake: FakePrometheus, queries: Cy
 def test_a_query_that_is_too_long_by_itself_is_refused(queries: CycleQueries) -> None:
     with pytest.raises(ObservationError, match="recording rule"):
         queries.vectors({"a": Query("up"), "b": Query("up" + " or up" * 1000)})
+
+
+def test_queries_share_a_request_up_to_the_limit_and_not_beyond() -> None:
+    shortest = {"a": Query("x"), "b": Query("y")}
+    ((together, _),) = requests_for(shortest)
+    room = LONGEST_QUERY_CHARACTERS - url_length(together + SEPARATOR)
+    for longer, requests in ((0, 1), (1, 2)):
+        parts = {"a": Query("x" * (room + 1 + longer)), "b": Query("y")}
+        assert len(requests_for(parts)) == requests
 
 
 def test_a_query_of_the_user_is_put_alone_and_once(

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
-from desched.adapters.prometheus.gpu_loads import GpuLoads
+from desched.adapters.prometheus.gpu_loads import GPU_COUNT_LABEL, GpuLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import DCGM_SCOPE
 from desched.adapters.prometheus.reader import PrometheusLoadReader
@@ -235,6 +235,28 @@ def test_gpus_that_several_exporters_report_are_unknown(fake: FakePrometheus, la
     found = read_of(fake, cluster(with_gpu("n-a")), WATCHED).gpus["n-a"]
     assert isinstance(found, Unknown)
     assert found.reason is UnknownReason.CONTRADICTORY
+
+
+@pytest.mark.parametrize(("count", "known"), [("2", True), ("1", False), ("", True), ("٢", True)])
+def test_more_gpus_than_the_node_has_are_a_contradiction(
+    fake: FakePrometheus, count: str, *, known: bool
+) -> None:
+    """Forged with all labels of the node's own exporter, which `honor_labels` allows."""
+    forged = {"hostname": "n-a", "UUID": "forged"}
+    fake.answer = shared([], ONE, {**ONE, "GPU_I_ID": "1"}, forged)
+    labelled = replace(with_gpu("n-a"), labels={GPU_COUNT_LABEL: count})
+    found = read_of(fake, cluster(labelled), WATCHED).gpus["n-a"]
+    assert isinstance(found, Measured) is known
+    if isinstance(found, Unknown):
+        assert found.reason is UnknownReason.CONTRADICTORY
+        assert "2 GPUs are reported" in found.detail
+
+
+def test_pods_of_other_nodes_use_none_of_its_gpus(fake: FakePrometheus) -> None:
+    """An exporter that names others' pods neither charges them nor takes from those it hides."""
+    elsewhere = {**ONE, "namespace": "b", "pod": "elsewhere"}
+    found = usages(fake, shared([*used_by("web", "other"), elsewhere]), user("web"), user("other"))
+    assert set(found) == {"web", "other"}
 
 
 def test_a_policy_without_gpus_asks_nothing_about_pods_and_the_past(fake: FakePrometheus) -> None:

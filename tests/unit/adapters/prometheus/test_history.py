@@ -1,12 +1,19 @@
 """Range queries over real HTTP: how long nodes have been hot, and their longer times."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import accumulate
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
-from desched.adapters.prometheus.history import LAST_HOUR
+from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
+from desched.adapters.prometheus.history import LAST_HOUR, KeptPoints, LoadTracks
+from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ObservationError
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem
@@ -27,6 +34,8 @@ CPU, MEMORY = Resource.CPU, Resource.MEMORY
 Tracks = Sequence[tuple[Mapping[str, str], Sequence[float | None]]]
 N_A, N_B = {"node": "n-a"}, {"node": "n-b"}
 HOT = [0.9] * 11
+NOW = 0.5
+"""The load of both nodes."""
 
 
 def policy(
@@ -83,10 +92,10 @@ def test_one_range_query_over_the_shortest_window_shows_how_long_each_node_was_o
     (asked,) = ranges(fake)
     assert kind_of(asked.query) == "cpu"
     assert "[300s]" in asked.query
-    assert asked.times == tuple(EVALUATED_AT - 600 + 60 * i for i in range(11))
+    assert asked.times == tuple(EVALUATED_AT - 660 + 60 * i for i in range(11))
     assert load.history == {
-        "n-a": {CPU: LoadHistory(60, tuple(HOT))},
-        "n-b": {CPU: LoadHistory(60, (0.1,) * 11)},
+        "n-a": {CPU: LoadHistory(60, (*HOT, NOW), 60)},
+        "n-b": {CPU: LoadHistory(60, (*[0.1] * 11, NOW), 60)},
     }
 
 
@@ -97,8 +106,8 @@ def test_where_the_swing_decides_the_history_is_an_hour(
     load = read(fake, by, (N_A, [0.9] * 25))
 
     (asked,) = ranges(fake)
-    assert asked.times == tuple(EVALUATED_AT - 3600 + 150 * i for i in range(25))
-    assert load.history["n-a"][CPU] == LoadHistory(150, (0.9,) * 25)
+    assert asked.times == tuple(EVALUATED_AT - 3750 + 150 * i for i in range(25))
+    assert load.history["n-a"][CPU] == LoadHistory(150, (*[0.9] * 25, NOW), 150)
 
 
 def test_each_measured_resource_is_asked_once(fake: FakePrometheus) -> None:
@@ -121,7 +130,7 @@ def test_an_own_query_has_a_history_as_well(fake: FakePrometheus) -> None:
     load = read(fake, policy(queries={"node_cpu": "own_metric[{window}]"}), (N_A, HOT))
 
     assert [asked.query for asked in ranges(fake)] == ["own_metric[300s]"]
-    assert load.history["n-a"][CPU].ratios == tuple(HOT)
+    assert load.history["n-a"][CPU].ratios == (*HOT, 0.7)
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 5.0, -1.0])
@@ -130,7 +139,7 @@ def test_a_point_that_is_missing_or_not_possible_is_not_known(
 ) -> None:
     load = read(fake, policy(), (N_A, [0.9, value, *HOT[2:]]))
 
-    assert load.history["n-a"][CPU].ratios == (0.9, None, *HOT[2:])
+    assert load.history["n-a"][CPU].ratios == (0.9, None, *HOT[2:], NOW)
 
 
 def test_small_excursions_of_extrapolation_are_cut_off(fake: FakePrometheus) -> None:
@@ -145,7 +154,7 @@ def test_of_several_series_of_a_node_the_lowest_counts_at_each_point(fake: FakeP
 
     load = read(fake, policy(), old, new)
 
-    assert load.history["n-a"][CPU].ratios == (0.9, 0.85, 0.9, *[0.9] * 8)
+    assert load.history["n-a"][CPU].ratios == (0.9, 0.85, 0.9, *[0.9] * 8, NOW)
 
 
 def test_series_of_no_node_are_left_out(fake: FakePrometheus) -> None:
@@ -158,10 +167,108 @@ def test_the_last_hour_is_read_for_people_only(fake: FakePrometheus) -> None:
 
     assert ranges(fake)[-1].times == tuple(EVALUATED_AT - 3600 + 300 * i for i in range(13))
     assert load.last_hour == {"n-a": {CPU: LoadHistory(300, hour)}}
-    assert load.history == {"n-a": {CPU: LoadHistory(60, tuple(HOT))}}
+    assert load.history == {"n-a": {CPU: LoadHistory(60, (*HOT, NOW), 60)}}
     fake.asked.clear()
     assert read(fake, policy(), (N_A, HOT)).last_hour == {}
     assert len(ranges(fake)) == 1
+
+
+# --- what is kept from cycle to cycle ----------------------------------------------------------
+
+BY_SWING = policy(sustained_seconds=1800, least_sustained_seconds=120)
+FIRST_AT = int(EVALUATED_AT) + 40
+
+
+class Cycles:
+    """Cycles of one process at any time; `warnings` are those of all answers."""
+
+    def __init__(self, fake: FakePrometheus) -> None:
+        self._fake = fake
+        self._client = PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False)
+        self.kept = KeptPoints()
+        self.warnings: list[str] = []
+
+    def at(self, seconds: int, promql: str = "load") -> Mapping[str, LoadHistory]:
+        """The history of nodes; n-b begins late, and each point has a value of its own."""
+
+        def answer(asked: Asked) -> Reply:
+            own = [at % 1000 / 1000 for at in asked.times]
+            late = [
+                value if at > FIRST_AT else None for at, value in zip(asked.times, own, strict=True)
+            ]
+            begun = (
+                [(N_B, late)] if max(asked.times) > FIRST_AT else []
+            )  # Prometheus returns no empty series
+            return matrix(asked, (N_A, own), *begun, warnings=self.warnings)
+
+        self._fake.answer = answer
+        self._fake.asked.clear()
+        queries = CycleQueries(self._client)
+        queries.evaluated.append(datetime.fromtimestamp(seconds, UTC))
+        tracks = LoadTracks(queries, NodeIndex(WORLD), {CPU: Query(promql)})
+        return tracks.until_now(BY_SWING.history, self.kept, {})[CPU]
+
+    @property
+    def points_read(self) -> int:
+        return sum(len(asked.times) for asked in ranges(self._fake))
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(pauses=st.lists(st.integers(-200, 5000), max_size=6))
+def test_what_is_kept_is_what_another_process_would_read(
+    fake: FakePrometheus, pauses: list[int]
+) -> None:
+    service = Cycles(fake)
+    for at in accumulate(pauses, initial=FIRST_AT):
+        assert service.at(at) == Cycles(fake).at(at)
+
+
+def test_a_later_cycle_reads_only_the_points_that_are_new_or_were_young(
+    fake: FakePrometheus,
+) -> None:
+    service = Cycles(fake)
+    service.at(FIRST_AT)
+    assert service.points_read == 25
+    # The last point was 40 seconds old, so it is read again.
+    service.at(FIRST_AT + 300)
+    assert service.points_read == 3
+    service.at(FIRST_AT + 301)
+    assert service.points_read == 1
+    service.at(FIRST_AT + 340)
+    service.at(FIRST_AT + 341)
+    assert service.points_read == 0
+
+
+def test_points_of_an_answer_with_warnings_are_not_kept(fake: FakePrometheus) -> None:
+    service = Cycles(fake)
+    service.warnings = ["a store is away"]
+    service.at(FIRST_AT)
+    service.warnings = []
+    service.at(FIRST_AT + 300)
+    assert service.points_read == 25
+
+
+def test_only_points_of_the_latest_query_are_kept(fake: FakePrometheus) -> None:
+    service = Cycles(fake)
+    service.at(FIRST_AT)
+    service.at(FIRST_AT + 300, promql="other")
+    service.at(FIRST_AT + 600)
+    assert service.points_read == 25
+
+
+def test_nodes_without_a_load_for_an_hour_are_not_kept(fake: FakePrometheus) -> None:
+    service = Cycles(fake)
+    service.at(FIRST_AT + 3600)
+    everyone = service.kept.since("load", 150, FIRST_AT // 150 * 150, FIRST_AT + 3600).points
+    assert everyone.keys() == {"n-a", "n-b"}
+    service = Cycles(fake)
+    service.at(FIRST_AT)
+    begin = FIRST_AT // 150 * 150 - 3600
+    assert service.kept.since("load", 150, begin, FIRST_AT).points.keys() == {"n-a"}
 
 
 def test_nothing_depends_on_whether_the_last_hour_can_be_read(fake: FakePrometheus) -> None:

@@ -70,6 +70,23 @@ def measure(facts: MetricsFacts, name: str) -> MeasureFacts:
     return found
 
 
+def test_services_that_the_policy_would_have_to_name_are_found_by_the_nodes_they_claim(
+    fake: FakePrometheus,
+) -> None:
+    mine = {"job": "kubernetes-service-endpoints", "namespace": "mon", "service": "exporter"}
+    evil = {**mine, "namespace": "evil"}
+    claims: list[Sample] = [
+        ({**mine, "node": "n-a", "instance": "192.0.2.1:9100"}, 0.25),
+        ({**mine, "node": "n-b", "instance": "192.0.2.2:9100"}, 0.25),
+        ({**evil, "node": "n-a", "instance": "192.0.2.3:9100"}, 0.99),
+        ({**evil, "node": "n-a", "instance": "192.0.2.4:9100"}, 0.99),
+        ({**evil, "node": "unknown", "instance": "192.0.2.5:9100"}, 0.99),
+    ]
+    facts = look(fake, Answers(cpu=claims, age=claims))
+    assert measure(facts, "node_cpu").services == (LabelGroup(mine, 2), LabelGroup(evil, 1))
+    assert not measure(look(fake, good()), "node_cpu").services
+
+
 def test_a_measured_resource_of_nodes_is_described(fake: FakePrometheus) -> None:
     found = measure(look(fake, good()), "node_cpu")
 

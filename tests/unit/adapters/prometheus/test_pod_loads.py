@@ -36,6 +36,9 @@ def labels_of(number: int, *, name: bool = True, instance: bool = True) -> dict[
     return found | ({"instance": f"10.0.0.{number}:10250"} if instance else {})
 
 
+BY_POD = "namespace, pod, node, instance"
+
+
 class Pods:
     """One pod per node, of which each uses as many cores and bytes as the number of its node."""
 
@@ -49,6 +52,7 @@ class Pods:
         self.kubelets: list[dict[str, str]] | None = None
         self.roots: list[tuple[Labels, float]] = []
         self.labelled = True
+        self.only_cgroups: set[int] = set()
 
     def __call__(self, asked: Asked) -> Reply:
         if asked.times:
@@ -57,7 +61,7 @@ class Pods:
             return vector()
         if "throttled" in asked.query:
             return vector(*(s for s in self._pods(asked.query) if s[1] % 2))
-        if asked.query.startswith("sum by (namespace, pod, node, instance)"):
+        if f"by ({BY_POD}) (" in asked.query:
             return vector(*self._pods(asked.query))
         return vector(*self._of_nodes(asked.query))
 
@@ -68,7 +72,7 @@ class Pods:
             numbered = [(labels, 1.0) for labels in self.kubelets]
         elif "/kubepods" in query:
             numbered = self.roots
-        elif query.startswith("sum without"):
+        elif "sum without" in query:
             numbered += self.forged
             if ('container!=""' in query) != self.labelled:
                 return
@@ -79,6 +83,9 @@ class Pods:
     def _pods(self, query: str) -> Iterator[tuple[Labels, float]]:
         matcher = MATCHER.search(query)
         for i, labels in enumerate(self.labels):
+            by_cgroup = " or " in query or "container!=" not in query
+            if "throttled" not in query and not by_cgroup and i in self.only_cgroups:
+                continue
             series = {"namespace": "apps", "pod": self.world.pods[i].name, **labels}
             if matcher is None or re.fullmatch(matcher[2], series.get(matcher[1], "")):
                 yield series, float(i)
@@ -114,7 +121,8 @@ def queries_of_sums(fake: FakePrometheus) -> list[str]:
 
 def of_pods(fake: FakePrometheus) -> list[str]:
     """The queries for the usage of single pods."""
-    return [a.query for a in fake.asked if a.query.startswith("sum by (namespace, pod")]
+    beginnings = "sum by (namespace, pod", f"max by ({BY_POD}) (rate", f"max by ({BY_POD}) (avg"
+    return [a.query for a in fake.asked if a.query.startswith(beginnings)]
 
 
 def test_without_a_chosen_node_no_pod_and_no_history_is_asked_for(fake: FakePrometheus) -> None:
@@ -224,7 +232,27 @@ def test_what_names_have_in_common_is_written_once(fake: FakePrometheus) -> None
     read(fake, Pods(), lambda _: on(3, 14))
 
     found = [MATCHER.findall(query) for query in of_pods(fake)]
-    assert found == [[("node", "n-0(03|14)")] * 2] * 2
+    assert found == [[("node", "n-0(03|14)")]] * 2
+
+
+def test_cgroups_of_pods_are_read_only_where_the_runtime_labels_no_containers(
+    fake: FakePrometheus,
+) -> None:
+    pods = Pods()
+    pods.only_cgroups = {3, 5}
+    read(fake, pods, lambda _: on(4, 14))
+    assert not any('image=""' in query for query in of_pods(fake))
+    fake.asked.clear()
+
+    load = read(fake, pods, lambda _: on(3, 14))
+
+    by_cgroup = [MATCHER.findall(query) for query in of_pods(fake) if 'image=""' in query]
+    assert by_cgroup == [[("node", "n-003")]] * 2
+    assert load.pods == {
+        ("apps", "p-3"): PodUsage((3000.0,), (3.0,)),
+        ("apps", "p-14"): PodUsage((14_000.0,), (14.0,)),
+    }
+    assert load.throttled == {("apps", "p-3")}
 
 
 def test_series_that_a_matcher_selects_besides_are_left_out(fake: FakePrometheus) -> None:

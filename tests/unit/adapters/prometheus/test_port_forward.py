@@ -16,6 +16,7 @@ from desched.adapters.prometheus.port_forward import (
         ),
         ("http://prom.mon.svc:9090/x/", InClusterService("mon", "prom", 9090, "http", "/x")),
         ("https://prom.mon.svc.corp.example", InClusterService("mon", "prom", 443, "https", "")),
+        ("http://prom.mon.svc", InClusterService("mon", "prom", 80, "http", "")),
         ("http://prom.mon:9090", InClusterService("mon", "prom", 9090, "http", "")),
     ],
 )

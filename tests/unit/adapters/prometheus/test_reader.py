@@ -55,7 +55,8 @@ def kind_of(query: str) -> str:
         "in_use": "Inactive_file",
         "age": "time() - ",
         "names": "node_uname_info",
-        "size": "count without (cpu)",
+        "size": "count without (cpu) (group",
+        "quick_size": "count without (cpu, mode)",
         "total": "max without () (node_memory_MemTotal_bytes",
         "least": "min by (node, instance)",
         "cpu": "sum without (cpu, mode)",
@@ -260,12 +261,13 @@ def test_labels_of_series_that_belong_to_no_node_are_not_those_of_a_cluster(
     assert (load.problems, load.unresolved_series) == ((), 1)
 
 
-def test_a_node_that_a_series_of_another_cluster_claims_is_unknown_alone(
-    fake: FakePrometheus,
+@pytest.mark.parametrize(("nodes", "claimed"), [(3, 1), (20, 2)])
+def test_up_to_a_tenth_of_the_nodes_that_series_of_another_cluster_claim_are_unknown_alone(
+    fake: FakePrometheus, nodes: int, claimed: int
 ) -> None:
-    names = ("n-a", "n-b", "n-c")
+    names = [f"n-{letter}" for letter in "abcdefghijklmnopqrst"[:nodes]]
     real: list[Mapping[str, str]] = [{"node": name, "cluster": "eu"} for name in names]
-    claims = [*real, {"node": "n-c", "cluster": "evil"}]
+    claims = [*real, *({"node": name, "cluster": "evil"} for name in names[-claimed:])]
     answers = Answers(
         cpu=[(labels, 0.5) for labels in claims],
         age=[(labels, 9.0) for labels in claims],
@@ -276,9 +278,10 @@ def test_a_node_that_a_series_of_another_cluster_claims_is_unknown_alone(
 
     assert load.problems == ()
     assert isinstance(load.nodes["n-a"][CPU], Measured)
-    found = load.nodes["n-c"][CPU]
-    assert isinstance(found, Unknown)
-    assert (found.reason, "eu, evil" in found.detail) == (Why.CONTRADICTORY, True)
+    for name in names[-claimed:]:
+        found = load.nodes[name][CPU]
+        assert isinstance(found, Unknown)
+        assert (found.reason, "eu, evil" in found.detail) == (Why.CONTRADICTORY, True)
 
 
 def test_a_matcher_for_the_label_settles_it(fake: FakePrometheus) -> None:
@@ -470,6 +473,39 @@ def test_an_exporter_that_reports_other_cpus_than_the_node_has_is_not_believed(
         if isinstance(load, Unknown):
             assert load.reason is Why.CONTRADICTORY
             assert f"{cpus:g} cores, its capacity is 4" in load.detail
+
+
+def test_the_cpus_of_all_modes_are_counted_in_each_fourth_cycle_and_the_idle_ones_in_others(
+    fake: FakePrometheus,
+) -> None:
+    """A node that was found out stays unknown in between, and CPUs that have been idle suffice."""
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    counted, known = [], []
+    for all_cpus, idle_cpus in (
+        (5.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 4.0),
+        (4.0, 9.0),
+    ):
+        found: list[list[Sample]] = [[({"node": "n-a"}, n)] for n in (all_cpus, idle_cpus)]
+        fake.answer = good("n-a", size=found[0], quick_size=found[1])
+        fake.asked.clear()
+        load = reader.read_load(cluster(SIZED), policy({CPU: (300,)}))
+        known.append(isinstance(load.nodes["n-a"][CPU], Measured))
+        asked = [kind_of(a.query) for a in fake.asked]
+        counted += [kind for kind in asked if kind.endswith("size")]
+    assert counted == ["size", *["quick_size"] * 3, "size", "quick_size"]
+    assert known == [False, False, False, False, True, False]
+
+
+def test_other_exporters_have_all_their_cpus_counted(fake: FakePrometheus) -> None:
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    for matchers, cpus, known in (({}, 4.0, True), ({"cluster": "a"}, 5.0, False)):
+        fake.answer = good("n-a", size=[({"node": "n-a"}, cpus)])
+        load = reader.read_load(cluster(SIZED), policy({CPU: (300,)}, matchers=matchers))
+        assert isinstance(load.nodes["n-a"][CPU], Measured) is known
 
 
 def test_the_kubelets_figure_for_a_node_is_the_least_that_is_reported(fake: FakePrometheus) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from desched.model.checkpoints import CHECKPOINTS
 from desched.model.cluster import DeclaredGroup, PodRef
 from desched.model.state import EvictionRecord, MoveResult
 from tests.builders import NOW, certain, pod
@@ -144,3 +145,24 @@ def test_a_pod_younger_than_its_cool_down_stays(
     for where in ("labels", "annotations"):
         one = Candidate(started_at=started, **{where: {"volcano.sh/cooldown-time": value}})
         assert one.finding() == (("too_young", detail) if detail else None)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "survives", "saves", "expected"),
+    [
+        (1, True, True, None),
+        (1, True, False, "pod_group"),
+        (2, True, True, "pod_group"),
+        (1, False, True, "job_counts_eviction"),
+    ],
+)
+def test_a_task_of_determined_leaves_only_if_it_saves_its_work_and_comes_back(
+    replicas: int, expected: str | None, *, survives: bool, saves: bool
+) -> None:
+    """R4.5: the annotation lifts the protection of Determined AI, and no other."""
+    one = Candidate(labels={"determined": "1.2f1c.1"})
+    one.workload |= {"replicas": replicas, "survives_disruption": survives}
+    one.protections["single_replicas"] = False
+    if saves:
+        one.annotate(CHECKPOINTS, "true")
+    assert one.reason == expected

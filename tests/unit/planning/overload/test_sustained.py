@@ -41,7 +41,9 @@ TEN_MINUTES = policy(sustained_seconds=600)
 Points = Sequence[float | None]
 
 
-def hot_node(cpu: Points | None, memory: Points | None = None, **fields: Any) -> Snapshot:
+def hot_node(
+    cpu: Points | None, memory: Points | None = None, *, step_seconds: int = 60, **fields: Any
+) -> Snapshot:
     """`hot` at 85 % CPU and, where it has a history of it, 90 % memory."""
     memory_now = 0.9 if memory else 0.1
     seen = snapshot(
@@ -50,7 +52,7 @@ def hot_node(cpu: Points | None, memory: Points | None = None, **fields: Any) ->
         load({"hot": (0.85, memory_now), "cool": (0.05, 0.05)}, dict.fromkeys("ab", (0.5, 2.5))),
     )
     known = {Resource.CPU: cpu, Resource.MEMORY: memory}
-    history = {r: LoadHistory(60, tuple(points)) for r, points in known.items() if points}
+    history = {r: LoadHistory(step_seconds, tuple(points)) for r, points in known.items() if points}
     return with_history(seen, history)
 
 
@@ -150,7 +152,8 @@ def test_the_number_of_pods_has_lasted_since_they_started(age_minutes: int, evic
 
 
 def test_seconds_are_told_where_minutes_are_not_whole() -> None:
-    plan = planned(hot_node([*[0.6] * 5, *[0.85] * 6]), policy(sustained_seconds=90))
+    seen = hot_node([*[0.6] * 5, *[0.85] * 6], step_seconds=9)
+    plan = planned(seen, policy(sustained_seconds=90))
     assert plan.nodes[1].detail == "overloaded for 47 of 90 seconds"
 
 
@@ -203,14 +206,13 @@ def swinging(swing: float, above: int, level: float = 0.6) -> Points:
     return [*reversed(before), *[0.85] * above]
 
 
-def in_steps(points: Points) -> Snapshot:
-    seen = hot_node(None)
-    return with_history(seen, {Resource.CPU: LoadHistory(STEP_SECONDS, tuple(points))})
+def in_steps(points: Points, step_seconds: int = STEP_SECONDS) -> Snapshot:
+    return hot_node(points, step_seconds=step_seconds)
 
 
 def waiting(points: Points, by: Policy = BY_SWING) -> tuple[str, float] | None:
     """What the node waits for and for how many seconds; None if its pods may move."""
-    plan = planned(in_steps(points), by)
+    plan = planned(in_steps(points, by.history.step_seconds), by)
     verdict = next(v for v in plan.nodes if v.node == "hot")
     if verdict.reason is not NodeReason.NOT_SUSTAINED_YET:
         return None
@@ -280,6 +282,15 @@ def test_a_node_whose_swing_is_not_known_waits_for_twice_the_shortest_time(point
             ),
             90.0,
         )
+
+
+@pytest.mark.parametrize(("last_step_seconds", "above"), [(0, 4), (60, 5)])
+def test_the_time_since_the_last_regular_point_counts_as_it_is(
+    last_step_seconds: int, above: int
+) -> None:
+    history = LoadHistory(60, (*[0.6] * 6, *[0.85] * 6), last_step_seconds)
+    seen = with_history(hot_node(None), {Resource.CPU: history})
+    assert detail(seen) == f"overloaded for {above} of 10 minutes"
 
 
 def test_the_step_with_which_the_overload_begins_is_no_swing() -> None:

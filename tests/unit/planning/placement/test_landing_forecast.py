@@ -5,7 +5,7 @@ from desched.model.cluster import Effect, Owner, PodAffinityTerm, Service, Sprea
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
-from desched.planning.placement.landing_forecast import after, forecast
+from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
 from tests.builders import certain, free_capacity
 from tests.unit.planning.landing_cluster import (
@@ -239,6 +239,15 @@ def test_a_landing_that_is_not_certain_leaves_each_alternative_to_the_next():
     assert set(chances(following)) == {"b", "c", "d", "e"}
     # In each alternative the node of the first replacement is out, and three are left.
     assert {tuple(sorted(set(row.round(3)))) for row in following.alternatives} == {(0.0, 0.333)}
+
+
+@pytest.mark.parametrize("rows", [[[0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5]] * 3])
+def test_the_probability_of_a_node_is_its_mean_over_all_alternatives(rows):
+    chances = np.array(rows)
+    leaving = LeavingPod(pod("web-1", "a"), 0, gone=True)
+    scores, wrong = np.zeros(chances.shape, int), np.zeros(2, bool)
+    landing = Landing(("a", "b"), chances > 0, chances, scores, leaving, wrong)
+    assert landing.probabilities.tolist() == [0.5, 0.5]
 
 
 def test_older_schedulers_score_balance_itself():

@@ -117,7 +117,7 @@ def test_a_pod_of_little_use_makes_room_on_a_cool_node() -> None:
     (eviction,) = plan.evictions
     assert (eviction.pod, eviction.node, eviction.expected_node) == (ref("small"), "te2", "te6")
     assert eviction.chain == BEGUN
-    assert eviction.reason.startswith("makes room on te2 for apps/hot")
+    assert eviction.reason.startswith("it makes room on te2 for apps/hot")
     assert reasons(plan) == {"hot": "room_being_made"}
     why = "apps/small makes room on te2 for apps/hot"
     assert verdict(plan, "te9") == (NodeReason.ROOM_BEING_MADE, why)

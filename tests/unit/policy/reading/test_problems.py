@@ -407,15 +407,15 @@ PROFILE_CASES = {
     "a misspelt plugin": (
         profile(plugins={"balance": {"enabled": ["LoadAwar"]}}),
         (
-            'found "LoadAwar", which is no plugin that desched has; allowed are LoadAware and '
-            'DefaultEvictor; did you mean "LoadAware"?'
+            'found "LoadAwar", which is no plugin that desched has; allowed are LoadAware, '
+            'GpuFragmentation, DefaultEvictor; did you mean "LoadAware"?'
         ),
     ),
     "a misspelt plugin's configuration": (
         profile(pluginConfig=[{"name": "DefaultEvicter"}]),
         (
             'profiles[0].pluginConfig[0].name: found "DefaultEvicter", which is no plugin that '
-            "desched has; allowed are LoadAware and DefaultEvictor; did you mean "
+            "desched has; allowed are LoadAware, GpuFragmentation, DefaultEvictor; did you mean "
             '"DefaultEvictor"?'
         ),
     ),
@@ -463,7 +463,7 @@ def test_an_enabled_plugin_of_others_is_refused_with_the_name_of_who_runs_it(plu
     text = refusal(profile(plugins={"balance": {"enabled": ["LoadAware", {"name": plugin}]}}))
     assert (
         f"profiles[0].plugins.balance.enabled[1]: {plugin} is a plugin of "
-        f"{UPSTREAM_PLUGINS[plugin]}, which can run it beside desched; desched has LoadAware only"
+        f"{UPSTREAM_PLUGINS[plugin]}, which can run it beside desched; desched does not have it"
     ) in text
 
 

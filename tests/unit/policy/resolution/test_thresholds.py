@@ -215,7 +215,11 @@ def test_the_last_of_several_entries_may_be_for_all_other_nodes():
     [
         (
             [load_aware_entry("a", 80), load_aware_entry("b", 80, numberOfNodes=1)],
-            "pluginConfig[2].args.numberOfNodes: differs from that of the first LoadAware entry",
+            (
+                "pluginConfig[2].args.numberOfNodes: differs from that of the first LoadAware "
+                "entry; one cycle serves all of them, so they may differ only in nodeSelector, "
+                "thresholds, targetThresholds, stopMargin and ceilingMargin."
+            ),
         ),
         (
             [load_aware_entry("a", 80), load_aware_entry("b", 80, nodePools=[BATCH])],

@@ -7,11 +7,20 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
+from desched.model.drains import Purpose
 from desched.model.landing import LandingChance
 from desched.model.report import EvictionVerdict, Mode, NotActing, Outcome
 from desched.model.state import MoveResult
 from desched.service.telemetry.audit_log import AuditLog
-from tests.unit.service.example_reports import EVICTION, POD, REPORT, STARTED_AT, record
+from tests.unit.service.example_reports import (
+    DRAINING,
+    EVICTION,
+    POD,
+    REPORT,
+    STARTED_AT,
+    drain_move,
+    record,
+)
 from tests.unit.service.test_adversarial_outputs import poisoned
 
 FORECAST = replace(EVICTION, landing=(LandingChance("te5", 0.9),), landing_risk=0.04)
@@ -92,3 +101,11 @@ def test_a_line_that_cannot_be_written_is_in_the_log_and_stops_nothing():
 
     assert [line["event"] for line in logs] == ["audit.not_written"]
     assert logs[0]["line"]["pod"] == POD
+
+
+def test_both_lines_have_the_purpose():
+    moved = replace(END, purpose=Purpose.GPU_DEMAND)
+    requested, result = lines(replace(drain_move(DRAINING), settled=(moved,)))
+
+    assert (requested["purpose"], result["purpose"]) == ("gpu_demand", "gpu_demand")
+    assert lines(PLANNED)[0]["purpose"] == "relief"

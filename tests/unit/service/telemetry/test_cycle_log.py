@@ -1,23 +1,31 @@
 import msgspec
+import pytest
 from structlog.testing import capture_logs
 
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict, RefusalReason, Unsteered
-from desched.model.report import CycleResult, EvictionVerdict, NotActing, Outcome, TaintChange
+from desched.model.report import CycleResult, EvictionVerdict, Mode, NotActing, Outcome, TaintChange
 from desched.model.state import MoveResult
 from desched.model.text import LONGEST_DETAIL
 from desched.service.telemetry.cycle_log import MOST_NAMES, CompetitorLog, essentials, log_cycle
 from tests.unit.service.example_reports import (
     BACK,
     BROKEN,
+    BROKEN_DRAIN,
+    DRAINING,
     FOLLOWED_UP,
     HELD,
     HOUR,
+    LANDED_DRAIN,
     REPORT,
     STARTED_AT,
     TOLD_CHAIN,
+    TOLD_DRAIN,
     UNDER_WAY,
+    begun_earlier,
+    drain_move,
     record,
     with_chain,
+    with_drain,
 )
 
 
@@ -187,3 +195,35 @@ def test_a_change_is_logged_again_and_the_end_too():
         ("other_descheduler.found", "warning"),
         ("other_descheduler.gone", "info"),
     ]
+
+
+def test_drains_are_named_with_what_waits_without_one():
+    line = essentials(with_drain(DRAINING))
+    assert line["drains"] == [TOLD_DRAIN]
+    assert line["unserved"] == ["pod train/huge-0: no node has 16 GPUs"]
+    assert not {"drains", "unserved", "purposes"} & essentials(REPORT).keys()
+    assert "drains" not in essentials(with_drain(LANDED_DRAIN))
+    assert essentials(drain_move(DRAINING))["purposes"] == {"gpu_demand": 1}
+
+
+def test_a_drain_that_begins_or_ends_has_a_line_of_its_own():
+    with capture_logs() as logs:
+        log_cycle(drain_move(DRAINING))
+        log_cycle(with_drain(begun_earlier(LANDED_DRAIN)))
+        log_cycle(with_drain(begun_earlier(BROKEN_DRAIN)))
+    begun, landed, broken = (each for each in logs if each["event"] != "cycle.completed")
+    of_drain = {"demand": "pod train/big-0", "gpus": 8, "nodes": ["te3"], "moves": 2}
+    assert (
+        begun.items()
+        >= {**of_drain, "event": "drain.begun", "until": "2026-03-04T13:00:00Z"}.items()
+    )
+    assert landed.items() >= {**of_drain, "event": "drain.ended", "end": "landed"}.items()
+    assert (landed["log_level"], broken["log_level"]) == ("info", "warning")
+    assert (broken["end"], broken["why"]) == ("broken", "node te3 is gone")
+
+
+@pytest.mark.parametrize("fields", [{"mode": Mode.DRY_RUN}, {"not_acting": NotActing.NOT_LEADING}])
+def test_drains_are_logged_by_the_acting_replica_only(fields):
+    with capture_logs() as logs:
+        log_cycle(msgspec.structs.replace(drain_move(DRAINING), **fields))
+    assert [each["event"] for each in logs] == ["cycle.completed"]

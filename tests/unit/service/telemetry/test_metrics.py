@@ -1,3 +1,5 @@
+from itertools import product
+
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -5,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
+from desched.model.drains import DrainEnd, Purpose
 from desched.model.plan import HoldReason
 from desched.model.report import EvictionVerdict, Mode, NotActing
 from desched.model.state import MoveResult
@@ -13,15 +16,20 @@ from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
 from tests.unit.service.example_reports import (
     BROKEN,
+    BROKEN_DRAIN,
+    DRAINING,
     FOLLOWED_UP,
     HELD,
     HOUR,
+    LANDED_DRAIN,
     REPORT,
     STARTED_AT,
     UNDER_WAY,
+    begun_earlier,
     first_move,
     second_move,
     with_chain,
+    with_drain,
 )
 
 POLICY = Policy("policy.yaml", "digest-1", (), MetricsSource(""))
@@ -83,6 +91,33 @@ def test_gpus_of_unknown_load_are_counted_only_if_the_policy_has_a_target_for_th
     assert values(metrics, "desched_unknown_gpu_nodes") == {}
 
 
+def test_gpus_are_shown_for_the_cluster_its_nodes_and_its_domains(metrics):
+    """S4.1: in every cycle, also in a dry run."""
+    metrics.cycle_completed(FOLLOWED_UP)
+    numbers = ("gpus", "idle_gpus", "fragmented_gpus", "gpu_pods", "movable_gpu_pods")
+    assert [values(metrics, f"desched_{name}")[()] for name in numbers] == [16, 9, 1.5, 7, 4]
+    places = {("1",): 9, ("2",): 4, ("4",): 2, ("8",): 1}
+    assert values(metrics, "desched_gpu_places") == places
+    assert values(metrics, "desched_gpu_nodes_left_out") == {
+        ("shared_gpus",): 1,
+        ("not_schedulable",): 0,
+    }
+    waits = values(metrics, "desched_pods_waiting_for_gpus")
+    assert (waits["too_large",], sum(waits.values())) == (2, 2)
+    assert values(metrics, "desched_node_idle_gpus") == {("g1",): 8, ("g2",): 1}
+    assert values(metrics, "desched_node_fragmented_gpus") == {("g1",): 0.5, ("g2",): 1}
+    assert values(metrics, "desched_domain_idle_gpus") == {("r1", "rack"): 9}
+    assert values(metrics, "desched_domain_gpu_places") == {
+        ("r1", size, "rack"): number for (size,), number in places.items()
+    }
+
+
+def test_a_cluster_without_gpus_has_no_metrics_of_them(metrics):
+    metrics.cycle_completed(REPORT)
+    names = {line.split()[2] for line in metrics.exposition().decode().splitlines() if "#" in line}
+    assert {name for name in names if "gpu" in name} == {"desched_unknown_gpu_nodes"}
+
+
 def test_a_hold_is_one_at_its_reason_only(metrics):
     metrics.cycle_completed(HELD)
     held = values(metrics, "desched_hold")
@@ -139,11 +174,11 @@ def test_two_services_in_one_process_share_nothing():
 
 
 def test_results_of_moves_are_counted_from_zero(metrics):
-    assert values(metrics, "desched_moves_total") == {(result.value,): 0 for result in MoveResult}
+    assert values(metrics, "desched_moves_total") == dict.fromkeys(product(Purpose, MoveResult), 0)
     metrics.cycle_completed(FOLLOWED_UP)
     metrics.cycle_completed(REPORT)
     moves = values(metrics, "desched_moves_total")
-    assert moves["landed_as_forecast",] == moves["back_on_source",] == 1
+    assert moves["relief", "landed_as_forecast"] == moves["relief", "back_on_source"] == 1
     assert sum(moves.values()) == 2
 
 
@@ -274,3 +309,32 @@ def test_a_replica_that_loses_the_lease_drops_the_gauges_of_its_last_cycle(metri
 def test_state_problems_are_counted(metrics):
     metrics.state_problem()
     assert values(metrics, "desched_state_problems_total") == {(): 1}
+
+
+def test_results_of_moves_are_counted_by_purpose(metrics):
+    moved = msgspec.structs.replace(FOLLOWED_UP.settled[0], purpose=Purpose.GPU_DEMAND)
+    metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, settled=(moved,)))
+    moves = values(metrics, "desched_moves_total")
+    assert moves["gpu_demand", "landed_as_forecast"] == 1
+    assert sum(moves.values()) == 1
+
+
+def test_drains_are_counted_once_when_they_end(metrics):
+    assert set(values(metrics, "desched_drains_total")) == {(end.value,) for end in DrainEnd}
+    ended = begun_earlier(LANDED_DRAIN)
+    for drain in (begun_earlier(DRAINING), ended, begun_earlier(BROKEN_DRAIN)):
+        metrics.cycle_completed(with_drain(drain))
+    metrics.cycle_completed(with_drain(msgspec.structs.replace(ended, ended_at=STARTED_AT - HOUR)))
+    metrics.cycle_completed(
+        msgspec.structs.replace(with_drain(ended), not_acting=NotActing.NOT_LEADING)
+    )
+    ends = values(metrics, "desched_drains_total")
+    assert {end for (end,) in ends if ends[end,]} == {"landed", "broken"}
+    assert sum(ends.values()) == 2
+
+
+def test_only_drains_under_way_hold_nodes(metrics):
+    for drain, held in ((DRAINING, 1), (LANDED_DRAIN, 0)):
+        metrics.cycle_completed(with_drain(drain))
+        assert values(metrics, "desched_drains_under_way")[()] == held
+        assert values(metrics, "desched_drained_nodes")[()] == held

@@ -13,8 +13,9 @@ from desched.adapters.kubernetes.client import stream as stream_module
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount
-from desched.adapters.kubernetes.client.stream import LineStream
+from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent
 from desched.errors import AnswerTooLarge, ConfigurationError, ObservationError
+from tests.unit.adapters.dripping_server import HEADS, LONGEST_SECONDS, dripping
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,
@@ -236,6 +237,26 @@ def test_a_slow_drip_ends_at_the_deadline_although_every_read_is_quick(
     assert monotonic() - began > 0.2
     assert len(sent) < 500
     gate.set()
+
+
+@pytest.mark.parametrize("endless", HEADS)
+def test_an_answer_that_never_has_its_head_or_its_size_ends_at_the_deadline(endless: str) -> None:
+    began = monotonic()
+    with dripping(HEADS[endless]) as url:
+        connection = KubernetesConnection(lambda: account(url), lambda _: False)
+        with pytest.raises(ObservationError, match="the deadline passed"):
+            connection.get("/x", deadline_seconds=0.3)
+    assert monotonic() - began < LONGEST_SECONDS / 2
+
+
+def test_a_stream_whose_line_never_ends_is_silent() -> None:
+    with dripping(HEADS["the size of a chunk"]) as url:
+        connection = KubernetesConnection(lambda: account(url), lambda _: False)
+        stream = connection.stream("/x", {}, silence_seconds=0.3)
+        assert isinstance(stream, LineStream)
+        with pytest.raises(StreamSilent):
+            next(iter(stream))
+        stream.release()
 
 
 def test_a_stream_that_does_not_begin_ends_at_the_deadline(server: FakeApiServer) -> None:

@@ -107,6 +107,14 @@ def test_what_other_claims_hold_is_not_there() -> None:
     assert world.on == {"te1": {DEVICES: 2}, "te2": {DEVICES: 1}}
 
 
+def test_a_claim_of_another_namespace_is_not_that_of_a_pod_whose_uid_it_names() -> None:
+    """Whoever may write claims in a namespace could keep pods of others by it."""
+    world = World()
+    world.claims.append(claim("uid-mine", "te2", "a", namespace="evil"))
+    assert world.why == ""
+    assert world.on == {"te1": {DEVICES: 2}, "te2": {DEVICES: 1}}
+
+
 def test_the_claim_of_a_finished_pod_holds_its_devices_until_it_is_gone() -> None:
     world = World()
     world.pods.append(claiming("done", on="te2", phase="Succeeded"))

@@ -244,6 +244,11 @@ NOT_EVALUATED = "of its PodGroup is not evaluated"
             {"minTaskMember": {f"task-{i}": 1 for i in range(1000)}},
             f"more than 8192 bytes of minTaskMember {NOT_EVALUATED}",
         ),
+        (
+            "Volcano",
+            {"minTaskMember": {f"task-{i}": 1 for i in range(65)}},
+            f"more than 64 parts {NOT_EVALUATED}",
+        ),
         ("Volcano", {"minTaskMember": {"a": "one"}}, "its PodGroup cannot be read: "),
         (
             "Volcano",

@@ -313,6 +313,12 @@ def test_priorities_that_are_not_recorded_count_as_protected(cluster: SmallClust
     assert pods(read(cluster))["high"].pod.priority == 0
 
 
+def test_without_a_priority_that_is_not_recorded_there_is_no_doubt(cluster: SmallCluster) -> None:
+    cluster.add_pod("plain")
+    protected = Protections(priority_threshold=PriorityThreshold(class_name="medium"))
+    assert Caveat.PRIORITIES_UNKNOWN not in caveats(read(cluster, a_policy(protections=protected)))
+
+
 def test_labels_that_an_exporter_could_not_keep_are_read_under_their_new_names(
     cluster: SmallCluster,
 ) -> None:

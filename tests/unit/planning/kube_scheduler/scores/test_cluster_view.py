@@ -5,7 +5,11 @@ from msgspec.structs import replace
 
 from desched.model.cluster import Pod, PodAffinityTerm, SpreadConstraint
 from desched.model.resources import Amounts
-from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import (
+    ALTERNATIVES,
+    LeavingPod,
+    SchedulerView,
+)
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.policy.policy import SchedulerRules
 from tests.unit.planning.landing_cluster import by_label, cluster, having, node, pod
@@ -57,3 +61,9 @@ def test_a_pod_that_was_placed_again_counts_there_alone() -> None:
     assert scores(LeavingPod(OTHER, 2, gone=True), placed) == scores(
         LeavingPod(OTHER, 2, gone=True), view_of(replace(FIRST, node="c"), OTHER)
     )
+
+
+def test_steps_of_any_size_through_the_alternatives_reach_all_of_them() -> None:
+    for count in ALTERNATIVES:
+        for step in range(1, count):
+            assert len({step * i % count for i in range(count)}) == count

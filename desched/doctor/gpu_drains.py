@@ -1,0 +1,56 @@
+"""Can nodes be drained for GPUs here: held with soft taints, and not bought a second time?"""
+
+from desched.doctor.checks import Check, CheckName, ok, warning
+from desched.doctor.examination import Examination, Unanswered
+from desched.doctor.other_controllers import CLUSTER_AUTOSCALER, KARPENTER, autoscalers
+from desched.doctor.rights import grant_of
+from desched.model.cluster import ClusterState
+
+_BUYS = {
+    KARPENTER: (
+        "Karpenter takes the soft taint of a drained node for a hard one, so it may add a node for "
+        "the pod that the drained one is held for."
+    ),
+    CLUSTER_AUTOSCALER: (
+        "It may add a node for a waiting pod while another one is drained for that pod."
+    ),
+}
+_KEEP_APART = (
+    "Use GpuFragmentation only where no autoscaler can add nodes with GPUs; else remove it from "
+    "`plugins.balance.enabled`."
+)
+
+
+def check_gpu_drains(cluster: ClusterState, examination: Examination) -> Check:
+    """Whether the nodes that GpuFragmentation drains are held, and by it alone."""
+    name, run = CheckName.GPU_DRAINS, examination.run
+    if examination.policy.policy.gpu_drains is None:
+        return ok(name, "The policy does not enable GpuFragmentation.")
+    lacking = [each for each in examination.rights if each.feature == "steer" and each.missing]
+    if run.evicts and lacking:
+        return warning(
+            name,
+            "GpuFragmentation is enabled, but the account may not set the soft taints that hold "
+            "nodes, so none is drained.",
+            f"{grant_of(lacking[0], run)}.",
+        )
+    if isinstance(examination.node_autoscalers, Unanswered):
+        return warning(
+            name,
+            "GpuFragmentation is enabled, and whether an autoscaler adds nodes is not known: "
+            f"{examination.node_autoscalers.why}",
+            "Ask with `kubectl get --raw /apis`.",
+        )
+    adding = {
+        product: place
+        for product, place in autoscalers(cluster, examination).items()
+        if product in _BUYS
+    }
+    if adding:
+        return warning(
+            name,
+            f"GpuFragmentation is enabled beside {', '.join(adding.values())}. "
+            f"{' '.join(_BUYS[product] for product in adding)}",
+            _KEEP_APART,
+        )
+    return ok(name, "No autoscaler of nodes was seen; what runs outside cannot be seen.")

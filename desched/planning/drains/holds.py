@@ -1,0 +1,29 @@
+"""The nodes that are held for what they are drained for, or for reserves."""
+
+from collections.abc import Iterator
+
+from desched.model.plan import PlannedTaint
+from desched.planning.drains.reserves import free_nodes
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.placement.free_capacity import FreeCapacity
+
+
+def hold(free: FreeCapacity, context: EligibilityContext) -> None:
+    """Keep pods off the nodes that are held."""
+    for taint in held_nodes(context):
+        if taint.node in free.arrays.index:
+            free.load.hold(taint.node)
+
+
+def held_nodes(context: EligibilityContext) -> Iterator[PlannedTaint]:
+    """The soft taints that hold nodes of drains under way, and nodes of reserves that are free."""
+    rules = context.policy.gpu_drains
+    if rules is None:
+        return
+    for drain in context.state.drains:
+        if drain.under_way:
+            for node in drain.nodes:
+                yield PlannedTaint(node, f"it is drained for {drain}")
+    for reserve in rules.reserves:
+        for node in free_nodes(reserve, context.cluster, context.policy):
+            yield PlannedTaint(node, f"it is free for the {reserve}")

@@ -1,0 +1,101 @@
+"""The drains under way: which have what they were for, and which cannot go on."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from desched.model.cluster import Pod
+from desched.model.devices import whole_gpus
+from desched.model.drains import Drain, DrainEnd
+from desched.model.state import PauseScope
+from desched.planning.drains.demands import DAY
+from desched.planning.drains.reserves import idle_gpus, lacking
+from desched.planning.eligibility.context import EligibilityContext
+
+MOST_ENDED = 200
+"""The most ended drains that are kept, so that the state stays small."""
+
+
+def judged(context: EligibilityContext) -> tuple[Drain, ...]:
+    """The drains of the state, those that are over with their end; old ones are removed."""
+    state, now = context.state, context.now
+    if not state.drains:
+        return ()
+    pods = {pod.uid: pod for pod in context.cluster.pods}
+    found = [_judged(each, pods, context) if each.under_way else each for each in state.drains]
+    under_way = [drain for drain in found if drain.under_way]
+    ended = [drain for drain in found if drain.ended_at and now - drain.began_at < DAY]
+    return (*ended[-MOST_ENDED:], *under_way)
+
+
+def _judged(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) -> Drain:
+    now, nodes = context.now, context.cluster.node_by_name
+    if landed := _landed(drain, pods, context):
+        return drain.ended(DrainEnd.LANDED, now, landed)
+    if why := _not_wanted(drain, context):
+        return drain.ended(DrainEnd.NOT_WANTED, now, why)
+    if why := _not_needed(drain, pods, context):
+        return drain.ended(DrainEnd.NOT_NEEDED, now, why)
+    for name in drain.nodes:
+        node = nodes.get(name)
+        if node is None or not node.ready or node.unschedulable or node.deleting:
+            why = f"node {name} is {'gone' if node is None else 'not ready or cordoned'}"
+            return drain.ended(DrainEnd.BROKEN, now, why)
+    if now >= drain.until:
+        took = (drain.until - drain.began_at) // timedelta(minutes=1)
+        return drain.ended(DrainEnd.TIME_OVER, now, f"{took} minutes were not enough")
+    return drain
+
+
+def _landed(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) -> str:
+    """What has landed on the nodes of the drain; empty if it is not all that it is for."""
+    if drain.reserve:
+        nodes = context.cluster.node_by_name
+        idle = [idle_gpus(nodes[name], context.cluster) for name in drain.nodes if name in nodes]
+        free = len(idle) == len(drain.nodes) and min(idle, default=0) >= drain.gpus
+        return f"{drain.gpus} GPUs are free on {', '.join(drain.nodes)}" if free else ""
+    own = [pods[ref.uid] for ref in drain.pods if ref.uid in pods]
+    if len(own) == len(drain.pods) and all(pod.node for pod in own):
+        used = sorted({pod.node for pod in own}.intersection(drain.nodes))
+        return f"on {', '.join(used)}" if used else ""
+    if not drain.workload_uid:
+        return ""
+    siblings = (
+        pod
+        for node in drain.nodes
+        for pod in context.cluster.pods_by_node.get(node, ())
+        if (workload := context.cluster.workload_of(pod)) and workload.uid == drain.workload_uid
+    )
+    for pod in siblings:  # each is as good as the one that the drain began for
+        if whole_gpus(pod.scheduling.requests) >= drain.gpus and not pod.deleting:
+            return f"{pod.ref} on {pod.node}"
+    return ""
+
+
+def _not_wanted(drain: Drain, context: EligibilityContext) -> str:
+    rules = context.policy.gpu_drains
+    if rules is None:
+        return "the policy has no GpuFragmentation any more"
+    if drain.reserve and drain.reserve not in map(str, rules.reserves):
+        return "the policy has no such reserve any more"
+    for pause in context.state.pauses:
+        of_namespace = pause.scope is PauseScope.NAMESPACE and pause.subject == drain.namespace
+        if of_namespace and pause.by and pause.lasts(context.now):
+            return pause.describe()
+    return ""
+
+
+def _not_needed(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) -> str:
+    """Why nothing waits for the room any more; empty if something does."""
+    if drain.reserve:
+        rules = context.policy.gpu_drains
+        reserve = (
+            next(each for each in rules.reserves if str(each) == drain.reserve) if rules else None
+        )
+        missing = reserve and lacking(reserve, context.cluster, context.policy)
+        return "" if missing else "other nodes are free for it"
+    own = [pods[ref.uid] for ref in drain.pods if ref.uid in pods]
+    waiting = [pod for pod in own if not (pod.node or pod.finished or pod.deleting)]
+    if waiting:
+        return ""
+    elsewhere = sorted({pod.node for pod in own if pod.node})
+    return f"it runs on {', '.join(elsewhere)}" if elsewhere else "its pods are gone"

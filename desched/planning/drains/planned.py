@@ -1,0 +1,309 @@
+"""Plans the moves of drains: first of those under way, then of those that may begin."""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from desched.model.cache import cached
+from desched.model.cluster import Pod
+from desched.model.drains import Drain, DrainEnd
+from desched.model.plan import Unserved
+from desched.model.state import PauseScope
+from desched.planning.drains.demands import Demand, Demands, moves_today
+from desched.planning.drains.fragmented import Fragmented
+from desched.planning.drains.places import Places, Search
+from desched.planning.drains.proof import (
+    Unproved,
+    leaving,
+    leaving_now,
+    moves_now,
+    prove,
+    said,
+)
+from desched.planning.drains.vacancies import Vacancies
+from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.overload.classification import Pressure
+from desched.planning.placement.destinations import Destinations
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.outcomes import Chosen
+from desched.planning.selection.trial import Move
+from desched.policy.gpu_drains import GpuDrainRules
+
+MOST_TRIED = 10
+"""The most sets of nodes that are tried for a demand; the cheapest come first."""
+
+MOST_FORESEEN = 20
+"""For so many demands the nodes are chosen before the first pod moves."""
+
+_ROUNDING = 1e-6
+
+
+class DrainMove(msgspec.Struct, frozen=True):
+    """A move with the node that the pod leaves, and the drain that it belongs to."""
+
+    chosen: Chosen
+    drain: Drain
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """The moves of drains, the drains of earlier cycles, and what waits without one."""
+
+    moves: tuple[DrainMove, ...] = ()
+    drains: tuple[Drain, ...] = ()
+    unserved: tuple[Unserved, ...] = ()
+
+
+def plan_drains(
+    eligibility: Eligibility,
+    pressure: Pressure,
+    destinations: Destinations,
+    quota: EvictionQuota,
+) -> Drained:
+    """Plan after the moves that relieve nodes; the arguments are not modified."""
+    context = eligibility.context
+    rules = context.policy.gpu_drains
+    if rules is None:
+        return Drained(drains=context.state.drains)
+    planning = partial(_Planning, rules, eligibility, pressure, destinations, quota)
+    ahead = planning()
+    drained = ahead.planned(ahead.foreseen())
+    if ahead.has_begun or not ahead.foreseen():
+        return drained
+    return planning().planned(())  # there is too little room to keep all these nodes free
+
+
+class _Taken(NamedTuple):
+    """A drain that is proved, with all that it still takes."""
+
+    drain: Drain
+    places: Places
+
+
+class _Planning:
+    """Plans drains one after the other.
+
+    `proved` is the state once all drains so far are over, `now` the one before their moves;
+    `counted` is the quota after those moves that this cycle may make.
+    """
+
+    def __init__(
+        self,
+        rules: GpuDrainRules,
+        eligibility: Eligibility,
+        pressure: Pressure,
+        destinations: Destinations,
+        quota: EvictionQuota,
+    ) -> None:
+        self._rules = rules
+        self._context = eligibility.context
+        self._pressure = pressure
+        vacancies = Vacancies(Eligibility(self._context.for_gpu_demand()), pressure)
+        self._search = Search(self._context, vacancies)
+        self._demands = Demands.of(self._context)
+        # The plan decides who gets the room that it makes, in the order of the scheduler's queue.
+        waiting = [pod for demand in self._demands.served for pod in demand.pods]
+        refs = {ref for drain in self._context.state.drains for ref in drain.pods}
+        waiting += [p for p in self._context.cluster.pods if refs and not p.node and p.ref in refs]
+        self._proved = self._now = destinations.expecting(waiting)
+        self._quota = self._counted = quota
+        self._taken: list[_Taken] = []
+        self._unserved: list[Unserved] = []
+        self._in_vain: dict[Hashable, str] = {}
+        self._foreseen: Sequence[str] = ()
+        self._fragmented = Fragmented(self._context, destinations.free.arrays)
+
+    @cached
+    def foreseen(self) -> tuple[str, ...]:
+        """The nodes that the demands together would be served by for the cheapest moves.
+
+        While they are kept free, no pod of one drain lands where the next one is due.
+        """
+        free, nodes = self._proved.free, list[str]()
+        for demand in self._demands.served[:MOST_FORESEEN]:
+            places = self._search.best(demand, free, nodes)
+            if isinstance(places, str) or not places.vacancies:
+                break
+            nodes += places.nodes
+        return tuple(nodes)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a drain begins."""
+        return any(each.drain not in self._context.state.drains for each in self._taken)
+
+    def planned(self, foreseen: Sequence[str]) -> Drained:
+        """The plan while these nodes are kept free, if that is possible."""
+        self._foreseen = foreseen
+        held = self._proved.held(foreseen)
+        if isinstance(held, Destinations):
+            self._proved = held
+        drains = tuple(self._continued(self._context.state.drains))
+        self._unserved += self._demands.unserved
+        for demand in self._demands.served:
+            if why := self._in_vain.get(_kind(demand)) or self._begin(demand):
+                self._in_vain[_kind(demand)] = why
+                self._unserved.append(Unserved(str(demand), demand.gpus, why))
+        return Drained(tuple(self._moves()), drains, tuple(self._unserved))
+
+    def _continued(self, drains: Iterable[Drain]) -> Iterator[Drain]:
+        """The drains; those under way with their next moves, or broken if they cannot go on."""
+        for drain in drains:
+            yield self._go_on(drain) if drain.under_way else drain
+
+    def _go_on(self, drain: Drain) -> Drain:
+        demand = self._demand_of(drain)
+        if demand is None:
+            return drain  # it is over, and the next cycle ends it
+        free = self._proved.free
+        within = free.arrays.where(lambda node: node.name in drain.nodes)
+        if any(node not in self._pressure.known for node in drain.nodes):
+            return drain  # its load is unknown in this cycle
+        places = self._search.cheapest(demand, free, within, ())
+        if isinstance(places, str):
+            return drain.ended(DrainEnd.BROKEN, self._context.now, places)
+        if not places.vacancies:
+            return drain  # it waits for the scheduler
+        places = msgspec.structs.replace(places, nodes=drain.nodes)
+        proof = self._take(demand, places, drain)
+        if isinstance(proof, Unproved) and not proof.may_pass:
+            return drain.ended(DrainEnd.BROKEN, self._context.now, proof.why)
+        return drain
+
+    def _demand_of(self, drain: Drain) -> Demand | None:
+        """What the drain is for, as far as it still waits."""
+        if drain.reserve:
+            reserves = Demands.of_reserves(self._context, self._rules)
+            return next((demand for demand in reserves if demand.is_of(drain)), None)
+        refs = set(drain.pods)
+        waiting = tuple(p for p in self._context.cluster.pods if not p.node and p.ref in refs)
+        if not waiting:
+            return None
+        gang = next(iter(self._context.gangs_of(waiting[0])), None) if drain.gang else None
+        return Demand(waiting, min(pod.priority for pod in waiting), gang)
+
+    def _begin(self, demand: Demand) -> str:
+        """Begin a drain for the demand, or return why there is none."""
+        if why := self._barred():
+            return why
+        banned: set[str] = set()
+        for _ in range(MOST_TRIED):
+            places = self._search.best(demand, self._proved.free, banned)
+            if isinstance(places, str):
+                return why or places
+            why = self._unsuited(places, demand)
+            if why:
+                break
+            proof = self._take(demand, places, self._drain(demand, places))
+            why = proof.why if proof else ""
+            if proof is None or not proof.node:
+                break
+            banned.add(proof.node)
+        return why
+
+    def _barred(self) -> str:
+        """Why no drain may begin now, whatever waits."""
+        for pause in self._context.state.pauses:
+            if pause.scope is PauseScope.EVERYTHING:
+                return pause.describe()
+        limit = self._counted.exhausted
+        return said(limit) if limit else ""
+
+    def _unsuited(self, places: Places, demand: Demand) -> str:
+        """Why no drain begins for these places, the cheapest ones."""
+        if not places.vacancies:
+            return f"it has room on {', '.join(places.nodes)}, and waits for its scheduler"
+        moves, most, daily = places.moves, self._rules.most_moves, self._rules.daily_moves
+        if moves > most:
+            return f"it would take {moves} moves, and a drain makes at most {most}"
+        if self._moves_of(demand.namespace) + moves > daily:
+            return f"it would take {moves} moves, and drains make at most {daily} within a day"
+        return ""
+
+    def _moves_of(self, namespace: str) -> int:
+        """The moves of drains within a day, with those of this plan."""
+        planned = sum(
+            each.places.moves for each in self._taken if each.drain.namespace == namespace
+        )
+        return moves_today(namespace, self._context) + planned
+
+    def _drain(self, demand: Demand, places: Places) -> Drain:
+        now, workload = self._context.now, None
+        if demand.reserve is None and demand.gang is None:
+            workload = self._context.cluster.workload_of(demand.pods[0])
+        return Drain(
+            pods=() if demand.reserve else tuple(pod.ref for pod in demand.pods),
+            nodes=places.nodes,
+            gpus=demand.gpus,
+            began_at=now,
+            until=now + timedelta(seconds=self._rules.longest_seconds),
+            namespace=demand.namespace,
+            gang=str(demand.gang or ""),
+            reserve=str(demand.reserve or ""),
+            workload_uid=workload.uid if workload else "",
+        )
+
+    def _take(self, demand: Demand, places: Places, drain: Drain) -> Unproved | None:
+        """Prove the drain; its moves follow once the nodes of all drains are known."""
+        proof = prove(demand, places, self._proved, self._quota)
+        if isinstance(proof, Unproved):
+            return proof
+        quota = self._counted.copy()
+        allowed = [c.pod for c in leaving_now(places) if _takes(quota, c.pod)]
+        if drain not in self._context.state.drains:
+            if not allowed:
+                first = leaving(places)[0].pod.ref
+                return Unproved(f"the limits of this cycle do not let {first} leave")
+            if more := self._more_fragmented(proof):
+                return Unproved(f"{more} with it on {' and '.join(places.nodes)}", places.nodes[0])
+        self._proved, self._counted = proof, quota
+        self._taken.append(_Taken(drain, places))
+        self._in_vain = {}
+        return None
+
+    def _moves(self) -> Iterator[DrainMove]:
+        """The moves of this cycle; all nodes are held before the first of them."""
+        names = sorted({node for each in self._taken for node in each.places.nodes})
+        ahead = sorted({*names, *self._foreseen})
+        now, quota, known = self._now.held(ahead), self._quota, self._pressure.known
+        if isinstance(now, str):
+            now, ahead = self._now.held(names), names
+        if isinstance(now, str):  # the proofs have held the same nodes
+            return
+        for drain, places in self._taken:
+            moves, now, quota = moves_now(places, now, quota)
+            for move in moves:
+                source = known[move.candidate.pod.node]
+                yield DrainMove((source, _held_first(move, ahead)), drain)
+
+    def _more_fragmented(self, after: Destinations) -> str:
+        """By how much a proved drain would raise the fragmentation; empty if it does not."""
+        gpus = [self._fragmented.gpus(state.free) for state in (self._proved, after)]
+        if gpus[1] <= gpus[0] + _ROUNDING:
+            return ""
+        return "fragmentation would rise from {:.1f} to {:.1f} GPUs".format(*gpus)
+
+
+def _kind(demand: Demand) -> Hashable:
+    """The same for demands that need the same; all that runs for one would run for the other."""
+    if demand.gang or demand.reserve:
+        return str(demand)
+    pod = demand.pods[0]
+    return pod.scheduling, pod.namespace, frozenset(pod.labels.items()), demand.priority
+
+
+def _takes(quota: EvictionQuota, pod: Pod) -> bool:
+    """Whether the quota lets the pod leave, too; then it counts."""
+    if quota.refuse(pod) is not None:
+        return False
+    quota.take(pod)
+    return True
+
+
+def _held_first(move: Move, nodes: Iterable[str]) -> Move:
+    """The move, before which these nodes get their soft taints."""
+    names = {*move.destination.steered, *nodes}
+    destination = msgspec.structs.replace(move.destination, steered=tuple(sorted(names)))
+    return msgspec.structs.replace(move, destination=destination)

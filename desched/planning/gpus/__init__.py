@@ -1,0 +1,1 @@
+"""What is idle of GPUs, and what it is good for."""
