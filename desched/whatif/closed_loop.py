@@ -233,8 +233,8 @@ class Descheduler:
         It need not if a cycle has run, and no earlier move can change the state but by its age.
         """
         state = self._state
-        memory = (state.evictions, state.nodes, state.pauses, state.failures, state.chains)
-        return state.last_cycle is not None and not any(memory)
+        moves = state.evictions, state.nodes, state.chains, state.drains
+        return state.last_cycle is not None and not any((*moves, state.pauses, state.failures))
 
 
 def run(

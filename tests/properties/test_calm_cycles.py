@@ -85,13 +85,16 @@ def pasts(draw: st.DrawFn) -> Past:
     return a_past(draw(lives()), HOSTS, STEPS, unknown=draw(gaps()), **nodes)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(pasts(), policies())
 def test_a_replay_without_calm_cycles_has_the_result_of_all_cycles(past: Past, by: Policy) -> None:
     assert some_cycles(past, by) == all_cycles(past, by)
 
 
 HOT_FOR_AN_HOUR = [0.2] * 15 + [0.9] * 12 + [0.2] * (STEPS - 27)
+
+
+GPU_NODE = replace(node("d").allocatable, extended=(("nvidia.com/gpu", 4),))
 
 
 def cycles_run(past: Past, by: Policy) -> int:
@@ -116,9 +119,17 @@ def test_a_cycle_runs_while_a_soft_taint_is_set() -> None:
     past = a_past([Life("web-0", "a", [0.2] * STEPS)], HOSTS, STEPS)
     by, simulation = policy(rule()), Replay(past).begin()
     simulation.clock.advance(3600)
-    desched, calm = Descheduler(by, "test"), CalmCycles(simulation, by)
+    desched, calm = Descheduler(by, "test"), CalmCycles(simulation, by, has_gpus=False)
     assert not calm.is_next(desched)  # the first one shows whether the policy can be used at all
     desched.cycle(simulation.world(acting=True))
     assert calm.is_next(desched)
     simulation.steerer.taint("b", simulation.clock.now())
     assert not calm.is_next(desched)
+
+
+def test_all_cycles_of_a_cluster_with_gpus_run_because_each_measures_them() -> None:
+    nodes: dict[str, Any] = {"d": {"node": node("d", allocatable=GPU_NODE, capacity=GPU_NODE)}}
+    past = a_past([Life("web-0", "a", [0.2] * STEPS)], HOSTS, STEPS, **nodes)
+    found = some_cycles(past, policy(rule()))
+    assert found == all_cycles(past, policy(rule()))
+    assert cycles_run(past, policy(rule())) == STEPS - LEAD - 1

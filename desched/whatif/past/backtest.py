@@ -132,7 +132,7 @@ class _Run:
         simulation = self._replay.begin()
         evictor, interval = RecordingEvictor(simulation), self._pace.interval_seconds
         desched = Descheduler(self._policy, TARGET, interval_seconds=interval)
-        calm = CalmCycles(simulation, self._policy)
+        calm = CalmCycles(simulation, self._policy, has_gpus=self._replay.has_gpus)
         done = 0
 
         def act(world: World) -> CycleReport | None:

@@ -19,14 +19,19 @@ from desched.whatif.world import Simulation
 
 
 class CalmCycles:
-    """The cycles of one policy in a simulation that need not run."""
+    """The cycles of one policy in a simulation that need not run.
 
-    def __init__(self, simulation: Simulation, policy: Policy) -> None:
+    With `has_gpus` all run, because each measures the GPUs.
+    """
+
+    def __init__(self, simulation: Simulation, policy: Policy, *, has_gpus: bool) -> None:
         self._simulation, self._policy = simulation, policy
         self._targets: dict[str, list[float]] = {}
         # Elsewhere more than the load of single nodes and the moves under way decides.
         self._may_be_left_out = (
             bool(policy.rules)
+            and not has_gpus
+            and policy.gpu_drains is None
             and all(rule.resource in MEASURED for rule in policy.rules)
             and not policy.deviation
             and not policy.balance_scope
