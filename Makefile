@@ -12,13 +12,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-LOWEST := $(BIN)/uv pip install --quiet --python build/lowest/bin/python
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
 
 IMAGE ?= desched:latest
 IMAGE_BUILD ?= docker build
 SCENARIO ?= load
+TESTS ?= tests/controlplane
 PLUGIN_PYTHONS ?= $(BIN)/python
 SITE ?= build/site
 
@@ -46,6 +46,9 @@ test: controlplane-binaries browser ## everything: check, unit tests with their 
 		tests/contracts tests/browser tests/image || failed=1; \
 		wait $$unit || { failed=1; tail -n 40 build/unit.log; }; exit $$failed
 
+slow-tests: controlplane-binaries ## the tests of TESTS, beside control planes
+	@$(PYTEST) --numprocesses $(CONTROL_PLANES) $(TESTS)
+
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -62,17 +65,20 @@ format: $(INSTALLED) ## put the code into shape
 unit: $(INSTALLED) ## the unit tests, in less than a minute
 	@$(PYTEST) --numprocesses 3 tests/unit
 
-# The newest ones are locked; the bounds of pyproject.toml are true only if these pass, too.
-lowest: $(INSTALLED) ## the unit tests with the lowest versions of all dependencies that pyproject.toml allows
+# The lock is between both; the bounds of pyproject.toml are true only if these pass, too.
+RESOLUTION_lowest = lowest-direct
+RESOLUTION_newest = highest
+INSTALL = $(BIN)/uv pip install --quiet --python build/$@/bin/python
+lowest newest: $(INSTALLED) ## the unit tests with the lowest or the newest dependencies that pyproject.toml allows
 	@mkdir -p build
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@$(BIN)/uv pip compile --quiet --no-header --python $(BIN)/python --resolution lowest-direct \
-		--all-extras pyproject.toml -o build/lowest.txt
-	@$(BIN)/uv venv --quiet --clear --seed --python $(BIN)/python build/lowest
-	@$(LOWEST) -r build/lowest.txt
-	@$(LOWEST) --constraint build/lowest.txt --group test --group build
-	@$(LOWEST) --no-deps --no-build-isolation --editable .
-	@build/lowest/bin/python -m pytest --dist loadfile --no-loadscope-reorder --tb=short \
+	@$(BIN)/uv pip compile --quiet --no-header --python $(BIN)/python --resolution $(RESOLUTION_$@) \
+		--all-extras pyproject.toml -o build/$@.txt
+	@$(BIN)/uv venv --quiet --clear --seed --python $(BIN)/python build/$@
+	@$(INSTALL) -r build/$@.txt
+	@$(INSTALL) --constraint build/$@.txt --group test --group build
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@build/$@/bin/python -m pytest --dist loadfile --no-loadscope-reorder --tb=short \
 		--numprocesses 3 tests/unit
 
 coverage: $(INSTALLED) ## the unit tests, and which lines they run
@@ -102,10 +108,25 @@ soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak
 
+# An hour on 2 idle CPUs with 12 GiB, on two control planes at once.
+attacks: controlplane-binaries ## all attacks of the threat model at once for an hour, beside the same hour without
+	@$(BIN)/python -m tests.controlplane.attack_drill
+
 wheel: $(RUNTIME) ## build the wheel into dist/
 	@rm -f dist/desched-*.whl
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--no-index --wheel-dir dist .
+
+# Of the wheel with the dependencies of the lock, in CycloneDX; the same for the same commit.
+sbom: wheel ## write the bill of materials of the wheel into dist/
+	@$(PIP) --require-hashes -r requirements/release.txt
+	@$(BIN)/python -m venv --clear --without-pip build/sbom
+	@$(BIN)/python -m pip --python build/sbom/bin/python install --quiet --no-compile --require-hashes \
+		-r requirements/runtime.txt
+	@$(BIN)/python -m pip --python build/sbom/bin/python install --quiet --no-compile --no-deps \
+		--no-index dist/desched-*.whl
+	@$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--output-file "dist/$$(basename dist/desched-*.whl .whl).cdx.json" build/sbom/bin/python
 
 # Any tool that builds from a Dockerfile will do; the pipeline of a release builds for all architectures.
 image: ## build the image of this machine's architecture
@@ -124,6 +145,7 @@ kubectl-plugin: wheel ## build the archive of the kubectl plug-in for this platf
 	@cp LICENSE build/kubectl-plugin
 	@tar --create --gzip --directory build/kubectl-plugin --file "dist/$$($(BIN)/python -m \
 		tests.krew_manifest)" kubectl-desched LICENSE
+	@build/kubectl-plugin/kubectl-desched version
 
 # With SITE=FOLDER it adds this version to a site that has others.
 site: $(RUNTIME) ## build the documentation site into build/site, with strict links
@@ -141,6 +163,7 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 	$(BIN)/python -m tests.report_reference
 	$(BIN)/python -m tests.controlplane.chart_rendering
 	$(BIN)/python -m tests.chart_reference
+	$(BIN)/python -m tests.chart_package
 
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
@@ -191,4 +214,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt requirements/signing.txt
 	@$(PIP) --require-hashes --no-deps -r requirements/signing.txt
 	@touch $@
 
-.PHONY: help demo test check format unit lowest coverage properties mutation controlplane-binaries browser pictures soak wheel image kubectl-plugin site generated lock clean
+.PHONY: help demo test slow-tests check format unit lowest newest coverage properties mutation controlplane-binaries browser pictures soak attacks wheel sbom image kubectl-plugin site generated lock clean

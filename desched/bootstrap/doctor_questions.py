@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from desched.adapters.kubernetes.client.access import (
     FEATURES,
     LIST_KUEUE_TOPOLOGIES,
+    LIST_VOLCANO_JOBS,
     LOGBOOK_ACCESS,
     MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
@@ -61,7 +62,7 @@ from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
-from desched.policy.compatibility import OF_SAMPLES
+from desched.policy.compatibility import OF_SAMPLES, VolcanoJobs
 from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.service.process.clock import SystemClock
@@ -101,6 +102,10 @@ _OF_GANGS = _Systems(
     POD_GROUP_ACCESS,
     "deploy/pod-groups",
 )
+_OF_VOLCANO_JOBS = _OF_GANGS._replace(
+    read={**_OF_GANGS.read, "Volcano-Jobs": [LIST_VOLCANO_JOBS]},
+)
+"""The same with Volcano Jobs, which only a policy needs that lets their pods move."""
 _OF_MODELS = _Systems(
     {system: [kind.access] for system, kind in MODEL_CACHES.items()},
     MODEL_CACHE_ACCESS,
@@ -139,12 +144,14 @@ class DoctorQuestions:
         began = self._clock.now()
         cluster = _answered(self._reader.read_cluster)
         ended = self._clock.now()
+        moves_jobs = policy.policy.volcano_jobs is VolcanoJobs.SURPLUS
+        groups = _OF_VOLCANO_JOBS if moves_jobs else _OF_GANGS
         store = state_store(self._settings, self._kubernetes)
         examination = replace(
             self._examination(policy, version, cluster),
             at=ended,
             rights=self._rights(),
-            pod_groups=_answered(lambda: self._systems(_OF_GANGS)),
+            pod_groups=_answered(lambda: self._systems(groups)),
             model_caches=_answered(lambda: self._systems(_OF_MODELS)),
             node_autoscalers=_answered(self._node_autoscalers),
             prometheus=PrometheusFacts(services=_answered(self._services)),

@@ -8,10 +8,12 @@ from desched.doctor.examination import Examination
 from desched.model.cluster import DEFAULT_SCHEDULER, ClusterState
 from desched.views.formatting import count
 
-PACKING: Mapping[str, str] = {
-    "gke.io/optimize-utilization-scheduler": "Google's profile optimize-utilization",
+USUAL_PROFILES: Mapping[str, str] = {
+    "volcano": "{profile: Volcano}",
+    "kai-scheduler": "{profile: KAI}",
+    "gke.io/optimize-utilization-scheduler": "{profile: KubeScheduler, strategy: MostAllocated}",
 }
-"""Schedulers that prefer full nodes."""
+"""What `scheduler.others` says about known schedulers under their usual names."""
 
 _NOT_VISIBLE = (
     "Its configuration cannot be seen through the API; if its profile differs from the default, "
@@ -19,30 +21,29 @@ _NOT_VISIBLE = (
 )
 
 
-def check_scheduler(cluster: ClusterState, _: Examination) -> Check:
-    """Which schedulers pods name."""
+def check_scheduler(cluster: ClusterState, examination: Examination) -> Check:
+    """Which schedulers pods name, and which of them the policy does not."""
     name = CheckName.SCHEDULER
-    named = Counter(
+    used = Counter(
         pod.scheduler
         for pod in cluster.pods
         if not pod.finished and not (pod.owner and pod.owner.kind in {"DaemonSet", "Node"})
     )
-    others = {scheduler: n for scheduler, n in named.items() if scheduler != DEFAULT_SCHEDULER}
+    others = [scheduler for scheduler in used if scheduler != DEFAULT_SCHEDULER]
     if not others:
         return ok(name, f"All pods are placed by {DEFAULT_SCHEDULER}.", _NOT_VISIBLE)
-    listed = ", ".join(f"{scheduler} ({number})" for scheduler, number in named.most_common(5))
+    listed = ", ".join(f"{scheduler} ({number})" for scheduler, number in used.most_common(5))
     found = f"Pods are placed by {listed}."
-    if packing := next((PACKING[each] for each in others if each in PACKING), ""):
-        return warning(
-            name,
-            f"{found} {packing} prefers full nodes, so replacements may come back.",
-            "Set `scheduler: {strategy: MostAllocated}` in the policy, and let desched steer with "
-            "`kubectl apply -k deploy/overlays/evict`.",
-        )
-    pods = count(sum(others.values()), "pod")
+    known = examination.policy.policy.scheduler.others
+    unknown = [scheduler for scheduler in others if scheduler not in known]
+    if not unknown:
+        return ok(name, found, "The policy has the profiles of all others than kube-scheduler.")
+    usual = [f"{each}: {USUAL_PROFILES[each]}" for each in unknown if each in USUAL_PROFILES]
+    pods = count(sum(used[each] for each in unknown), "pod")
     return warning(
         name,
-        f"{found} Where other schedulers place {pods}, desched cannot forecast.",
-        "Keep `maxLandingRisk` low, and let desched steer with "
-        "`kubectl apply -k deploy/overlays/evict` if they score PreferNoSchedule.",
+        f"{found} For {pods} of them desched cannot forecast where they land.",
+        f"If it fits, add `scheduler: {{others: {{{', '.join(usual)}}}}}` to the policy."
+        if usual
+        else "Add its profile to `scheduler.others` in the policy, if it is one of the known.",
     )

@@ -1,6 +1,6 @@
 """The objects of a cluster, with only the fields that planning uses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
@@ -248,10 +248,11 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod; `annotations` has only those that desched reads.
 
-    `scheduling_group` is the group that its specification names. `unschedulable` is true if its
-    scheduler has found no node for it. `uncounted_claims` is why its requests do not have the
-    devices of its ResourceClaims, empty if they have. Until the claims are read, `claim_templates`
-    names what they are made from.
+    `nominated_node` is where kube-scheduler keeps room for it until it is bound. `scheduling_group`
+    is the group that its specification names. `unschedulable` is true if its scheduler has found no
+    node for it. `uncounted_claims` is why its requests do not have the devices of its
+    ResourceClaims, empty if they have. Until the claims are read, `claim_templates` names what they
+    are made from.
     """
 
     namespace: Namespace
@@ -279,6 +280,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     unschedulable: bool = False
     grace_period_seconds: Count = 30
     resizing: bool = False
+    nominated_node: NodeName = ""
 
     @property
     def ref(self) -> PodRef:
@@ -623,6 +625,16 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         found = grouped((pod.node, pod) for pod in self._placed_pods)
         nobody: dict[str, tuple[Pod, ...]] = {node.name: () for node in self.nodes}
         return nobody | {name: tuple(pods) for name, pods in found.items()}
+
+    @property
+    def assumed_pods(self) -> Iterable[Pod]:
+        """The pods that kube-scheduler counts on their `nominated_node` until they are bound.
+
+        It is still preparing them there, such as their volumes. Those that wait for a preemption
+        are not among them.
+        """
+        nominated = (pod for pod in self.pods if pod.nominated_node and not pod.node)
+        return (p for p in nominated if not (p.unschedulable or p.deleting or p.finished))
 
     @cached_property
     def _placed_pods(self) -> Sequence[Pod]:

@@ -249,11 +249,12 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     probability of a harmful landing. `cost` is 1 for the disruption plus bounded surcharges.
     `replicas` is the number that the workload desires. A `probe` is the first move after a pause.
     `steered` names the nodes that must have their soft taint before the eviction; the forecast
-    depends on it. `scheduler` is the pod's scheduler if it is not the default one: then all
-    feasible nodes are equally likely. `chain` is the one that the move begins or ends. `gang` is
-    the one that moves whole with this eviction, as in `gang train/llama (Volcano)`; empty if the
-    pod moves alone. `drain` is the one that it belongs to. In a saturated pool `levelled_to` is
-    what the node is left with, as a share of its capacity; the destination must not be fuller.
+    depends on it. `scheduler` is the pod's scheduler if it is not the default one, and
+    `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
+    equally likely. `chain` is the one that the move begins or ends. `gang` is the one that moves
+    whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
+    `drain` is the one that it belongs to. In a saturated pool `levelled_to` is what the node is
+    left with, as a share of its capacity; the destination must not be fuller.
     """
 
     pod: PodRef
@@ -276,6 +277,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     cost: float = 1.0
     steered: tuple[str, ...] = ()
     scheduler: str = ""
+    scheduler_profile: str = ""
     chain: Chain | None = None
     gang: str = ""
     gpus: float = 0.0

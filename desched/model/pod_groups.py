@@ -94,9 +94,16 @@ SUB_GROUP = "kai.scheduler/subgroup-name"
 NO_PART = "which of its parts the pod is in is not known"
 NOT_KNOWN = "how many pods it needs is not known"
 LOST = "nothing creates its pods again"
+ENDED = "what runs in it ends with each of its pods"
+"""The same for pods that a controller creates again."""
 
 SCHEDULING_GROUP = "spec.schedulingGroup"
 """Stands for the group that the specification of a pod names."""
+
+VOLCANO_JOB = "Volcano Job"
+"""Jobs of Volcano as a system: what they say counts only if the policy lets their pods move."""
+
+VOLCANO_JOB_KIND = "batch.volcano.sh/Job"
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 GENERATED_PREFIX = "podgroup-"
@@ -140,6 +147,13 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         whole=True,
     ),
     GroupSystem(
+        VOLCANO_JOB,
+        ("volcano.sh/job-name",),
+        "one eviction may restart the whole job",
+        placed_together=True,
+        declared=True,
+    ),
+    GroupSystem(
         "Volcano",
         (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
         NOT_KNOWN,
@@ -159,12 +173,6 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         placed_together=True,
         declared=True,
         whole=True,
-    ),
-    GroupSystem(
-        "Volcano Job",
-        ("volcano.sh/job-name",),
-        "one eviction may restart the whole job",
-        placed_together=True,
     ),
     GroupSystem(
         "coscheduling",
@@ -289,7 +297,9 @@ def groups_of(
 
     `declared` is what objects of the systems say.
     """
-    for row, name, found in _memberships(pod, workload):
+    memberships = tuple(_memberships(pod, workload))
+    of_known_job = any((VOLCANO_JOB, pod.namespace, name) in declared for _, name, _ in memberships)
+    for row, name, found in memberships:
         key = row.system, pod.namespace, name
         known = declared.get(key) if row.declared and name else None
         if row.resumes and workload is not None and checkpoints(pod, workload):
@@ -301,6 +311,8 @@ def groups_of(
             minimum, clear = known.minimum, True
         else:  # pods of a group of fixed size stay because all of them are needed
             clear = not stays or bool(row.size_by and minimum)
+        if stays == LOST and pod.owner is not None:
+            stays = ENDED
         budgets, _ = numbers((row.budget_by,), found)
         budget = max((*budgets, known.budget if known is not None else 0))
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)
@@ -317,7 +329,9 @@ def groups_of(
         )
         if group.is_gang:
             yield group
-        if known is not None and known.parts and not stays:
+        # Volcano copies the tasks of a job into its PodGroup; the job says which of them count.
+        repeated = of_known_job and row.system != VOLCANO_JOB
+        if known is not None and known.parts and not stays and not repeated:
             part = _part_of(group, known.parts, pod)
             if part.is_gang:
                 yield part

@@ -14,7 +14,17 @@ from desched.model.chain import ChainUnderWay
 from desched.model.cluster import Pod, PodRef
 from desched.model.drains import Drain, Purpose
 from desched.model.landing import LandingChance, expected_on
-from desched.model.names import Form, ForPeople, Instead, NodeName, Plain, Pool, Uid, WorkloadText
+from desched.model.names import (
+    Form,
+    ForPeople,
+    Instead,
+    Namespace,
+    NodeName,
+    Plain,
+    Pool,
+    Uid,
+    WorkloadText,
+)
 from desched.model.plan import ResourceRelief, Unsteered
 from desched.model.resources import Resource
 
@@ -247,7 +257,8 @@ class ForecastCheck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A landing forecast and the landing.
 
     `risk` is the forecast probability of a bad landing, `bad` whether it was one. `probability` is
-    that of the likeliest nodes together, `hit` whether it landed on one of them.
+    that of the likeliest nodes together, `hit` whether it landed on one of them. `namespace` is the
+    pod's, empty in a state of an earlier version.
     """
 
     at: datetime
@@ -256,6 +267,7 @@ class ForecastCheck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     bad: bool
     probability: float
     hit: bool
+    namespace: Namespace = ""
 
 
 class PolicyEdit(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from desched.model.chain import Chain
+from desched.model.cluster import DEFAULT_SCHEDULER
 from desched.model.drains import Purpose
 from desched.model.plan import (
     Finding,
@@ -169,6 +170,7 @@ def _eviction(
 ) -> PlannedEviction:
     """The move with its reasons and numbers, for the plan; `chain` if it begins or ends one."""
     pod, workload, measured = move.candidate.pod, move.candidate.workload, move.candidate.measured
+    landing = move.destination.landing
     reason = "; ".join(
         f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > "
         f"{loaded.source(p.resource).thresholds.target_ratio:.1%}"
@@ -201,7 +203,8 @@ def _eviction(
         probe=probe,
         cost=move.candidate.cost,
         steered=move.destination.steered,
-        scheduler=pod.scheduler if move.destination.landing.any_fit else "",
+        scheduler="" if pod.scheduler == DEFAULT_SCHEDULER else pod.scheduler,
+        scheduler_profile=landing.scheduler.profile if landing.scheduler else "",
         chain=chain,
         levelled_to=tuple(
             ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()

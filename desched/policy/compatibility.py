@@ -54,6 +54,13 @@ class GangMode(StrEnum):
     WHOLE = "Whole"
 
 
+class VolcanoJobs(StrEnum):
+    """Whether pods of Volcano Jobs may move."""
+
+    STAY = "Stay"
+    SURPLUS = "Surplus"
+
+
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 

@@ -13,6 +13,7 @@ from desched.policy.cron import CronField
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy.document.load_aware import LoadAwareArgs
+from desched.policy.document.scheduler import VOLCANO_ARGUMENTS
 from desched.policy.document.sections import keys, names, sections_below
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
 from desched.policy.document.values import Section
@@ -23,10 +24,13 @@ from desched.policy.policy import (
     DestinationWindow,
     EvictionLimits,
     MetricsSource,
+    OtherScheduler,
     Policy,
     PriorityThreshold,
     Protections,
     ResourceRule,
+    SchedulerProfile,
+    SchedulerRules,
 )
 from desched.policy.share import Share
 
@@ -92,13 +96,11 @@ def _rows(policy: Policy) -> _Rows:
     yield ("blackoutWindows",), _acting(policy.blackout_windows, NONE)
     yield from _follow_up(policy)
     yield ("maxLandingRisk",), f"{policy.max_landing_risk:g}"
-    yield ("scheduler", "strategy"), policy.scheduler.strategy.value
-    weights = names(_section(("scheduler", "weights")))
-    for key, name in weights.items():
-        yield ("scheduler", "weights", key), str(getattr(policy.scheduler.weights, name))
+    yield from _scheduler(policy.scheduler)
     yield ("steering",), policy.steering.mode.value
     yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
+    yield ("volcanoJobs",), policy.volcano_jobs.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
     yield ("chainedMoves",), _flag(policy.chains)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
@@ -106,6 +108,26 @@ def _rows(policy: Policy) -> _Rows:
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
     if policy.gpu_drains is not None:
         yield from _gpu_drains(policy.gpu_drains)
+
+
+def _scheduler(rules: SchedulerRules) -> _Rows:
+    yield ("scheduler", "strategy"), rules.strategy.value
+    for key, name in names(_section(("scheduler", "weights"))).items():
+        yield ("scheduler", "weights", key), str(getattr(rules.weights, name))
+    for name, other in rules.others.items():
+        yield from _other_scheduler(("scheduler", "others", name), other)
+
+
+def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
+    yield (*at, "profile"), other.profile.value
+    if other.profile is SchedulerProfile.KUBE_SCHEDULER:
+        yield (*at, "strategy"), other.strategy.value
+        for key, name in names(_section(("scheduler", "weights"))).items():
+            yield (*at, "weights", key), str(getattr(other.weights, name))
+    if other.profile is SchedulerProfile.VOLCANO:
+        for argument, name in VOLCANO_ARGUMENTS.items():
+            yield (*at, "arguments", argument), str(getattr(other.volcano, name))
+        yield (*at, "furtherPoints"), str(other.further_points)
 
 
 def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:

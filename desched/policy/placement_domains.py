@@ -29,6 +29,7 @@ RUNGS: tuple[tuple[str, ...], ...] = (
         "network.topology.nvidia.com/spine",
         "topology.kubernetes.io/rack",
         "volcano.sh/hypernode",
+        "volcano.sh/rack",
     ),
     (
         "cloud.google.com/gce-topology-host",
@@ -72,7 +73,11 @@ ACCELERATOR_GROUPS = (
 )
 """Labels of nodes whose GPUs are connected to each other."""
 
-EQUIVALENCE = ("cloud.google.com/gke-accelerator", "nvidia.com/gpu.product")
+EQUIVALENCE = (
+    "cloud.google.com/gke-accelerator",
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-os-distribution",  # TCPX runs on Container-Optimized OS only
+)
 """Labels of nodes with the same GPUs, for pods with a fast network."""
 
 

@@ -10,7 +10,14 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, CacheAffinity, GangMode, GpuPods, SteeringMode
+from desched.policy.compatibility import (
+    EXTENDED,
+    CacheAffinity,
+    GangMode,
+    GpuPods,
+    SteeringMode,
+    VolcanoJobs,
+)
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
@@ -239,11 +246,65 @@ class ScoreWeights(msgspec.Struct, frozen=True):
     image_locality: int = 1
 
 
+class SchedulerProfile(StrEnum):
+    """How another scheduler scores nodes."""
+
+    KUBE_SCHEDULER = "KubeScheduler"
+    VOLCANO = "Volcano"
+    KAI = "KAI"
+
+
+class VolcanoWeights(msgspec.Struct, frozen=True):
+    """Weights of Volcano's plugins nodeorder and binpack; the defaults are those of its chart.
+
+    Sources: volcano pkg/scheduler/plugins/nodeorder/nodeorder.go (`calculateWeight`),
+    pkg/scheduler/plugins/binpack/binpack.go (`calculateWeight`), and
+    installer/helm/chart/volcano/config/volcano-scheduler.conf, which adds binpack.
+    """
+
+    least_requested: int = 1
+    most_requested: int = 0
+    node_affinity: int = 2
+    pod_affinity: int = 2
+    balanced_resource: int = 1
+    taint_toleration: int = 3
+    image_locality: int = 1
+    pod_topology_spread: int = 2
+    binpack: int = 1
+    binpack_cpu: int = 1
+    binpack_memory: int = 1
+
+
+class OtherScheduler(msgspec.Struct, frozen=True):
+    """How a scheduler beside the default one scores nodes, as far as that is known.
+
+    `strategy` and `weights` are those of a KubeScheduler, `volcano` those of a Volcano, which may
+    give a node `further_points` by other plugins.
+    """
+
+    profile: SchedulerProfile
+    strategy: ScoringStrategy = ScoringStrategy.LEAST_ALLOCATED
+    weights: ScoreWeights = ScoreWeights()
+    volcano: VolcanoWeights = VolcanoWeights()
+    further_points: int = 0
+
+    @property
+    def honours_soft_taints(self) -> bool:
+        """Whether it prefers nodes without the taint; KAI's scheduler only filters by taints."""
+        if self.profile is SchedulerProfile.VOLCANO:
+            return self.volcano.taint_toleration > 0
+        return self.profile is SchedulerProfile.KUBE_SCHEDULER and self.weights.taint_toleration > 0
+
+
 class SchedulerRules(msgspec.Struct, frozen=True):
-    """How the cluster's kube-scheduler is configured, as far as landings depend on it."""
+    """How the cluster's schedulers are configured, as far as landings depend on it.
+
+    `others` has those that are known beside the default one, by the name that pods give.
+    """
 
     strategy: ScoringStrategy = ScoringStrategy.LEAST_ALLOCATED
     weights: ScoreWeights = ScoreWeights()
+    others: Mapping[str, OtherScheduler] = {}
 
 
 _HISTORY_STEPS = 10
@@ -321,6 +382,7 @@ class Policy(msgspec.Struct, frozen=True):
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
     gang_mode: GangMode = GangMode.SURPLUS
+    volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
     balance_scope: str = ""
     gpu_drains: GpuDrainRules | None = None
 

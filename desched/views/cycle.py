@@ -20,6 +20,7 @@ from desched.model.plan import (
     NodeVerdict,
     PlannedEviction,
     Refusal,
+    RefusalReason,
     ResourcePressure,
     UnjudgedLoad,
 )
@@ -53,6 +54,30 @@ from desched.views.gpus import GpuView
 from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
 from desched.views.rendering import View
 from desched.views.status import Section, StateView
+
+_CHOICES: Mapping[str, str] = {
+    "": "possibly on any other node where it fits",
+    "KubeScheduler": "a kube-scheduler by the policy",
+    "Volcano": "forecast by what is known of its scores; equal nodes at random, and back to its "
+    "node if no other has room",
+    "KAI": "forecast by what is known of its scores; it fills the fullest node, and ignores soft "
+    "taints",
+}
+"""What is known of the choice of another scheduler, by its profile."""
+
+_NEVER_MOVED = frozenset(
+    {
+        RefusalReason.MIRROR_POD,
+        RefusalReason.STATIC_POD,
+        RefusalReason.DAEMONSET_POD,
+        RefusalReason.BARE_POD,
+        RefusalReason.SYSTEM_NAMESPACE,
+    }
+)
+"""Why pods stay that nobody expects to move."""
+
+MOST_EXCLUDED = 3
+"""Names of namespaces that the policy excludes, in one line."""
 
 MOST_STEERED = 3
 """Names of nodes with a soft taint, in one line."""
@@ -206,7 +231,8 @@ class EvictionView(NamedTuple):
         if eviction.steered:
             yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
         if eviction.scheduler:
-            yield f"placed by {eviction.scheduler}, possibly on any other node where it fits"
+            choice = _CHOICES.get(eviction.scheduler_profile, _CHOICES[""])
+            yield f"placed by {eviction.scheduler}, {choice}"
 
     @property
     def result(self) -> Iterator[str]:
@@ -499,7 +525,26 @@ class CycleView(View):
             look="run" if self._single else "cycle",
             next_look=self._next_look,
         )
-        return filled.splitlines()
+        return [*filled.splitlines(), *self._excluded]
+
+    @property
+    def _excluded(self) -> Iterator[str]:
+        """That the policy excludes at least half of the pods that could move, if that is so."""
+        plan = self.report.plan
+        movable = [each for each in plan.refusals if each.reason not in _NEVER_MOVED]
+        namespaces = {
+            each.pod.namespace
+            for each in movable
+            if each.reason is RefusalReason.NAMESPACE_EXCLUDED
+        }
+        excluded = sum(each.pod.namespace in namespaces for each in movable)
+        if excluded and not plan.evictions and 2 * excluded >= len(movable):
+            yield (
+                f"{excluded} of {count(len(movable), 'pod')} there that could be created again are "
+                "in namespaces that the policy excludes: "
+                f"{first_names(sorted(namespaces), MOST_EXCLUDED)}. Remove them from "
+                "evictableNamespaces.exclude to let these pods move."
+            )
 
     @property
     def _is_held_by_zero(self) -> bool:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from desched.model.cluster import DEFAULT_SCHEDULER
 from desched.model.drains import Drain, Purpose
 from desched.model.gpus import GpuWait, PodInTheWay
 from desched.model.plan import NodeVerdict, ResourcePressure
@@ -233,7 +234,7 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
     _print_changes("for it to move", pod.changes, console)
     _print_rules(pod.rules, console)
     if pod.placement is not None:
-        _print_placement(pod.placement, summary.node, console)
+        _print_placement(pod.placement, summary.node, pod.scheduler, console)
 
 
 def _drains(pod: PodExplanation, whole: Explanation) -> Iterator[str]:
@@ -278,7 +279,7 @@ def _about(pod: PodExplanation) -> str:
     )
     unknown = "what it uses is not measured" if summary.usage_read else _NOT_READ
     uses = " and ".join(_usage(summary)) or unknown
-    scheduler = "" if pod.scheduler == "default-scheduler" else f", placed by {pod.scheduler}"
+    scheduler = "" if pod.scheduler == DEFAULT_SCHEDULER else f", placed by {pod.scheduler}"
     return f"{of}, priority {pod.priority}{scheduler}; {uses}"
 
 
@@ -323,7 +324,7 @@ def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:
     print_section("Rules, in order:", table, console)
 
 
-def _print_placement(placement: Placement, source: str, console: Console) -> None:
+def _print_placement(placement: Placement, source: str, scheduler: str, console: Console) -> None:
     lines = [count_of_nodes(each.nodes, each.reason) for each in placement.excluded] + [
         f"node {each.node} {each.lacks}" for each in placement.near
     ]
@@ -335,12 +336,14 @@ def _print_placement(placement: Placement, source: str, console: Console) -> Non
     text = Text("\n".join(plain(f"  {line}") for line in lines))
     print_section(f"{title}, if it moves alone:", text, console)
     if placement.forecast is not None:
-        _print_forecast(placement.forecast, source, console)
+        _print_forecast(placement.forecast, source, scheduler, console)
     if placement.loads:
         _print_load_changes(placement.loads, console)
 
 
-def _print_forecast(forecast: LandingForecast, source: str, console: Console) -> None:
+def _print_forecast(
+    forecast: LandingForecast, source: str, scheduler: str, console: Console
+) -> None:
     table = plain_table()
     table.add_column("Node", overflow="fold")
     table.add_column("probability", justify="right", overflow="fold")
@@ -352,7 +355,8 @@ def _print_forecast(forecast: LandingForecast, source: str, console: Console) ->
         table.add_row(
             Text(plain(name)), f"{each.probability:.0%}", str(each.score), Text(parts, style="dim")
         )
-    print_section("Where kube-scheduler would put its replacement:", table, console)
+    placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler
+    print_section(f"Where {plain(placing)} would put its replacement:", table, console)
     line = (
         f"Risk {forecast.risk:.0%}: {forecast.back_ratio:.0%} to come back to {source}, "
         f"{forecast.harm_ratio:.0%} to land elsewhere where it would do harm; "

@@ -158,17 +158,21 @@ def _gpu_template(app: str, gpus: int) -> PodTemplate:
 
 
 def _published(stress_priority: int) -> Simulation:
+    simulation, stress = published_nodes("demo")
+    simulation.cluster.priority_classes["stress"] = stress_priority
+    simulation.cluster.add_pod("demo", "stress", stress, OVERLOADED_NODE)
+    return simulation
+
+
+def published_nodes(namespace: str, settled_seconds: float = 0) -> tuple[Simulation, PodTemplate]:
+    """The published scenario in this namespace without its stress, and the template of that pod."""
     simulation = Simulation()
     cluster = simulation.cluster
     for name in NODES:
         cluster.add_node(name, cpu_millicores=4000, memory_bytes=16 * 1024 * MIB)
-    cluster.add_namespace("demo")
+    cluster.add_namespace(namespace)
     cluster.add_namespace("shop")
-    cluster.priority_classes |= {"low-priority": 1_000, "stress": stress_priority}
-
-    labels, usage = {"app": "stress"}, Usage(2000, 256 * MIB)
-    stress = PodTemplate(usage=usage, labels=labels, priority_class="stress")
-    cluster.add_pod("demo", "stress", stress, OVERLOADED_NODE)
+    cluster.priority_classes |= {"low-priority": 1_000, "stress": 0}
     low_priority = _template(
         LOW_PRIORITY_WORKLOAD,
         Usage(500, 200 * MIB),
@@ -177,7 +181,7 @@ def _published(stress_priority: int) -> Simulation:
         scheduler="volcano",
     )
     cluster.add_deployment(
-        "demo",
+        namespace,
         LOW_PRIORITY_WORKLOAD,
         3,
         low_priority,
@@ -187,7 +191,9 @@ def _published(stress_priority: int) -> Simulation:
     web = _template("web", Usage(300, 700 * MIB), request_cpu_millicores=250)
     nodes = ["te1"] * 3 + ["te2"] * 4 + ["te4"] * 2
     cluster.add_deployment("shop", "web", len(nodes), web, nodes=nodes)
-    return simulation
+    simulation.clock.advance(settled_seconds)
+    usage = Usage(2000, 256 * MIB)
+    return simulation, PodTemplate(usage=usage, labels={"app": "stress"}, priority_class="stress")
 
 
 def _template(

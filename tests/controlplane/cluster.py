@@ -288,8 +288,8 @@ class ControlPlane:
 
     # Credentials
 
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+    def _headers(self, token: str = "") -> dict[str, str]:
+        return {"Authorization": f"Bearer {token or self._token}", "Accept": "application/json"}
 
     def _write_kubeconfig(self, user: str, token: str, namespace: str) -> Path:
         path = self.directory / f"{user.replace(':', '_')}.kubeconfig"
@@ -362,9 +362,13 @@ class ControlPlane:
         *,
         content_type: str | None = None,
         accept: str | None = None,
+        token: str = "",
     ) -> tuple[int, Any]:
-        """Makes one request as administrator, and leaves the status to the caller to judge."""
-        headers = self._headers()
+        """Makes one request, and leaves the status to the caller to judge.
+
+        It is the administrator's unless there is a token of somebody else.
+        """
+        headers = self._headers(token)
         if accept is not None:
             headers["Accept"] = accept
         if body is not None:

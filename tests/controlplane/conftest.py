@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import (
+    LINTERS,
     METRICS_SERVER,
     NEWEST,
     OLDEST,
@@ -67,6 +68,12 @@ def oldest_binaries(pytestconfig: pytest.Config, binaries: dict[str, Path]) -> d
 def metrics_server_binary(pytestconfig: pytest.Config) -> Path:
     """The real metrics-server."""
     return _found(pytestconfig, METRICS_SERVER.packages, METRICS_SERVER)["metrics-server"]
+
+
+@pytest.fixture(scope="session")
+def linters(pytestconfig: pytest.Config) -> dict[str, Path]:
+    """Of pipelines and charts."""
+    return _found(pytestconfig, LINTERS.packages, LINTERS)
 
 
 def _found(pytestconfig: pytest.Config, names: Iterable[str], pinned: PinnedSet) -> dict[str, Path]:

@@ -53,9 +53,9 @@ def node_terms(number: int) -> Object:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def labels(number: int) -> dict[str, str]:
-    """Labels of 1.4 MiB, different for each object."""
-    return {f"large-{number}-{i:x}".ljust(63, "x"): "v" * 63 for i in range(1_350_000 // 132)}
+def labels(number: int, json_bytes: int = 1_350_000) -> dict[str, str]:
+    """Labels of so many bytes of JSON, 1.4 MiB with their metadata, different for each object."""
+    return {f"large-{number}-{i:x}".ljust(63, "x"): "v" * 63 for i in range(json_bytes // 132)}
 
 
 def service(number: int) -> Object:

@@ -4,7 +4,6 @@ At the end one eviction is let through.
 """
 
 import json
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -135,12 +134,6 @@ class LoadDrill(Drill):
         """How many of its requests to evict the API server has accepted."""
         asked = matching(EVICTION, self.api_server.requests)
         return sum(seen.status == HTTPStatus.CREATED for seen in asked)
-
-    def most_memory_mib(self) -> int:
-        """The most memory that its process has had at a time."""
-        status = Path(f"/proc/{self.service.pid}/status").read_text()
-        (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
-        return int(peak) // 1024
 
     def _evictions_since(self, timestamp: float) -> list[str]:
         asked = matching(EVICTION, self.api_server.requests)

@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import os
+import re
 import secrets
 import signal
 import socket
@@ -83,6 +84,12 @@ class Server:
     def pid(self) -> int:
         """Under which /proc knows it."""
         return self._process.pid
+
+    def most_memory_mib(self) -> int:
+        """The most memory that its process has had at a time."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
+        return int(peak) // 1024
 
     def wait_until(
         self,

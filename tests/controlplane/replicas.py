@@ -15,7 +15,7 @@ from tests.controlplane.forks import Fork, Prepare, as_it_is
 from tests.controlplane.installation import COMMAND
 from tests.controlplane.logs import events_in
 from tests.controlplane.manifests import Object
-from tests.controlplane.process import Server
+from tests.controlplane.process import Child, Server
 from tests.controlplane.sites import SITE, Sites
 
 RENEW_DEADLINE_SECONDS = 7
@@ -30,20 +30,25 @@ _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
 class Replica(Server):
-    """A service of desched, forked; the API server knows it from others by its token."""
+    """A service of desched; the API server knows it from others by its token.
+
+    It is forked, after `prepare`; without that it is a program of its own.
+    """
 
     def __init__(
         self,
         name: str,
         command: Sequence[str | Path],
         directory: Path,
-        prepare: Prepare = as_it_is,
+        prepare: Prepare | None = as_it_is,
         **variables: str,
     ) -> None:
         self._prepare = prepare
         super().__init__(name, command, directory, {"DESCHED_POD_NAME": name, **variables})
 
-    def _launched(self, command: Sequence[str | Path], variables: Mapping[str, str]) -> Fork:
+    def _launched(self, command: Sequence[str | Path], variables: Mapping[str, str]) -> Child:
+        if self._prepare is None:
+            return super()._launched(command, variables)
         return Fork([*map(str, command[len(COMMAND) :])], self.log, variables, self._prepare)
 
     def signal(self, number: signal.Signals) -> None:

@@ -1,7 +1,6 @@
 """What goes on in a cluster all day: deploys, scaling, rollouts, drains, lost nodes, load."""
 
 import random
-from collections.abc import Iterable
 
 from tests.controlplane.manifests import Object
 from tests.controlplane.soak_agenda import Agenda, Journal
@@ -28,7 +27,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 class Churn:
     """Changes the cluster at random; each change that has an end puts it on the agenda.
 
-    `pace` shortens (or lengthens) how long things last.
+    `pace` shortens (or lengthens) how long things last. At most `most_hot` nodes are hot at a time,
+    by what the cluster shows, and alike on all planes of `heated`.
     """
 
     def __init__(
@@ -48,6 +48,8 @@ class Churn:
         self._apps_at_first = len(cluster.apps)
         self._away: set[str] = set()
         self._hot: set[str] = set()
+        self.most_hot = max(3, round(HOT_RATIO * len(cluster.nodes)))
+        self.heated = [cluster.plane]
         self._revision = 0
 
     def change(self) -> None:
@@ -177,7 +179,8 @@ class Churn:
         self._plane.request("PATCH", path, body, content_type=STRATEGIC)
 
     def _patch_node(self, node: str, body: Object) -> None:
-        self._plane.request("PATCH", f"/api/v1/nodes/{node}", body)
+        for plane in self.heated:
+            plane.request("PATCH", f"/api/v1/nodes/{node}", body)
 
     def _on(self, node: str) -> list[Object]:
         return [pod for pod in self._plane.seen_pods if pod["spec"].get("nodeName") == node]
@@ -189,7 +192,7 @@ class Churn:
         pods = self._plane.seen_pods
         load = use_by_node(self._plane.seen_nodes, pods)
         cool = [n for n in load if n not in self._away | self._hot]
-        if len(self._hot) >= max(3, round(HOT_RATIO * len(self._cluster.nodes))) or not cool:
+        if len(self._hot) >= self.most_hot or not cool:
             return
         if self._chance.random() < 0.4:
             requested = requested_millicores(pods)
@@ -219,14 +222,12 @@ class Churn:
         self._agenda.later(self._lasting(180), lambda: self._use(app, f"{app.cpu_millicores}m"))
 
     def _use(self, app: App, cpu: str) -> None:
-        pods = (
-            p
-            for p in self._plane.seen_pods
-            if p["metadata"].get("labels", {}).get("app") == app.name
-        )
         body = {"metadata": {"annotations": {CPU_ANNOTATION: cpu}}}
-        for name in _names(pods):
-            self._plane.request("PATCH", f"/api/v1/namespaces/{NAMESPACE}/pods/{name}", body)
+        for plane in self.heated:
+            for pod in plane.seen_pods:
+                if pod["metadata"].get("labels", {}).get("app") == app.name:
+                    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}"
+                    plane.request("PATCH", path, body)
 
     def _lasting(self, seconds: float) -> float:
         return seconds * self._pace * self._chance.uniform(0.6, 1.4)
@@ -235,7 +236,3 @@ class Churn:
 def _stays_in_a_drain(pod: Object) -> bool:
     owners = pod["metadata"].get("ownerReferences", [])
     return not owners or owners[0]["kind"] == "DaemonSet"
-
-
-def _names(pods: Iterable[Object]) -> list[str]:
-    return [pod["metadata"]["name"] for pod in pods]

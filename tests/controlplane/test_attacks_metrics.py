@@ -1,11 +1,7 @@
 """A pod that Prometheus scrapes exposes others' metrics: nothing is evicted, and nothing held."""
 
-from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
-from time import monotonic
-from typing import Self
 
 import pytest
 
@@ -13,6 +9,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import WINDOW_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.sites import Site, Sites, evicted, verdict
+from tests.controlplane.stranger import SERVICES_JOB, Stranger, busy_exporter, exporter_of
 from tests.controlplane.waiting import PATIENCE_SECONDS
 
 SITE = "shop"
@@ -28,59 +25,6 @@ def busy() -> Site:
     site.node("hot", "cold", "cold2")
     site.workload("web", ("hot", "hot", "cold"), "900m", cpu_request="200m")
     return site
-
-
-Samples = Sequence[tuple[str, dict[str, str], float]]
-
-
-class Stranger:
-    """A tenant's pod that is scraped because of its annotation; `text` is what it exposes."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        self.exposing: Callable[[], Samples] | None = None
-        stranger = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.end_headers()
-                if stranger.exposing is not None:
-                    stranger.exposes(*stranger.exposing())
-                self.wfile.write(stranger.text.encode())
-
-            def log_message(self, *_: object) -> None:
-                """Keep the test output quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    @property
-    def job(self) -> Object:
-        """Scrapes as the prometheus chart does: what the pod exposes replaces the target's."""
-        target = f"127.0.0.1:{self._server.server_port}"
-        labels = {"namespace": "evil", "pod": "evil-1", "node": "shop-cold"}
-        return {
-            "job_name": "kubernetes-pods",
-            "honor_labels": True,
-            "static_configs": [{"targets": [target], "labels": labels}],
-        }
-
-    def exposes(self, *samples: tuple[str, dict[str, str], float]) -> None:
-        """From the next scrape on."""
-        lines = []
-        for name, labels, value in samples:
-            written = ",".join(f'{key}="{text}"' for key, text in labels.items())
-            lines.append(f"{name}{{{written}}} {value}\n")
-        self.text = "".join(lines)
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -162,51 +106,10 @@ def test_fake_usage_under_the_name_of_the_kubelet_is_a_contradiction_with_a_reas
     assert "its pods would use 11" in found["detail"]
 
 
-SERVICES_JOB = "kubernetes-service-endpoints"
-
-
-def exporter_of(sites: Sites, node: str, job: str) -> dict[str, str]:
-    """All labels that the target of the node's own exporter has."""
-    (address,) = (
-        each["address"]
-        for found in sites.plane.items("/api/v1/nodes")
-        if found["metadata"]["name"] == node
-        for each in found["status"]["addresses"]
-        if each["type"] == "InternalIP"
-    )
-    return {
-        "job": job,
-        "instance": f"{address}:9100",
-        "node": node,
-        "namespace": "kube-system",
-        "pod": "",  # as the exporter's; an empty one is none
-        "service": "prometheus-prometheus-node-exporter",
-    }
-
-
-def busy_exporter(labels: dict[str, str], cores: int, busy: float) -> Callable[[], Samples]:
-    """What an exporter of a node that is so busy exposes, with counters that count."""
-    began = monotonic() - 3600
-
-    def samples() -> Samples:
-        seconds = monotonic() - began
-        return [
-            (
-                "node_cpu_seconds_total",
-                {**labels, "cpu": str(cpu), "mode": mode},
-                seconds * share,
-            )
-            for cpu in range(cores)
-            for mode, share in (("idle", 1 - busy), ("user", busy))
-        ]
-
-    return samples
-
-
 def test_a_forged_exporter_of_the_node_makes_it_no_source(sites: Sites, stranger: Stranger) -> None:
     """It replaces the node's own, as while that restarts, with all its labels and its CPUs."""
     hot = f"{BUSY}-hot"
-    forged = exporter_of(sites, hot, "node-exporter")
+    forged = exporter_of(sites.plane, hot, "node-exporter")
     sites.plane.metrics.hide(hot, "node-exporter")
     stranger.exposing = busy_exporter(forged, 4, 0.93)
     try:
@@ -235,7 +138,7 @@ def test_an_annotated_service_of_a_tenant_is_no_exporter_of_a_node(
     sites: Sites, stranger: Stranger
 ) -> None:
     """It claims another cluster as well, and a load near the true one."""
-    forged = exporter_of(sites, HOT, SERVICES_JOB) | {"cluster": "evil", "namespace": "evil"}
+    forged = exporter_of(sites.plane, HOT, SERVICES_JOB) | {"cluster": "evil", "namespace": "evil"}
     stranger.exposing = busy_exporter(forged, 4, 0.93)
     try:
         wait_until_seen(sites, f'node_cpu_seconds_total{{job="{SERVICES_JOB}"}}')

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import (
+    LINTERS,
     METRICS_SERVER,
     NEWEST,
     OLDEST,
@@ -58,13 +59,14 @@ def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     older, renderers = cache_directory(OLDEST), cache_directory(RENDERERS)
-    metrics = cache_directory(METRICS_SERVER)
-    assert len({cache, older, renderers, metrics}) == 4
+    metrics, linters = cache_directory(METRICS_SERVER), cache_directory(LINTERS)
+    assert len({cache, older, renderers, metrics, linters}) == 5
     for directory, pinned in (
         (cache, NEWEST),
         (older, OLDEST),
         (renderers, RENDERERS),
         (metrics, METRICS_SERVER),
+        (linters, LINTERS),
     ):
         for name in pinned.packages:
             put(directory / name)
@@ -74,7 +76,7 @@ def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets
     assert find_or_build(pinned=OLDEST) == {name: older / name for name in OLDEST.packages}
     assert main() == 0
     assert set(capsys.readouterr().out.splitlines()) == set(
-        map(str, (assets, cache, older, renderers, metrics))
+        map(str, (assets, cache, older, renderers, metrics, linters))
     )
 
 

@@ -223,7 +223,7 @@ def test_connections_to_prometheus_are_reused_and_few(drills: Drills) -> None:
 
 def test_memory_stays_small_whatever_the_answers(drills: Drills) -> None:
     drills.wait()
-    assert max(drill.most_memory_mib() for drill in drills.all) < MOST_MEMORY_MIB
+    assert max(drill.service.most_memory_mib() for drill in drills.all) < MOST_MEMORY_MIB
 
 
 def test_each_service_evicts_once_nothing_is_wrong_any_more(drills: Drills) -> None:

@@ -29,7 +29,7 @@ from desched.model.state import (
     State,
 )
 from desched.planning.clocks import SEEMS_EARLIER
-from desched.planning.placement.forecast_trust import PRIOR_LANDINGS, risk_surcharge
+from desched.planning.placement.forecast_trust import PRIOR_LANDINGS, Distrust
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool, Policy
 from tests.builders import (
@@ -373,7 +373,7 @@ def test_forecasts_that_come_true_as_often_as_they_say_cost_nothing(
         bad += is_bad
         checks.append(ForecastCheck(NOW, "", risk, is_bad, 0.5, hit=True))
     order.shuffle(checks)
-    surcharge = risk_surcharge(State(forecasts=tuple(checks)), "", NOW)
+    surcharge = Distrust.of(State(forecasts=tuple(checks)), "", NOW).surcharge("")
     assert 0 <= surcharge <= 0.5 / (len(risks) + PRIOR_LANDINGS) + 1e-9
 
 
@@ -388,8 +388,8 @@ def test_a_surcharge_fades_as_bad_landings_age(landings: list[tuple[float, int]]
     for hours in range(25):
         now = NOW + timedelta(hours=hours)
         state = followed_up(state, quiet, POLICY, now).state
-        assert risk_surcharge(state, "", now) <= last
-        last = risk_surcharge(state, "", now)
+        assert Distrust.of(state, "", now).surcharge("") <= last
+        last = Distrust.of(state, "", now).surcharge("")
     assert last == pytest.approx(0)
 
 
@@ -403,4 +403,4 @@ def test_by_the_next_day_distrust_leaves_moves_of_little_risk(
     """
     checks = tuple(ForecastCheck(NOW, "", risk, bad, 0.5, hit=True) for risk, bad in landings)
     state = State(forecasts=checks)
-    assert risk_surcharge(state, "", NOW + timedelta(hours=16)) <= 0.05
+    assert Distrust.of(state, "", NOW + timedelta(hours=16)).surcharge("") <= 0.05

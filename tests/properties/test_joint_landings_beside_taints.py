@@ -12,7 +12,7 @@ from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import ForecastCheck, State
-from desched.planning.placement.forecast_trust import risk_surcharge
+from desched.planning.placement.forecast_trust import Distrust
 from desched.planning.placement.refusals import IF_EARLIER_LATE, IF_LATE
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
@@ -156,9 +156,10 @@ def test_a_pod_stays_if_it_or_its_taints_might_harm_with_late_replacements_and_i
 @pytest.mark.parametrize("seed", [98, 121, 125])
 def test_late_landings_bear_as_much_less_as_forecasts_are_distrusted(seed: int) -> None:
     seen = trap(Random(seed))  # noqa: S311 (no secret)
-    check = ForecastCheck(seen.taken_at, "", 0.1, bad=True, probability=0.7, hit=True)
+    where: dict[str, str] = {"pool": "", "namespace": "apps"}
+    check = ForecastCheck(seen.taken_at, risk=0.1, bad=True, probability=0.7, hit=True, **where)
     distrusted = State(forecasts=(check,) * 10)
-    surcharge = risk_surcharge(distrusted, "", seen.taken_at)
+    surcharge = Distrust.of(distrusted, "", seen.taken_at).surcharge("apps")
 
     plan = planned(seen, replace(POLICY, max_landing_risk=0.6), distrusted)
 

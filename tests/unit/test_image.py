@@ -1,7 +1,11 @@
 """What the image is made of."""
 
 import re
+import subprocess
+import sys
+import sysconfig
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +44,41 @@ def test_the_image_gets_everything_that_the_dockerfile_copies() -> None:
     kept = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
 
     assert {path.rstrip("/") for line in copied for path in line.split()} == set(kept)
+
+
+OPENED = """
+import importlib, pkgutil, sys
+sys.addaudithook(lambda event, args: event == "open" and print(args[0], file=sys.stderr))
+import desched
+for module in pkgutil.walk_packages(desched.__path__, "desched."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+from desched.cli import main
+main(["demo", "--report", sys.argv[1]])
+"""
+
+
+def test_nothing_reads_what_the_image_leaves_out(tmp_path: Path) -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    (line,) = re.findall(r"rm -r (.*\\\n.*)$", text, re.MULTILINE)
+    packages = Path(sysconfig.get_path("purelib"))
+    left_out = [path for each in line.replace("\\", "").split() for path in packages.glob(each)]
+    command = [sys.executable, "-c", OPENED, str(tmp_path / "report.html")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    opened = [Path(each) for each in done.stderr.splitlines() if each.startswith("/")]
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+    assert packages / "kubernetes" / "__init__.py" in {source(each) for each in opened}
+    assert len(left_out) > 10
+    assert [each for each in opened if any(each.is_relative_to(path) for path in left_out)] == []
+
+
+def source(path: Path) -> Path:
+    """The module of a compiled file."""
+    if path.parent.name != "__pycache__":
+        return path
+    return path.parents[1] / f"{path.name.partition('.')[0]}.py"
 
 
 def test_the_base_image_is_pinned_by_its_digest() -> None:

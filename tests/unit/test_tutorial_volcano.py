@@ -1,5 +1,6 @@
 """The tutorial for Volcano: its objects are read, and the reports say what it shows."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,18 +14,21 @@ from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
 from desched.model.cluster import DeclaredGroup, SchedulingClass
-from desched.model.report import Mode
+from desched.model.report import CycleReport, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
-from desched.policy.loading import load_policy
+from desched.policy.loading import load_policy, parse_policy, validate_policy
+from desched.policy.policy import Policy
 from desched.whatif.history import Usage
+from desched.whatif.scenarios import published_nodes
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
 from tests.repository import ROOT
 from tests.shown import print_shown
 
 TUTORIAL = ROOT / "docs" / "tutorial-volcano.md"
-POLICY = load_policy(ROOT / "policies" / "volcano-published.yaml").policy
+PUBLISHED = ROOT / "policies" / "volcano-published.yaml"
+POLICY = load_policy(PUBLISHED).policy
 NODES = [f"node{i}" for i in range(8)]
 PLACES = ("node0", "node0", "node1", "node2", "node3")
 
@@ -113,3 +117,72 @@ def test_without_room_below_the_spine_none_moves() -> None:
     assert shown("No room below the spine")
     assert [line for line in shown("No room below the spine") if line not in text] == []
     assert "Would evict" not in text
+
+
+PASTED = "The overload of the guide, as pasted"
+STRESS_SECONDS = 600
+LOOK_SECONDS = 15
+
+
+def changed_policy(title: str) -> Policy:
+    """The published policy with the keys that the section shows."""
+    (keys,) = objects(title)
+    document = yaml.safe_load(yaml.safe_load(PUBLISHED.read_text())["data"]["policy.yaml"])
+    for plugin in document["profiles"][0]["pluginConfig"]:
+        if plugin["name"] == "LoadAware":
+            plugin["args"] |= keys
+    return parse_policy(json.dumps(document), "policy.yaml").policy
+
+
+def since_stress(policy: Policy) -> tuple[int | None, CycleReport]:
+    """After how many seconds of stress the first pod is evicted, and the last report.
+
+    All pods are in the namespace default, and the stress has just ended if none is evicted.
+    """
+    simulation, stress = published_nodes("default", 3600)
+    simulation.cluster.add_pod("default", "stress", stress, "te3")
+    world, state = simulation.world(acting=True), State()
+    for second in range(0, STRESS_SECONDS + 1, LOOK_SECONDS):
+        report, _ = run_cycle(world, policy, state, CycleInfo(1, Mode.EVICT, "test"))
+        if report.outcomes:
+            return second, report
+        state = report.state
+        simulation.clock.advance(LOOK_SECONDS)
+    return None, report
+
+
+def test_the_guide_as_pasted_evicts_nothing_and_says_why() -> None:
+    """S2.9: the policy excludes the namespace of its own manifests."""
+    after, report = since_stress(POLICY)
+    assert after is None
+    console = Console(width=200, color_system=None)
+    with console.capture() as capture:
+        print_shown(report, console)
+    findings = validate_policy(PUBLISHED.read_text(), PUBLISHED.name).findings
+    text = " ".join((*capture.get().split(), *(f"{f.key}: {f.text}" for f in findings)))
+    assert [line for line in shown(PASTED) if line not in text] == []
+
+
+def test_with_another_namespace_excluded_a_pod_leaves_before_the_stress_ends() -> None:
+    """S2.9: by the other keys as they are in the guide."""
+    protections = msgspec.structs.replace(POLICY.protections, excluded_namespaces=("kube-system",))
+    after, report = since_stress(msgspec.structs.replace(POLICY, protections=protections))
+    assert after is not None
+    assert 360 <= after <= 420
+    assert {e.pod.name.rpartition("-")[0] for e in report.plan.evictions} == {
+        "low-priority-workload"
+    }
+
+
+def test_with_the_keys_of_the_page_it_leaves_after_two_minutes() -> None:
+    """S2.9."""
+    after, report = since_stress(changed_policy(PASTED))
+    assert after is not None
+    assert 90 <= after <= 120
+    (stays,) = (r for r in report.plan.refusals if r.pod.name == "stress")
+    assert stays.reason == "bare_pod"
+
+
+def test_the_line_about_the_scheduler_is_what_the_policy_reads() -> None:
+    policy = changed_policy("Volcano places the replacement")
+    assert [other.profile for other in policy.scheduler.others.values()] == ["Volcano"]

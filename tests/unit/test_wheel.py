@@ -1,10 +1,11 @@
 """The wheel, installed into an environment of its own as by pipx or uvx."""
 
-import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,20 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
+def build(source: Path, folder: Path) -> Path:
+    run(
+        *(*PIP, "wheel", "--no-deps", "--no-build-isolation", "--no-index"),
+        *("--wheel-dir", folder, source),
+    )
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """It has the wheel alone, and finds the dependencies of the lock where the tests run."""
     folder = tmp_path_factory.mktemp("installed")
-    run(
-        *(*PIP, "wheel", "--no-deps", "--no-build-isolation", "--no-index"),
-        *("--wheel-dir", folder, ROOT),
-    )
-    (wheel,) = folder.glob("*.whl")
+    wheel = build(ROOT, folder)
     run(sys.executable, "-m", "venv", "--without-pip", folder)
     python = folder / "bin" / "python"
     run(*PIP, "--python", python, "install", "--no-compile", "--no-deps", "--no-index", wheel)
@@ -60,18 +66,21 @@ def test_the_wheel_has_the_manual_pages_and_what_modules_read(environment: Path)
     assert not [each for each in read if not (installed / each).is_file()]
 
 
+def test_the_wheel_is_the_same_wherever_and_whenever_it_is_built(tmp_path: Path) -> None:
+    """Another folder, later times of all files."""
+    copy = tmp_path / "copy"
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        copy.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / name, copy / name)
+    for name in ("desched", "docs/man"):
+        shutil.copytree(ROOT / name, copy / name, copy_function=shutil.copyfile)
+    here, there = build(ROOT, tmp_path / "here"), build(copy, tmp_path / "there")
+
+    assert here.name == there.name
+    assert sha256(here.read_bytes()).digest() == sha256(there.read_bytes()).digest()
+
+
 def test_package_image_and_chart_have_one_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     chart = yaml.safe_load((ROOT / "deploy" / "chart" / "Chart.yaml").read_text())
     assert {project["version"], chart["version"], chart["appVersion"]} == {__version__}
-
-
-def test_the_pipelines_use_only_targets_of_the_makefile() -> None:
-    targets = {*(ROOT / "Makefile").read_text().partition(".PHONY:")[2].split(), ".venv/.runtime"}
-    pipelines = [*(ROOT / ".github" / "workflows").glob("*.yml")]
-    jobs = [job for each in pipelines for job in yaml.safe_load(each.read_text())["jobs"].values()]
-    commands = [shlex.split(step.get("run", "")) for job in jobs for step in job.get("steps", ())]
-    used = {word for words in commands if words[:1] == ["make"] for word in words[1:]}
-
-    assert "wheel" in used
-    assert {word for word in used if "=" not in word} <= targets

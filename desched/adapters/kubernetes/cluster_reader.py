@@ -37,7 +37,6 @@ from desched.adapters.kubernetes.objects.network_topology import (
     hyper_nodes,
 )
 from desched.adapters.kubernetes.objects.nodes import NODES
-from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.resource_claims import (
     CLAIM_TEMPLATES,
@@ -52,6 +51,7 @@ from desched.adapters.kubernetes.objects.vertical_autoscalers import (
     VERTICAL_AUTOSCALERS,
     sizing_by_target,
 )
+from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.adapters.kubernetes.objects.workloads import (
     DEPLOYMENTS,
     JOBS,
@@ -103,7 +103,7 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     STORAGE_CLASSES,
     CSI_NODES,
     SERVICES,
-    *(kind for kinds in POD_GROUPS.values() for kind in kinds),
+    *(kind for kinds in DECLARED_GROUPS.values() for kind in kinds),
     *MODEL_CACHES.values(),
     HYPER_NODES,
     *TOPOLOGIES,
@@ -278,7 +278,7 @@ def cluster_state(
         csi_nodes={node.name: node for node in read.all(CSI_NODES)},
         services=read.all(SERVICES),
         declared_groups=tuple(
-            each for kinds in POD_GROUPS.values() for kind in kinds for each in read.all(kind)
+            each for kinds in DECLARED_GROUPS.values() for kind in kinds for each in read.all(kind)
         ),
         model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
         hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
@@ -326,7 +326,7 @@ def _declared_groups_of(
     return tuple(
         found
         for system, namespace, name in declared_keys(pod, workload)
-        for kind in POD_GROUPS[system]
+        for kind in DECLARED_GROUPS[system]
         for found in read.listing(
             kind, namespace, {"fieldSelector": f"metadata.name={name}"}
         ).values

@@ -43,6 +43,10 @@ from desched.model.resources import Resource
 from desched.policy.policy import Policy
 
 _ABSENT = f"no series of {DCGM} belongs to this node"
+_DIFFERENT = "series of one of its GPUs differ by more than 5 points, as if of several exporters"
+_MOST_APART = 0.05
+"""An exporter gives all pods of a GPU the same value."""
+
 _OF_SEVERAL_EXPORTERS = "several exporters, or exporters of several clusters, report its GPUs"
 
 GPU_COUNT_LABEL = "nvidia.com/gpu.count"
@@ -136,6 +140,8 @@ class GpuLoads:
                 yield f"{name}_users", Query(metric.users(scope))
                 for seconds in self._windows:
                     yield f"{name}_usage_{seconds}", Query(metric.usage(seconds, scope))
+                    apart = metric.disagreement(seconds, scope)
+                    yield f"{name}_apart_{seconds}", Query(apart)
 
     def _load(self, node: Node, metric: "_Metric") -> Measured | Unknown:
         """The load of a node by a metric, as if of one series.
@@ -151,6 +157,8 @@ class GpuLoads:
             return Unknown(UnknownReason.CONTRADICTORY, _OF_SEVERAL_EXPORTERS)
         if why := _too_many(node, ages):
             return Unknown(UnknownReason.CONTRADICTORY, why)
+        if metric.differing.intersection(ages):
+            return Unknown(UnknownReason.CONTRADICTORY, _DIFFERENT)
         windows = []
         for seconds in self._windows:
             loads, covered = metric.loads[seconds], metric.covered[seconds]
@@ -185,7 +193,7 @@ def _unknown(nodes: Iterable[Node], why: str) -> dict[str, Measured | Unknown]:
 class _Metric:
     """The answers about one metric: values by GPU, of those whose series have not ended.
 
-    `ages` are by node, `covered` and `loads` by window.
+    `ages` are by node, `covered` and `loads` by window. `differing` are GPUs whose series disagree.
     """
 
     def __init__(
@@ -203,6 +211,12 @@ class _Metric:
                 gpus[frozenset(series.labels.items())] = series.value
         self.covered = {w: _by_gpu(answers[f"{name}_covered_{w}"]) for w in windows_seconds}
         self.loads = {w: _by_gpu(answers[f"{name}_load_{w}"]) for w in windows_seconds}
+        self.differing = {
+            frozenset(series.labels.items())
+            for w in windows_seconds
+            for series in answers.get(f"{name}_apart_{w}", ())
+            if series.value > _MOST_APART
+        }
         self._users: dict[Key, list[PodKey]] = {}
         for series in answers.get(f"{name}_users", ()):
             gpu, pod = _split(series.labels)

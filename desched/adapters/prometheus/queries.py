@@ -175,6 +175,11 @@ class GpuMetric(NamedTuple):
         """The load of each GPU."""
         return NodeSource(DCGM, DCGM_SCOPE, f"by ({_BY_GPU})", (self.name, ""), self._ratio)
 
+    def disagreement(self, window_seconds: int, scope: Scope) -> str:
+        """By how much the series of a GPU, one for each of its pods, differ over a window."""
+        of_gpu = f"by ({_BY_GPU}) ({selector(self.name, '', scope)})"
+        return self._mean(f"max {of_gpu} - min {of_gpu}", window_seconds)
+
     def node_ratio(self, window_seconds: int, scope: Scope) -> str:
         """The mean load of the GPUs of each node over a window."""
         return f"avg by ({', '.join(_DCGM_NODE)}) ({self._ratio(window_seconds, scope)})"

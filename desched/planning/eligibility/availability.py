@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, RefusalReason
+from desched.model.pod_groups import VOLCANO_JOB
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused, Terms, Why
 from desched.planning.eligibility.virtual_machines import (
@@ -72,7 +73,8 @@ def missing_budget(pod: Pod, context: EligibilityContext) -> Why:
     if context.cluster.budgets_of(pod):
         return None
     workload = context.cluster.workload_of(pod)
-    if workload is not None and not workload.sized:
+    # What a Volcano Job needs is known by the job.
+    if workload is not None and not workload.sized and workload.kind != VOLCANO_JOB:
         return f"without one, how many replicas {workload} needs is not known"
     return context.protections.pods_without_budget
 

@@ -9,11 +9,19 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from desched.model.cache import cached
-from desched.model.cluster import ClusterState, ControllerKey, GangKey, Pod, Workload
+from desched.model.cluster import (
+    ClusterState,
+    ControllerKey,
+    DeclaredGroup,
+    GangKey,
+    GroupKey,
+    Pod,
+    Workload,
+)
 from desched.model.groups import grouped
 from desched.model.model_caches import CachedModel, models_of
 from desched.model.plan import RefusalReason
-from desched.model.pod_groups import PodGroup, groups_of
+from desched.model.pod_groups import VOLCANO_JOB, PodGroup, groups_of
 from desched.model.snapshot import FreshPod
 from desched.model.state import State
 from desched.planning.deadline import OutOfTime, PlanningTime
@@ -22,7 +30,7 @@ from desched.planning.eligibility.controllers import declared_uid, with_declared
 from desched.planning.eligibility.terms import Terms
 from desched.planning.eligibility.virtual_machines import migration_sources
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.compatibility import CacheAffinity
+from desched.policy.compatibility import CacheAffinity, VolcanoJobs
 from desched.policy.policy import Policy, Protections
 from desched.policy.resolution.priority import resolve_threshold
 
@@ -153,7 +161,15 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     def gangs_of(self, pod: Pod) -> Iterator[PodGroup]:
         """The gangs that the pod belongs to."""
-        return groups_of(pod, self.cluster.workload_of(pod), self.cluster.declared_by_key)
+        return groups_of(pod, self.cluster.workload_of(pod), self._declared_groups)
+
+    @cached_property
+    def _declared_groups(self) -> Mapping[GroupKey, DeclaredGroup]:
+        """What objects say about groups; those of Volcano Jobs only if the policy lets them."""
+        declared = self.cluster.declared_by_key
+        if self.policy.volcano_jobs is VolcanoJobs.SURPLUS:
+            return declared
+        return {key: group for key, group in declared.items() if key[0] != VOLCANO_JOB}
 
     @cached_property
     def gang_counts(self) -> Mapping[GangKey, GangCount]:

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, ControllerKey, Owner, Pod, Workload
+from desched.model.pod_groups import VOLCANO_JOB, VOLCANO_JOB_KIND
 
 LONGEST_NAME = 253
 """Kubernetes allows no longer names, so no object with a longer name or uid exists."""
@@ -17,15 +18,18 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
     """Add a workload to the cluster for each controller of these kinds.
 
     The desired number of replicas is not known, so the workload is not `sized`; only its
-    annotations are read. Pods of Jobs are excluded: an eviction may fail the whole Job, whatever
-    the policy declares.
+    annotations are read. Pods of Jobs are excluded, except those of Volcano: an eviction may fail
+    the whole Job, whatever the policy declares.
     """
     if not kinds:
         return cluster
     found: dict[ControllerKey, Workload] = {}
     for pod in cluster.pods:
         owner = cluster.top_owner(pod)
-        if pod.owner is None or owner is None or pod.owner.kind == "Job":
+        if pod.owner is None or owner is None:
+            continue
+        of_volcano = pod.owner.declared_kind == VOLCANO_JOB_KIND
+        if pod.owner.kind == "Job" and not of_volcano:
             continue
         if owner.declared_kind not in kinds or max(len(owner.name), len(owner.uid)) > LONGEST_NAME:
             continue
@@ -35,7 +39,8 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
             uid = declared_uid(pod, owner)
             annotations = cluster.owner_annotations(pod.namespace, owner)
             known = Workload(
-                *(owner.kind, pod.namespace, owner.name, uid, 0, annotations or {}),
+                VOLCANO_JOB if of_volcano else owner.kind,
+                *(pod.namespace, owner.name, uid, 0, annotations or {}),
                 requests_unknown=_requests_unknown(pod, owner, cluster),
                 sized=False,
                 annotations_unknown=_why_unknown(owner, cluster) if annotations is None else "",

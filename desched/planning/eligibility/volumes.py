@@ -13,14 +13,13 @@ from itertools import chain
 
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.model.model_caches import kserve_claim
-from desched.model.selectors import NodeSelectorTerm, Operator
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Terms, Why
 from desched.planning.eligibility.virtual_machines import is_taken_over
 from desched.policy.compatibility import CacheAffinity
 
 CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
-HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
 
 SAME_ON_EVERY_NODE = ("/sys", "/proc", "/etc/localtime", "/usr/share/zoneinfo")
 """Directories, with their content, and files that are the same on every Linux node."""
@@ -149,13 +148,18 @@ def _is_bound_to_one_node(volume: PersistentVolume, context: EligibilityContext)
 
 
 def _names_one_node(term: NodeSelectorTerm, context: EligibilityContext) -> bool:
-    """Whether the term requires a hostname, or labels that at most one node has."""
-    return any(
-        requirement.operator is Operator.IN
-        and (
-            requirement.key in HOSTNAME_KEYS
-            or sum(context.nodes_by_label[requirement.key, value] for value in requirement.values)
-            <= 1
-        )
-        for requirement in (*term.fields, *term.labels)
-    )
+    """Whether the term requires names or labels that at most one node has."""
+    names = context.cluster.node_by_name
+    nodes = [
+        *(sum(name in names for name in set(each.values)) for each in term.fields if _is_in(each)),
+        *(
+            sum(context.nodes_by_label[each.key, value] for value in set(each.values))
+            for each in term.labels
+            if _is_in(each)
+        ),
+    ]
+    return any(count <= 1 for count in nodes)
+
+
+def _is_in(requirement: Requirement) -> bool:
+    return requirement.operator is Operator.IN

@@ -62,7 +62,7 @@ def fragmentation(residuals: Floats, hosts: Mask, needs: Floats, shares: Floats)
         usable = (residuals * (residuals >= need)).sum(axis=1)
         of_need = needs == need
         found -= usable * (shares[of_need] @ hosts[of_need])
-    return np.maximum(found, 0.0)
+    return np.clip(found, 0.0, residuals.sum(axis=1))  # sums of shares are not exact
 
 
 class PodClasses(NamedTuple):

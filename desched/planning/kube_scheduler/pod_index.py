@@ -69,10 +69,13 @@ class PodIndex:
 
     @cached_property
     def residents(self) -> tuple[Resident, ...]:
-        """All pods on known nodes, node by node."""
+        """All pods on known nodes, node by node, with those that kube-scheduler counts there."""
         by_node = self._cluster.pods_by_node
+        assumed = grouped((pod.nominated_node, pod) for pod in self._cluster.assumed_pods)
         return tuple(
-            (pod, i) for i, name in enumerate(self.arrays.names) for pod in by_node.get(name, ())
+            (pod, i)
+            for i, name in enumerate(self.arrays.names)
+            for pod in (*by_node.get(name, ()), *assumed.get(name, ()))
         )
 
     @cached

@@ -284,7 +284,7 @@ class Destinations:
         if risk > limits.most_risk:
             found = self._steer(landing, view, bad, limits.is_harmless)
             if found is None:
-                surcharge = self._feedback.surcharges.get(limits.pod.node, 0.0)
+                surcharge = self._feedback.surcharge(limits.pod)
                 return too_risky(landing, bad, limits.free.limits, self._within, surcharge)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
@@ -352,13 +352,14 @@ class Destinations:
 
     def most_risk_of(self, pod: Pod) -> float:
         """The maximum landing risk for this pod, minus its pool's distrust surcharge."""
-        return self._most_risk - self._feedback.surcharges.get(pod.node, 0.0)
+        return self._most_risk - self._feedback.surcharge(pod)
 
     def _bearable(self, landing: Landing) -> float:
         """The maximum landing risk.
 
-        The choice of another scheduler is not known. Its pods are not refused for their risk;
-        instead, every node where the pod may land reserves a share of its usage.
+        The choice of a scheduler that the policy does not name is not known. Its pods are not
+        refused for their risk; instead, every node where the pod may land reserves a share of its
+        usage.
         """
         return math.inf if landing.any_fit else self.most_risk_of(landing.departure.pod)
 
@@ -374,6 +375,8 @@ class Destinations:
         self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
     ) -> SchedulerView | None:
         """The view with soft taints that make this landing acceptable, None if none do."""
-        if not self._within.is_on or landing.any_fit:
+        scheduler = landing.scheduler
+        ignored = scheduler is not None and not scheduler.honours_soft_taints
+        if not self._within.is_on or landing.any_fit or ignored:
             return None
         return steer(landing, view, avoided, self._within, is_enough)

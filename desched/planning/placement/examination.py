@@ -12,6 +12,7 @@ from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.placement.destinations import Destination, Destinations
 from desched.planning.placement.fit import Fit
 from desched.planning.placement.landing_forecast import Landing, forecast
+from desched.policy.policy import SchedulerProfile
 
 
 class PlacesExamined(msgspec.Struct, frozen=True):
@@ -43,9 +44,11 @@ def examine(
     fit, loads = free.fit(pod, pod.node, charge), free.load.with_pod(charge)
     landing = forecast(pod, free, destinations.view)
     scores: Mapping[str, Ints] = {}
-    if landing.destinations.any() and not landing.any_fit:
+    scheduler = landing.scheduler
+    same = scheduler is None or scheduler.profile is SchedulerProfile.KUBE_SCHEDULER
+    if landing.destinations.any() and not landing.any_fit and same:
         view = found.view if isinstance(found, Destination) else destinations.view
-        scores = plugin_scores(landing.departure, view, landing.destinations)
+        scores = plugin_scores(landing.departure, view, landing.destinations, scheduler)
     return PlacesExamined(
         fit,
         free.exclusions(pod, pod.node, fit),

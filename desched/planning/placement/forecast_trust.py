@@ -1,7 +1,11 @@
-"""How far landing forecasts are trusted: checks of earlier forecasts against landings."""
+"""How far landing forecasts are trusted: checks of earlier forecasts against landings.
+
+Tenants may let replacements of their own pods land badly on purpose, so a namespace's landings
+count in full for its own pods alone.
+"""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -23,6 +27,12 @@ DISTRUST_HALVES_IN = timedelta(hours=2)
 Without it, distrust would be permanent: where it forbids every move, no landing can restore trust.
 As it fades, the moves with the least risk are tried again; one bad landing is then enough to forbid
 them for some time. See docs/decisions/0007-distrust-fades.md.
+"""
+
+MOST_OF_ANOTHER_NAMESPACE = 0.5
+"""For the pods of others, all landings of a namespace count as at most so many bad ones.
+
+At the usual `maxLandingRisk`, it takes four namespaces to stop everybody's moves.
 """
 
 _BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
@@ -60,17 +70,33 @@ def _check(record: EvictionRecord, now: datetime) -> ForecastCheck:
         bad=record.result in _BAD,
         probability=min(1.0, math.fsum(c.probability for c in record.landing if c.node in nodes)),
         hit=record.landed_on in nodes,
+        namespace=record.pod.namespace,
     )
 
 
-def risk_surcharge(state: State, pool: str, now: datetime) -> float:
-    """By how much the rate of bad landings from a pool exceeds the forecast rate, from 0 to 1.
+class Distrust(NamedTuple):
+    """By how many landings each namespace's were worse than forecast, and how many there were."""
 
-    The weight of a landing halves in each `DISTRUST_HALVES_IN`.
-    """
-    checks = [(check, _weight(check, now)) for check in state.forecasts if check.pool == pool]
-    excess = math.fsum(weight * (check.bad - check.risk) for check, weight in checks)
-    return max(0.0, excess / (math.fsum(weight for _, weight in checks) + PRIOR_LANDINGS))
+    excess: Mapping[str, float]
+    landings: float
+
+    @classmethod
+    def of(cls, state: State, pool: str, now: datetime) -> "Distrust":
+        """Of the moves from a pool; the weight of a landing halves in `DISTRUST_HALVES_IN`."""
+        checks = [(check, _weight(check, now)) for check in state.forecasts if check.pool == pool]
+        excess: dict[str, float] = {}
+        for check, weight in checks:
+            known = excess.get(check.namespace, 0.0)
+            excess[check.namespace] = known + weight * (check.bad - check.risk)
+        return cls(excess, math.fsum(weight for _, weight in checks))
+
+    def surcharge(self, namespace: str) -> float:
+        """What adds to the risk of moves of a namespace's pods, from 0 to 1."""
+        excess = math.fsum(
+            found if name == namespace else min(found, MOST_OF_ANOTHER_NAMESPACE)
+            for name, found in self.excess.items()
+        )
+        return max(0.0, excess / (self.landings + PRIOR_LANDINGS))
 
 
 def _weight(check: ForecastCheck, now: datetime) -> float:

@@ -1,7 +1,8 @@
 """The landing forecast: the probability of each node to receive the replacement of an evicted pod.
 
 It computes kube-scheduler's scores for all feasible nodes, including the source. The best nodes
-share the probability. A pod of another scheduler may land on any feasible node.
+share the probability. For another scheduler that the policy names, it computes what is known of its
+scores. A pod of any other scheduler may land on any feasible node.
 """
 
 from functools import cached_property
@@ -9,15 +10,23 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from desched.model.cluster import Pod
+from desched.model.cluster import DEFAULT_SCHEDULER, Pod
 from desched.model.landing import LandingChance
+from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
-from desched.planning.kube_scheduler.scores.node_sampling import best_of_sample, nodes_to_find
+from desched.planning.kube_scheduler.scores.node_sampling import (
+    best_of_sample,
+    nodes_to_find,
+    shares_by_bounds,
+)
 from desched.planning.kube_scheduler.scores.total import total_scores
 from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.placement.other_schedulers import score_bounds
+from desched.policy.policy import OtherScheduler, SchedulerProfile
 
-DEFAULT_SCHEDULER = "default-scheduler"
+_SHOWN_AT_MOST = 1_000_000
+"""What is shown for a score without an upper bound."""
 
 _TIED = 1e-9
 """Probabilities that differ by less are equal."""
@@ -41,8 +50,9 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     total scores, which mean nothing on nodes that are not feasible.
 
     `wrong` marks nodes of an architecture that the workload has never run on, those outside its
-    placement domains, and the source, unless its whole gang has left. `any_fit` is true if another
-    scheduler places the pod: then all feasible nodes are equally likely.
+    placement domains, and the source, unless its whole gang has left. `any_fit` is true if a
+    scheduler places the pod whose scores are not known: then all feasible nodes are equally likely.
+    `scheduler` is another scheduler whose scores are known; `scores` are its highest possible ones.
     """
 
     names: tuple[str, ...]
@@ -52,6 +62,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     departure: LeavingPod
     wrong: Mask
     any_fit: bool = False
+    scheduler: OtherScheduler | None = None
 
     @cached_property
     def destinations(self) -> Mask:
@@ -147,8 +158,8 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     moves.
     """
     source = view.arrays.index[pod.node]
-    any_fit = pod.scheduler != DEFAULT_SCHEDULER
-    possible = ~free.limits.never_chosen(pod) if any_fit else free.arrays.all()
+    other, scheduler = pod.scheduler != DEFAULT_SCHEDULER, view.rules.others.get(pod.scheduler)
+    possible = ~free.limits.never_chosen(pod) if other else free.arrays.all()
     leaving = LeavingPod(pod, source, gone=False)
     destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving) & possible
     if free.may_return or _goes_first(pod) or not np.count_nonzero(destinations):
@@ -158,12 +169,18 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     wrong = view.unfamiliar(pod) | free.limits.outside(pod)
     if not leaving.away:  # a gang may come back to nodes that are not overloaded
         wrong[source] = True
-    return Landing(view.names, destinations, alternatives, scores, leaving, wrong, any_fit)
+    any_fit = other and scheduler is None
+    return Landing(
+        view.names, destinations, alternatives, scores, leaving, wrong, any_fit, scheduler
+    )
 
 
 def _goes_first(pod: Pod) -> bool:
     """Whether the pod is always gone before its replacement is created."""
-    one_by_one = pod.owner is not None and pod.owner.kind == "StatefulSet"
+    owner = pod.owner
+    one_by_one = owner is not None and (
+        owner.kind == "StatefulSet" or owner.declared_kind == VOLCANO_JOB_KIND
+    )
     return one_by_one or pod.grace_period_seconds == 0
 
 
@@ -172,11 +189,31 @@ def _alternatives(
 ) -> tuple[Floats, Ints]:
     """The probabilities and the scores, both of shape (alternatives or 1, nodes)."""
     somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
-    if leaving.pod.scheduler != DEFAULT_SCHEDULER or not np.count_nonzero(somewhere):
+    scheduler = view.rules.others.get(leaving.pod.scheduler)
+    unknown = leaving.pod.scheduler != DEFAULT_SCHEDULER and scheduler is None
+    if unknown or not np.count_nonzero(somewhere):
         shares: Floats = destinations / np.maximum(destinations.sum(axis=-1, keepdims=True), 1)
         return shares, np.zeros_like(destinations, dtype=np.int64)
-    scores = total_scores(leaving, view, somewhere)
-    return _winners(scores, destinations), scores
+    if scheduler is None or scheduler.profile is SchedulerProfile.KUBE_SCHEDULER:
+        scores = total_scores(leaving, view, somewhere, scheduler)
+        return _winners(scores, destinations), scores
+    return _by_bounds(leaving, view, destinations, scheduler)
+
+
+def _by_bounds(
+    leaving: LeavingPod, view: SchedulerView, destinations: Mask, scheduler: OtherScheduler
+) -> tuple[Floats, Ints]:
+    """The same by the bounds of the scores."""
+    somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
+    bounds = score_bounds(leaving, view, somewhere, scheduler)
+    least, most, feasible = np.broadcast_arrays(*bounds, destinations)
+    count = feasible.shape[-1]
+    # Volcano samples as kube-scheduler does (scheduler_helper.go); KAI scores all nodes.
+    sample = nodes_to_find(count) if scheduler.profile is SchedulerProfile.VOLCANO else count
+    rows = zip(least, most, feasible, strict=True)
+    shares = np.array([shares_by_bounds(*row, sample) for row in rows])
+    shown = np.nan_to_num(most, posinf=_SHOWN_AT_MOST)
+    return shares, np.maximum(shown, 0).astype(np.int64)
 
 
 def after(view: SchedulerView, landing: Landing) -> SchedulerView:

@@ -13,7 +13,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.fit import Fit
-from desched.planning.placement.forecast_trust import risk_surcharge
+from desched.planning.placement.forecast_trust import Distrust
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 
@@ -21,11 +21,11 @@ from desched.planning.placement.landing_forecast import Landing
 class LandingFeedback(msgspec.Struct, frozen=True):
     """Feedback from earlier moves, by the name of a node.
 
-    `surcharges` add to the risk of pods from these nodes. `awaited` counts the replacements that
+    `distrust` adds to the risk of pods from these nodes. `awaited` counts the replacements that
     are expected on a node; at most `most_awaited` may be at a time, None for any number.
     """
 
-    surcharges: Mapping[str, float] = {}
+    distrust: Mapping[str, Distrust] = {}
     awaited: Mapping[str, int] = {}
     most_awaited: int | None = None
 
@@ -34,10 +34,15 @@ class LandingFeedback(msgspec.Struct, frozen=True):
         """The feedback of the moves in the state."""
         state = context.state
         pools = {name: loaded.verdict.pool for name, loaded in pressure.known.items()}
-        by_pool = {pool: risk_surcharge(state, pool, context.now) for pool in set(pools.values())}
-        surcharges = {name: by_pool[pool] for name, pool in pools.items() if by_pool[pool]}
+        by_pool = {pool: Distrust.of(state, pool, context.now) for pool in set(pools.values())}
+        distrust = {name: by_pool[pool] for name, pool in pools.items()}
         awaited = Counter(record.expected_node for record in state.in_flight)
-        return cls(surcharges, awaited, context.policy.limits.in_flight_destination)
+        return cls(distrust, awaited, context.policy.limits.in_flight_destination)
+
+    def surcharge(self, pod: Pod) -> float:
+        """What adds to the risk of the pod's move."""
+        distrust = self.distrust.get(pod.node)
+        return 0.0 if distrust is None else distrust.surcharge(pod.namespace)
 
     def crowded(self, node: str) -> str:
         """Why the node may not await a further replacement, empty if it may."""

@@ -21,6 +21,9 @@ IF_EARLIER_LATE = (
 )
 
 
+_UNNAMED = "; scheduler.others in the policy can name its profile"
+
+
 def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]:
     """Why no node can take the pod."""
     if fit.inside.any():
@@ -49,10 +52,10 @@ def choice_of_others(
         why = f"until it leaves, {pod.scheduler} can place it on no node under its ceiling"
         return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
     if (landing.destinations & limits.outside_domains(pod)).any():
-        why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside"
+        why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside{_UNNAMED}"
         return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
     if (landing.destinations & limits.without_model(pod)).any():
-        why = f"{limits.models.describe(pod)}: {pod.scheduler} may place it elsewhere"
+        why = f"{limits.models.describe(pod)}: {pod.scheduler} may place it elsewhere{_UNNAMED}"
         return Finding(RefusalReason.MODEL_CACHE, why)
     return None
 
@@ -75,6 +78,8 @@ def too_risky(
         found += f", {encounter:.0%} to land with earlier moves on a node without room for all"
     if landing.any_fit:
         found += f"; {pod.scheduler} may choose any node where it fits"
+    elif landing.scheduler is not None and not landing.scheduler.honours_soft_taints:
+        found += f"; {pod.scheduler} ignores soft taints"
     elif within.is_on:
         found += f"; soft taints on at most {within.most} nodes cannot prevent this"
     else:

@@ -30,25 +30,37 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     free = FreeCapacity.of(context, destinations, watched)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
     claims = Claims(context, free.room)
+
+    assumed = {pod.uid: pod.nominated_node for pod in cluster.assumed_pods}
     for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):
         context.deadline.check(pod)
         if not claims.accepts(pod):
             continue
-        with free.arrays.comparisons.of(pod.namespace):
-            node = expected_node(pod, free.schedulable(pod), free)
-            if free.arrays.comparisons.share_is_used:
-                claims.refuse(pod, UnreservedReason.PLANNING_SHARE)
-                continue
-        if node is None:
-            free.await_room(pod)
+        usage = {resource: book.expected(pod, resource) for resource in watched}
+        node = assumed.get(pod.uid)
+        if node in free.arrays.index:  # where its requests count already
+            free.load.add(node, usage)
         else:
-            charge = {resource: book.expected(pod, resource) for resource in watched}
-            free.reserve(node, pod, charge)
+            _reserve_where_expected(pod, usage, free, claims)
     free.unreserved = claims.refused
-    for node, pod, usage in awaited:
-        if node in free.arrays.index:
-            free.reserve(node, pod, usage)
+    for expected, pod, uses in awaited:
+        if expected in free.arrays.index:
+            free.reserve(expected, pod, uses)
     return free
+
+
+def _reserve_where_expected(
+    pod: Pod, usage: Mapping[Resource, float], free: FreeCapacity, claims: Claims
+) -> None:
+    with free.arrays.comparisons.of(pod.namespace):
+        node = expected_node(pod, free.schedulable(pod), free)
+        if free.arrays.comparisons.share_is_used:
+            claims.refuse(pod, UnreservedReason.PLANNING_SHARE)
+            return
+    if node is None:
+        free.await_room(pod)
+    else:
+        free.reserve(node, pod, usage)
 
 
 def _awaited(

@@ -133,7 +133,7 @@ class Openings:
         for row in rows[np.argsort(shares.sum(axis=0), kind="stable")[:MOST_LOOKED_AT]]:
             pod = residents[row][0]
             owner = pod.owner.uid if pod.owner else pod.uid
-            if pod.uid in gone or tried[owner] >= MOST_TRIED_OF_WORKLOAD:
+            if not pod.node or pod.uid in gone or tried[owner] >= MOST_TRIED_OF_WORKLOAD:
                 continue
             is_stranger = pod.namespace != second.pod.namespace
             if is_stranger and (pod.controller in disturbed or self._has_moved(pod)):

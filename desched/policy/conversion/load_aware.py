@@ -34,6 +34,7 @@ _KEYS = ("thresholds", "targetThresholds")
 _DEAD = ("evictLocalStoragePods", "evictSystemCriticalPods", "evictFailedBarePods")
 _WOKEN = "had no effect there; here it protects pods, as it says."
 _AVERAGED = "each value counts as a mean over 10m, as in Volcano's rules; see averagedOver."
+_ONLY_LOWER_CASE = "LoadAware knows lower case only, so it did nothing there; it is read here."
 _SHORTEST_SECONDS = 300
 _VOLCANO = {
     *_KEYS,
@@ -130,6 +131,8 @@ def _convert_metrics(metrics: OriginalSection, draft: Draft) -> None:
         metrics.dropped("address", "the adapter has one of its own.")
         unknown_args(metrics)
         return
+    if source is not None and source != (lower := source.lower()) and lower == "prometheus":
+        metrics.changed("type", _ONLY_LOWER_CASE, at)
     if source is None or source.lower() != "prometheus":
         metrics.held("type", "without a type that it knows, LoadAware did nothing there.")
     set_address(metrics, "address", address, draft)

@@ -4,7 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from desched.policy.compatibility import EXTENDED, CacheAffinity, Compatibility, GangMode, GpuPods
+from desched.policy.compatibility import (
+    EXTENDED,
+    CacheAffinity,
+    Compatibility,
+    GangMode,
+    GpuPods,
+    VolcanoJobs,
+)
 from desched.policy.document.limits import (
     ActingWindowSection,
     CountOrShare,
@@ -109,6 +116,10 @@ class LoadAwareArgs(PluginArgs):
     the last checkpoint. `evictionLimits` must have room for all of them, `workloadHourly` included;
     only `workload`, `inFlight.workload` and the number of replicas that must stay do not hold
     it."""
+    volcano_jobs: VolcanoJobs | None = optional(VolcanoJobs.STAY.value, example="Surplus")
+    """`Surplus`: pods of Volcano Jobs move that neither `minAvailable` of the job nor that of their
+    task needs, if no policy of the job acts on an eviction. It requires the rights to read Volcano
+    Jobs and PodGroups. `Stay`: they never move."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )

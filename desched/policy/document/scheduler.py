@@ -1,15 +1,43 @@
-"""How kube-scheduler is configured, and whether soft taints may steer what it does."""
+"""How schedulers are configured, and whether soft taints may steer what they do."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_pascal
 
 from desched.policy.compatibility import SteeringMode
-from desched.policy.document.values import Section, optional
-from desched.policy.policy import SchedulerRules
+from desched.policy.document.values import Section, matching, optional
+from desched.policy.policy import SchedulerProfile, SchedulerRules
 
 Weight = Annotated[int, Field(ge=0, le=100)]
+
+SchedulerName = Annotated[
+    str,
+    matching(
+        "^[a-z0-9]([-a-z0-9./]*[a-z0-9])?$",
+        'allowed is the name of a scheduler, as pods have it in schedulerName, such as "volcano"',
+    ),
+]
+
+VOLCANO_ARGUMENTS: Mapping[str, str] = {
+    "leastrequested.weight": "least_requested",
+    "mostrequested.weight": "most_requested",
+    "nodeaffinity.weight": "node_affinity",
+    "podaffinity.weight": "pod_affinity",
+    "balancedresource.weight": "balanced_resource",
+    "tainttoleration.weight": "taint_toleration",
+    "imagelocality.weight": "image_locality",
+    "podtopologyspread.weight": "pod_topology_spread",
+    "binpack.weight": "binpack",
+    "binpack.cpu": "binpack_cpu",
+    "binpack.memory": "binpack_memory",
+}
+"""Arguments of nodeorder and binpack in volcano-scheduler.conf, and the weights that they set."""
+
+VolcanoArgument = Annotated[
+    str, matching("|".join(VOLCANO_ARGUMENTS), f"allowed are {', '.join(VOLCANO_ARGUMENTS)}")
+]
 
 _DEFAULTS = SchedulerRules()
 _WEIGHTS = _DEFAULTS.weights
@@ -50,8 +78,28 @@ class ScoreWeightsSection(Section):
     """Nodes that have the images."""
 
 
+class OtherSchedulerSection(Section):
+    """How one other scheduler scores nodes. A part that is not known widens the forecast."""
+
+    profile: SchedulerProfile = Field(examples=["Volcano"])
+    """`KubeScheduler`: a second kube-scheduler. `Volcano`: with the configuration of its Helm
+    chart; soft taints steer it. `KAI`: it prefers full nodes and ignores soft taints."""
+    strategy: Literal["LeastAllocated", "MostAllocated"] | None = optional(
+        _DEFAULTS.strategy.value, example="MostAllocated"
+    )
+    """The scoring strategy of a `KubeScheduler`."""
+    weights: ScoreWeightsSection | None = optional(example={"TaintToleration": 5})
+    """The weights of a `KubeScheduler`."""
+    arguments: dict[VolcanoArgument, Weight] | None = optional(example={"binpack.weight": 0})
+    """Arguments of the plugins nodeorder and binpack of a `Volcano`, as in its
+    volcano-scheduler.conf. Without binpack there, write `binpack.weight: 0`."""
+    further_points: Annotated[int, Field(ge=0, le=1_000_000)] | None = optional(0, example=100)
+    """The most points that further plugins of a `Volcano` give a node, such as 100 for
+    network-topology-aware. Soft taints count for 300 by default."""
+
+
 class SchedulerSection(Section):
-    """What differs from kube-scheduler's defaults; needed only where they were changed."""
+    """What differs from kube-scheduler's defaults, and what other schedulers do."""
 
     strategy: Literal["LeastAllocated", "MostAllocated"] | None = optional(
         _DEFAULTS.strategy.value, example="MostAllocated"
@@ -61,3 +109,8 @@ class SchedulerSection(Section):
         example={"NodeResourcesFit": 5, "ImageLocality": 0}
     )
     """Weights of its score plugins."""
+    others: dict[SchedulerName, OtherSchedulerSection] | None = optional(
+        example={"volcano": {"profile": "Volcano"}}
+    )
+    """Other schedulers by the name that pods have in `schedulerName`. Landings of their pods are
+    then forecast and steered; without it, such a pod may land on any node where it fits."""

@@ -5,7 +5,8 @@ If both have a key for the same pods, the more protective value applies.
 
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import GpuPods
+from desched.model.pod_groups import VOLCANO_JOB_KIND
+from desched.policy.compatibility import GpuPods, VolcanoJobs
 from desched.policy.document.default_evictor import (
     DefaultEvictorArgs,
     DefaultProtection,
@@ -19,6 +20,8 @@ from desched.policy.document.values import PriorityThresholdSection, all_of
 from desched.policy.policy import PriorityThreshold, Protections
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.plugins import ChosenProfile
+
+DEFAULT_NAMESPACE = "default"
 
 _OLDER_FORM = ("evict", "ignore")
 """Keys of DefaultEvictor that `podProtections` replaces begin with these words."""
@@ -56,6 +59,13 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
             "pods may move, exclude those whose pods stay.",
             "evictableNamespaces",
         )
+    if DEFAULT_NAMESPACE in (namespaces.exclude or ()):
+        profile.notes.warn(
+            "names default, where kubectl creates objects without a namespace; the pods of your "
+            "Deployments there never move.",
+            "evictableNamespaces",
+            "exclude",
+        )
     every_claim = bool(args.ignore_pvc_pods or evictor.ignore_pvc_pods)
     classes = _storage_classes(switches, profile.evictor_notes)
 
@@ -65,6 +75,9 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
         disabled = protection in (switches.default_disabled or ())
         return False in evict or not (True in evict or disabled)
 
+    kinds = args.understood_owner_kinds or ()
+    if args.volcano_jobs is VolcanoJobs.SURPLUS:
+        kinds = (*kinds, VOLCANO_JOB_KIND)
     return Protections(
         priority_threshold=_priority_threshold(profile),
         system_critical=protected("evict_system_critical_pods", DefaultProtection.SYSTEM_CRITICAL),
@@ -85,7 +98,7 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
         min_replicas=evictor.min_replicas or 0,
         min_pod_age_seconds=evictor.min_pod_age or 0,
         max_grace_period_seconds=profile.defaults.max_grace_period_seconds,
-        understood_owner_kinds=args.understood_owner_kinds or (),
+        understood_owner_kinds=tuple(dict.fromkeys(kinds)),
     )
 
 

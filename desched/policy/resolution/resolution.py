@@ -2,7 +2,7 @@
 
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import Compatibility, GangMode, SteeringMode
+from desched.policy.compatibility import Compatibility, GangMode, SteeringMode, VolcanoJobs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.placement_domains import (
     PlacementDomainsSection,
@@ -14,13 +14,7 @@ from desched.policy.document.scheduler import SchedulerSection
 from desched.policy.document.values import all_of, written
 from desched.policy.durations import duration_text
 from desched.policy.placement_domains import NO_TIER, names_no_tier, tier_of
-from desched.policy.policy import (
-    Policy,
-    SchedulerRules,
-    ScoreWeights,
-    ScoringStrategy,
-    SteeringRules,
-)
+from desched.policy.policy import Policy, SteeringRules
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.gpu_drains import gpu_drain_rules
 from desched.policy.resolution.limits import eviction_limits, follow_up_rules
@@ -33,6 +27,7 @@ from desched.policy.resolution.plugins import (
 from desched.policy.resolution.pools import as_pools, node_pools
 from desched.policy.resolution.protections import resolve_protections
 from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS, resource_rules
+from desched.policy.resolution.schedulers import scheduler_rules
 from desched.policy.share import Share
 from desched.policy.wording import did_you_mean, quoted
 
@@ -79,7 +74,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         only_pools=not alone,
         dead_band_ratio=defaults.dead_band / 100,
         max_landing_risk=defaults.max_landing_risk,
-        scheduler=_scheduler_rules(args.scheduler or SchedulerSection()),
+        scheduler=scheduler_rules(args.scheduler or SchedulerSection(), at.below("scheduler")),
         maintenance_windows=tuple(s.window() for s in args.maintenance_windows or ()),
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
@@ -89,6 +84,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         ),
         cache_affinity=defaults.cache_affinity,
         gang_mode=args.gang_mode or GangMode.SURPLUS,
+        volcano_jobs=args.volcano_jobs or VolcanoJobs.STAY,
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         gpu_drains=gpu_drain_rules(gpu_fragmentation, profile),
@@ -103,15 +99,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     _check_tiers_and_labels(args, at)
     _warn_of_gangs_that_stay(policy, at)
     return None if notes.refused else policy
-
-
-def _scheduler_rules(section: SchedulerSection) -> SchedulerRules:
-    return SchedulerRules(
-        **written(
-            strategy=section.strategy and ScoringStrategy(section.strategy),
-            weights=section.weights and ScoreWeights(**written(**dict(section.weights))),
-        )
-    )
 
 
 def _check_sustained(policy: Policy, notes: Notes) -> None:

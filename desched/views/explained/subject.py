@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from desched.errors import ConfigurationError
+from desched.model.pod_groups import VOLCANO_JOB
 
 
 class SubjectKind(StrEnum):
@@ -22,6 +23,7 @@ _KINDS = {
     **dict.fromkeys(("deployment", "deployments", "deploy"), (SubjectKind.WORKLOAD, "Deployment")),
     **dict.fromkeys(("statefulset", "statefulsets", "sts"), (SubjectKind.WORKLOAD, "StatefulSet")),
     **dict.fromkeys(("job", "jobs"), (SubjectKind.WORKLOAD, "Job")),
+    **dict.fromkeys(("vcjob", "vj", "volcano job"), (SubjectKind.WORKLOAD, VOLCANO_JOB)),
 }
 """Words for each kind, as in kubectl, and the kind of workload that they name."""
 

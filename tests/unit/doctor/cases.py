@@ -38,8 +38,11 @@ from desched.policy.policy import (
     MetricsSource,
     MetricsType,
     OtherDescheduler,
+    OtherScheduler,
     PriorityThreshold,
     Protections,
+    SchedulerProfile,
+    SchedulerRules,
     SteeringRules,
 )
 from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
@@ -1070,6 +1073,7 @@ def draining(**fields: Any) -> Any:
     return examination(policy=by(gpu_drains=GpuDrainRules(("train",))), **fields)
 
 
+KNOWN_VOLCANO = {"volcano": OtherScheduler(SchedulerProfile.VOLCANO)}
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
 OTHERS = [
     Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
@@ -1195,14 +1199,23 @@ OTHERS = [
         beside(scheduler="volcano"),
         WARNING,
         "volcano (1)",
-        "`maxLandingRisk`",
+        "`scheduler: {others: {volcano: {profile: Volcano}}}`",
+    ),
+    Case(Name.SCHEDULER, beside(scheduler="our-own"), WARNING, "our-own (1)", "scheduler.others"),
+    Case(
+        Name.SCHEDULER,
+        msgspec.structs.replace(
+            beside(scheduler="volcano"), policy=by(scheduler=SchedulerRules(others=KNOWN_VOLCANO))
+        ),
+        OK,
+        "volcano (1)",
     ),
     Case(
         Name.SCHEDULER,
         beside(scheduler="gke.io/optimize-utilization-scheduler"),
         WARNING,
-        "optimize-utilization prefers full nodes",
-        "`scheduler: {strategy: MostAllocated}`",
+        "gke.io/optimize-utilization-scheduler (1)",
+        "{profile: KubeScheduler, strategy: MostAllocated}",
     ),
     Case(
         Name.SCHEDULER,

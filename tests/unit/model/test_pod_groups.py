@@ -133,10 +133,18 @@ ROWS = [
     Row(
         {"parent": "skypilot", "skypilot-cluster-name": "llama"},
         "llama (SkyPilot)",
-        "nothing creates its pods again",
+        "what runs in it ends with each of its pods",
     ),
-    Row({"k8s.dstack.ai/project": "llama"}, "llama (dstack)", "nothing creates its pods again"),
-    Row({"runtime.gpustack.ai/name": "x"}, "web-1 (GPUStack)", "nothing creates its pods again"),
+    Row(
+        {"k8s.dstack.ai/project": "llama"},
+        "llama (dstack)",
+        "what runs in it ends with each of its pods",
+    ),
+    Row(
+        {"runtime.gpustack.ai/name": "x"},
+        "web-1 (GPUStack)",
+        "what runs in it ends with each of its pods",
+    ),
     Row({"determined": "1.2f1c.1"}, "1.2f1c.1 (Determined AI)", "one eviction may fail its task"),
     Row(
         {"determined.ai/task_id": "1.2f1c"},

@@ -15,16 +15,29 @@ from desched.policy.difference import policy_differences
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.loading import parse_policy
 from desched.policy.placement_domains import DomainMode
-from desched.policy.policy import DestinationWindow, PriorityThreshold
+from desched.policy.policy import (
+    DestinationWindow,
+    OtherScheduler,
+    PriorityThreshold,
+    SchedulerProfile,
+)
 from desched.policy.share import Share
 from tests.unit.policy.published import POLICIES, PUBLISHED_TEXT, published
 
+POLICY = parse_policy((POLICIES / "node-pools.yaml").read_text(), "p").policy
+OTHERS_KNOWN = {
+    "a": OtherScheduler(SchedulerProfile.VOLCANO),
+    "b": OtherScheduler(SchedulerProfile.KUBE_SCHEDULER),
+}
 POLICY = msgspec.structs.replace(
-    parse_policy((POLICIES / "node-pools.yaml").read_text(), "p").policy,
+    POLICY,
+    scheduler=msgspec.structs.replace(POLICY.scheduler, others=OTHERS_KNOWN),
     gpu_drains=GpuDrainRules(("train",), 1000, reserves=(Reserve(8, 2),)),
 )
 NIGHT = ActingWindow(cron_fields("0 22 * * mon-fri"), 4 * 3600, ZoneInfo("Europe/Berlin"))
 WEB = LabelSelector((Requirement("pool", Operator.IN, ("web",)),))
+OF_PROFILE = {"a": ("profile", "volcano", "further"), "b": ("profile", "strategy", "weights")}
+"""What counts in the profile of each of these schedulers."""
 NOT_COMPARED = {"source", "digest", "place", "zero_at", "otherwise"}
 """The name of the file, what is made of its text, lines in it, and what would be without one."""
 
@@ -59,6 +72,7 @@ OTHERS: dict[str, Any] = {
     "namespaces": ("a",),
     "cache_affinity": "Ignore",
     "gang_mode": "Whole",
+    "volcano_jobs": "Surplus",
     "balance_scope": "rack",
     "modes": {"rack": DomainMode.PREFER},
     "mode": "Off",
@@ -66,6 +80,7 @@ OTHERS: dict[str, Any] = {
     "stack": "thanos",
     "tenant": "team-a",
     "strategy": "MostAllocated",
+    "profile": "KAI",
 }
 
 
@@ -77,7 +92,16 @@ def changed(value: Any, name: str) -> Any:
         found = OTHERS[name]
         return (
             type(value)(found)
-            if name in {"cache_affinity", "gang_mode", "mode", "strategy", "type"}
+            if name
+            in {
+                "cache_affinity",
+                "gang_mode",
+                "volcano_jobs",
+                "mode",
+                "strategy",
+                "type",
+                "profile",
+            }
             else found
         )
     if isinstance(value, bool):
@@ -98,6 +122,13 @@ def variants(value: msgspec.Struct) -> list[tuple[str, msgspec.Struct]]:
             below = variants(inner)
         elif isinstance(inner, tuple) and inner and isinstance(inner[0], msgspec.Struct):
             below = [(n, (v, *inner[1:])) for n, v in variants(inner[0])]  # type: ignore[misc]  # a tuple
+        elif name == "others":
+            below = [
+                (f"{key}.{n}", {**inner, key: v})  # type: ignore[misc]  # a mapping
+                for key, own in OF_PROFILE.items()
+                for n, v in variants(inner[key])
+                if n.startswith(own)
+            ]
         else:
             below = [("", changed(inner, name))]
         found += [(f"{name}.{n}", msgspec.structs.replace(value, **{name: v})) for n, v in below]
@@ -191,7 +222,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tupl
             {"evictableNamespaces": {"include": ["a", "b"]}},
             {
                 "evictableNamespaces.include": ("all", "a, b"),
-                "evictableNamespaces.exclude": ("default", "none"),
+                "evictableNamespaces.exclude": ("batch", "none"),
             },
         ),
     ],

@@ -41,7 +41,8 @@ def test_the_published_config_map_means_what_its_users_expect():
         deviation_floor_ratio=0.5,
     )
     assert loaded.policy == expected
-    assert loaded.warnings == ()
+    (warning,) = loaded.warnings
+    assert "evictableNamespaces.exclude: names default, where kubectl creates objects" in warning
 
 
 def test_the_shipped_config_map_is_refused_as_long_as_its_metrics_are_null():
@@ -72,8 +73,9 @@ def test_the_document_inside_the_config_map_means_the_same_by_itself():
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_every_policy_in_the_repository_loads_without_a_warning(file):
-    assert load_policy(file).warnings == ()
+def test_every_policy_of_our_own_loads_without_a_warning(file):
+    warnings = load_policy(file).warnings
+    assert warnings == () or file.name == "volcano-published.yaml"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -165,6 +165,8 @@ def _pod_groups(group: str, version: str) -> tuple[Access, Access]:
     )
 
 
+_SPARED = "which pods of a Volcano Job can move (`volcanoJobs: Surplus`)"
+_JOBS_STAY = "all pods of Volcano Jobs stay"
 _LABELS_COUNT = "only labels of nodes name the levels of the network"
 _LEVELS = "the levels of the network between nodes"
 
@@ -195,9 +197,14 @@ POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
             "network",
         ),
     ),
+    "volcano-jobs": (
+        _right("list batch.volcano.sh jobs", _SPARED, _JOBS_STAY, "v1alpha1"),
+        _right("watch batch.volcano.sh jobs", _KEPT_UP_TO_DATE, _JOBS_STAY, "v1alpha1"),
+    ),
 }
 """What each system with PodGroups or a topology needs, by its name in the values of the chart."""
 
+LIST_VOLCANO_JOBS = POD_GROUP_ACCESS["volcano-jobs"][0]
 LIST_COSCHEDULING_GROUPS = POD_GROUP_ACCESS["coscheduling"][0]
 LIST_KAI_GROUPS = POD_GROUP_ACCESS["kai"][0]
 LIST_KOORDINATOR_GROUPS = POD_GROUP_ACCESS["koordinator"][0]

@@ -136,7 +136,7 @@ def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
 
 
 def _tasks(minima: Mapping[str, int]) -> tuple[GroupPart, ...]:
-    return tuple(_labelled(TASK, task, minimum) for task, minimum in minima.items())
+    return tuple(labelled_part(TASK, task, minimum) for task, minimum in minima.items())
 
 
 def _with_policies(minimum: int | None, policies: Sequence[pod_groups.SubGroupPolicy]) -> _Needs:
@@ -181,7 +181,7 @@ def _kai(item: pod_groups.PodGroup) -> _Needs:
         if each.name not in above:
             if each.min_member is None:
                 stays = stays or "one of its subGroups does not say how many pods it needs"
-            parts.append(_labelled(SUB_GROUP, each.name, each.min_member or 0))
+            parts.append(labelled_part(SUB_GROUP, each.name, each.min_member or 0))
     if groups and not parts:
         stays = stays or "its subGroups are a circle"
     if stays:
@@ -206,7 +206,8 @@ def _kai_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
     return GroupTopology(bool(required), None, "", required, preferred, name), ""
 
 
-def _labelled(key: str, value: str, minimum: int) -> GroupPart:
+def labelled_part(key: str, value: str, minimum: int) -> GroupPart:
+    """The part whose pods have this value of the label; it is named by it."""
     selector = LabelSelector((Requirement(key, Operator.IN, (value,)),))
     return GroupPart(value, max(minimum, 0), selector)
 

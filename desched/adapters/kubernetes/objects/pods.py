@@ -120,6 +120,7 @@ class PodBuilder:
             annotations=annotations_of(metadata.annotations) or _NO_ANNOTATIONS,
             owner=self._owners[bytes(metadata.owner_references)],
             node=intern(spec.node_name or ""),
+            nominated_node=intern(status.nominated_node_name or ""),
             phase=intern(status.phase or "Pending"),
             ready=ready,
             started_at=status.start_time,

@@ -15,6 +15,8 @@ from desched.planning.arrays import Floats, Ints, Mask
 
 FEWEST_TO_FIND = 100
 
+_NEGLIGIBLE = 1e-9
+
 
 def nodes_to_find(nodes: int) -> int:
     """The number of feasible nodes that ends the search in a cluster of this size."""
@@ -41,6 +43,28 @@ def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
     better = np.minimum(np.concatenate(([0], np.cumsum(sizes))), population)
     unseen = _none_sampled(better, population, min(sample, population), len(totals))
     found: Floats = ((unseen[:-1] - unseen[1:]) / np.maximum(sizes, 1))[below_best]
+    return found
+
+
+def shares_by_bounds(least: Floats, most: Floats, feasible: Mask, sample: int) -> Floats:
+    """The probability of each node if only bounds of its score are known, shape (nodes,).
+
+    The highest of the lowest scores in the sample decides: nodes that cannot reach it lose, and all
+    that can are equally likely.
+    """
+    shares: Floats = np.zeros(len(feasible))
+    population = int(np.count_nonzero(feasible))
+    if not population:
+        return shares
+    lines, sizes = np.unique(least[feasible], return_counts=True)
+    lines, sizes = lines[::-1], sizes[::-1]
+    better = np.concatenate(([0], np.cumsum(sizes)))
+    unseen = _none_sampled(better, population, min(sample, population), len(feasible))
+    for line, chance in zip(lines, unseen[:-1] - unseen[1:], strict=True):
+        if chance > _NEGLIGIBLE:
+            able = feasible & (most >= line) & (least <= line)
+            shares += chance * able / np.count_nonzero(able)
+    found: Floats = shares / shares.sum()
     return found
 
 

@@ -18,7 +18,7 @@ from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, Sche
 from desched.planning.kube_scheduler.scores.node_sampling import nodes_to_find
 from desched.planning.kube_scheduler.scores.plugins import SpreadTerm
 from desched.planning.kube_scheduler.scores.requested import requested_amounts
-from desched.policy.policy import ScoringStrategy
+from desched.policy.policy import OtherScheduler, SchedulerRules, ScoringStrategy
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -31,19 +31,30 @@ IMPROVEMENT_SINCE = (1, 36)
 """The first version in which BalancedAllocation scores the improvement by the pod."""
 
 
-def total_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> Ints:
+ScoreRules = SchedulerRules | OtherScheduler
+"""What has the strategy and the weights of a kube-scheduler."""
+
+
+def total_scores(
+    leaving: LeavingPod, view: SchedulerView, feasible: Mask, rules: ScoreRules | None = None
+) -> Ints:
     """The total score of each feasible node, shape (alternatives or 1, nodes)."""
-    return sum(plugin_scores(leaving, view, feasible).values(), np.zeros(1, dtype=np.int64))
+    scores = plugin_scores(leaving, view, feasible, rules)
+    return sum(scores.values(), np.zeros(1, dtype=np.int64))
 
 
-def plugin_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> Mapping[str, Ints]:
+def plugin_scores(
+    leaving: LeavingPod, view: SchedulerView, feasible: Mask, rules: ScoreRules | None = None
+) -> Mapping[str, Ints]:
     """The weighted scores by the scheduler's names of the plugins.
 
     Arrays have a row for each alternative, or one row if all are equal. Plugins that do not apply
     to the pod are left out. At least one node must be feasible; scores of others mean nothing.
+    `rules` are those of a kube-scheduler beside the default one.
     """
-    scheduling, weights = leaving.pod.scheduling, view.rules.weights
-    fit, balanced = _resource_scores(leaving, view)
+    rules = rules or view.rules
+    scheduling, weights = leaving.pod.scheduling, rules.weights
+    fit, balanced = _resource_scores(leaving, view, rules.strategy)
     taints = view.soft_taints(scheduling.tolerations)
     found = {
         "TaintToleration": weights.taint_toleration
@@ -69,13 +80,15 @@ def plugin_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> M
     return found
 
 
-def _resource_scores(leaving: LeavingPod, view: SchedulerView) -> tuple[Ints, Ints]:
+def _resource_scores(
+    leaving: LeavingPod, view: SchedulerView, strategy: ScoringStrategy
+) -> tuple[Ints, Ints]:
     """NodeResourcesFit and BalancedAllocation; the latter skips pods without requests."""
     requested, capacity = view.requested(leaving), view.capacity
     # Rows 0 and 1 are the requests, rows 2 and 3 the same with the scheduler's defaults.
     own = np.array(requested_amounts(leaving.pod.scheduling), dtype=float)[:, None]
     with_pod = requested.amounts + own
-    if view.rules.strategy is ScoringStrategy.LEAST_ALLOCATED:
+    if strategy is ScoringStrategy.LEAST_ALLOCATED:
         fit = plugins.least_allocated(with_pod[:, 2:], capacity)
     else:
         fit = plugins.most_allocated(with_pod[:, 2:], capacity)

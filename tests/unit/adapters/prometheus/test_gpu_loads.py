@@ -47,10 +47,19 @@ def read(
 
 
 def gpus(
-    *of: Mapping[str, str], age: float = 20.0, covered: float = 10.0, load: float = 0.5
+    *of: Mapping[str, str],
+    age: float = 20.0,
+    covered: float = 10.0,
+    load: float = 0.5,
+    apart: float = 0.0,
 ) -> Callable[[Asked], Reply]:
     """The answers of an exporter without profiling: it has no DCGM_FI_PROF_GR_ENGINE_ACTIVE."""
-    values = {"count_over_time": covered, "time() - ": age, "avg_over_time": load}
+    values = {
+        "min by": apart,
+        "count_over_time": covered,
+        "time() - ": age,
+        "avg_over_time": load,
+    }
 
     def answer(asked: Asked) -> Reply:
         if "DCGM_FI_DEV_GPU_UTIL" not in asked.query:
@@ -161,6 +170,17 @@ def shared(
         return vector(*((labels, share) for labels in users if is_asked))
 
     return answer
+
+
+@pytest.mark.parametrize(("apart", "known"), [(0.01, True), (0.7, False)])
+def test_series_that_differ_about_a_gpu_are_not_all_of_its_exporter(
+    fake: FakePrometheus, apart: float, *, known: bool
+) -> None:
+    """Whoever may replace labels adds one that is busier, and the busiest would count."""
+    agreeing, differing = shared(used_by("one", "two")), gpus(ONE, apart=apart)
+    fake.answer = lambda asked: (differing if "min by" in asked.query else agreeing)(asked)
+    found = read_of(fake, cluster(with_gpu("n-a")), WATCHED).gpus["n-a"]
+    assert isinstance(found, Measured) is known
 
 
 def user(name: str) -> Pod:

@@ -203,7 +203,7 @@ def test_moves_of_one_plan_count_towards_the_most_that_a_destination_may_await()
 
 
 def test_where_landings_went_worse_than_forecast_less_risk_is_borne() -> None:
-    bad = ForecastCheck(NOW, "red", risk=0.0, bad=True, probability=1.0, hit=False)
+    bad = ForecastCheck(NOW, "red", 0.0, bad=True, probability=1.0, hit=False, namespace="apps")
     chosen = msgspec.structs.replace(by_pools(), max_landing_risk=0.15)
     assert len(evicted(planned(two_hot_nodes(), chosen))) == 2
     plan = planned(two_hot_nodes(), chosen, State(forecasts=(bad,) * 10))

@@ -50,7 +50,8 @@ def test_claims_are_protected_by_storage_class_and_those_without_class_too(
     [
         PersistentVolume("pv", local=True),
         bound_to("kubernetes.io/hostname", "n1"),
-        bound_to("kubernetes.io/hostname", "n1", "n2"),
+        bound_to("kubernetes.io/hostname", "n1", "gone"),
+        bound_to("kubernetes.io/hostname", "n1", "n1"),
         bound_to("topology.example.com/node", "n1"),
         PersistentVolume(
             "pv",
@@ -78,11 +79,17 @@ def test_a_node_bound_volume_keeps_its_pod_whatever_policy_and_annotations_say(
         bound_to("topology.kubernetes.io/zone", "a"),
         bound_to("topology.kubernetes.io/zone", operator=Operator.EXISTS),
         bound_to("kubernetes.io/hostname", "n1", operator=Operator.NOT_IN),
+        bound_to("kubernetes.io/hostname", "n1", "n2"),
+        PersistentVolume(
+            "pv",
+            node_affinity=(
+                NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("n1", "n2")),)),
+            ),
+        ),
     ],
 )
-def test_a_volume_of_a_zone_with_several_nodes_does_not_keep_a_pod(
-    volume: PersistentVolume,
-) -> None:
+def test_a_volume_that_several_nodes_reach_does_not_keep_a_pod(volume: PersistentVolume) -> None:
+    """R1.3: of a zone, or of a few nodes by their names."""
     one = with_volume(volume)
     one.nodes = tuple(
         node(name, labels={"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "a"})

@@ -26,7 +26,15 @@ from desched.policy.placement_domains import (
     DomainMode,
     PlacementDomains,
 )
-from desched.policy.policy import Policy, Protections, SteeringRules
+from desched.policy.policy import (
+    OtherScheduler,
+    Policy,
+    Protections,
+    SchedulerProfile,
+    SchedulerRules,
+    SteeringRules,
+    VolcanoWeights,
+)
 from tests.builders import (
     STEERED,
     amounts,
@@ -201,9 +209,59 @@ def test_another_scheduler_must_have_no_choice_but_the_domain() -> None:
     cool = {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}
     found = plan_of({GROUP: "pg1"}, cool, scheduler="volcano").refusals[0]
     assert found.reason == "placement_domain"
-    assert found.detail == f"{GROUP}=pg1: volcano may place it outside"
+    assert found.detail.startswith(f"{GROUP}=pg1: volcano may place it outside; scheduler.others")
     alone = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}}, scheduler="volcano")
     assert evicted(alone) == ["a"]
+
+
+def test_pods_with_fast_networks_stay_on_their_distribution_of_the_system() -> None:
+    """R3.3: TCPX needs Container-Optimized OS; pods without a fast network may leave it."""
+    label = "cloud.google.com/gke-os-distribution"
+    fast: dict[str, Any] = {"request": amounts(1, 1, **{"vpc.amazonaws.com/efa": 1})}
+    (refusal,) = plan_of({label: "cos"}, {"b": {label: "ubuntu"}}, **fast).refusals
+    assert refusal.reason == "placement_domain"
+    assert evicted(plan_of({label: "cos"}, {"b": {label: "cos"}}, **fast)) == ["a"]
+    assert evicted(plan_of({label: "cos"}, {"b": {label: "ubuntu"}})) == ["a"]
+
+
+def test_a_rack_of_volcanos_guide_is_a_rack() -> None:
+    """R0.3, R0.6: without HyperNodes a gang stays in it as well."""
+    labels = {name: {"volcano.sh/rack": rack} for name, rack in RACKS.items()}
+    moved = gang_plan({"p": "near", "q": "far"}, labels=labels).evictions
+    assert [each.expected_node for each in moved] == ["near"]
+
+
+VOLCANO_KNOWN = SchedulerRules(others={"volcano": OtherScheduler(SchedulerProfile.VOLCANO)})
+
+
+def test_soft_taints_keep_a_pod_of_a_known_scheduler_in_its_domain() -> None:
+    """R0.2, R3.3: Volcano scores soft taints; one outside keeps the pod inside."""
+    cool = {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}
+    by = moving(scheduler=VOLCANO_KNOWN, max_landing_risk=0.15)
+    (move,) = plan_of({GROUP: "pg1"}, cool, by, scheduler="volcano").evictions
+    assert move.expected_node == "near"
+    assert "far" in move.steered
+    assert move.landing_risk <= 0.15
+    assert (move.scheduler, move.scheduler_profile) == ("volcano", "Volcano")
+    off = moving(scheduler=VOLCANO_KNOWN, max_landing_risk=0.15, steering=UNSTEERED)
+    (refusal,) = plan_of({GROUP: "pg1"}, cool, off, scheduler="volcano").refusals
+    assert refusal.reason == "landing_risk"
+    assert "soft taints on those nodes could prevent this" in refusal.detail
+
+
+def test_soft_taints_are_no_help_with_a_scheduler_that_ignores_them() -> None:
+    """R0.2, X4: KAI's scheduler, or a Volcano whose weight for taints is 0."""
+    cool = {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}
+    deaf = VolcanoWeights(taint_toleration=0)
+    for other in (
+        OtherScheduler(SchedulerProfile.KAI),
+        OtherScheduler(SchedulerProfile.VOLCANO, volcano=deaf),
+    ):
+        rules = SchedulerRules(others={"own": other})
+        by = moving(scheduler=rules, max_landing_risk=0.15)
+        (refusal,) = plan_of({GROUP: "pg1"}, cool, by, scheduler="own").refusals
+        assert refusal.reason == "landing_risk"
+        assert refusal.detail.endswith("own ignores soft taints")
 
 
 def test_only_pods_with_gpus_stay_where_gpus_are_connected() -> None:

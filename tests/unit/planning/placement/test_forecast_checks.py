@@ -24,7 +24,8 @@ def landed(result, on="n1", **fields):
     ],
 )
 def test_a_landing_is_put_beside_its_forecast(settled, bad, hit):
-    assert with_forecast_checks([], [settled], NOW) == (ForecastCheck(NOW, "", 0.1, bad, 1.0, hit),)
+    found = ForecastCheck(NOW, "", 0.1, bad, 1.0, hit, settled.pod.namespace)
+    assert with_forecast_checks([], [settled], NOW) == (found,)
 
 
 def test_all_nodes_that_the_plan_names_are_foreseen_but_never_the_source():

@@ -6,19 +6,21 @@ import pytest
 
 from desched.model.state import ForecastCheck, State
 from desched.planning.placement.forecast_trust import (
+    Distrust,
     ForecastQuality,
     forecast_quality,
-    risk_surcharge,
 )
-from tests.builders import NOW
+from tests.builders import NOW, policy
+
+MOST_RISK = policy().max_landing_risk
 
 
-def check(*, risk=0.1, bad=False, pool="", hours_ago=0.0, hit=True):
-    return ForecastCheck(NOW - timedelta(hours=hours_ago), pool, risk, bad, 0.7, hit)
+def check(*, risk=0.1, bad=False, pool="", hours_ago=0.0, hit=True, namespace="apps"):
+    return ForecastCheck(NOW - timedelta(hours=hours_ago), pool, risk, bad, 0.7, hit, namespace)
 
 
-def surcharge(*checks, pool=""):
-    return risk_surcharge(State(forecasts=checks), pool, NOW)
+def surcharge(*checks, pool="", namespace="apps"):
+    return Distrust.of(State(forecasts=checks), pool, NOW).surcharge(namespace)
 
 
 def test_without_landings_nothing_is_added():
@@ -53,6 +55,15 @@ def test_new_landings_count_more_than_old_ones():
 def test_another_pool_is_not_charged():
     assert surcharge(check(bad=True, pool="gpu"), pool="cpu") == 0
     assert surcharge(check(bad=True, pool="gpu"), pool="gpu") > 0
+
+
+@pytest.mark.parametrize("landings", [2, 4, 40])
+def test_bad_landings_of_two_tenants_do_not_stop_the_moves_of_others(landings):
+    evil = [check(risk=0, bad=True, namespace=f"evil-{i % 2}") for i in range(landings)]
+    assert surcharge(*evil) < MOST_RISK
+    assert surcharge(*evil, namespace="evil-0") > surcharge(*evil)
+    own = [check(risk=0, bad=True)] * 2
+    assert surcharge(*own, *evil) > surcharge(*evil)
 
 
 def test_forecast_and_landings_of_the_last_day_are_set_side_by_side():

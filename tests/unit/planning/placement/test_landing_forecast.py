@@ -144,8 +144,16 @@ def test_the_old_pod_holds_its_requests_until_it_is_gone():
     assert landing.departure.gone
 
 
-def test_a_stateful_set_replaces_a_pod_only_when_it_is_gone():
-    loaded = cluster([node("a"), node("b")], [pod("web-0", "a", kind="StatefulSet")])
+@pytest.mark.parametrize(
+    "owner",
+    [
+        Owner("StatefulSet", "web", "uid-web", "apps/v1"),
+        # volcano pkg/controllers/job/job_controller_actions.go:472-488
+        Owner("Job", "web", "uid-web", "batch.volcano.sh/v1alpha1"),
+    ],
+)
+def test_a_replacement_of_the_same_name_comes_only_when_the_pod_is_gone(owner):
+    loaded = cluster([node("a"), node("b")], [pod("web-0", "a", owner=owner)])
     landing = forecast_of(loaded, "web-0")
     assert chances(landing) == {"a": 0.5, "b": 0.5}
     assert landing.departure.gone

@@ -24,8 +24,19 @@ from desched.model.model_caches import (
 from desched.model.plan import Plan
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.policy.compatibility import CacheAffinity
-from desched.policy.policy import Policy
-from tests.builders import amounts, evicted, load, node, planned, pod, policy, reasons, snapshot
+from desched.policy.policy import OtherScheduler, Policy, SchedulerProfile, SchedulerRules
+from tests.builders import (
+    STEERED,
+    amounts,
+    evicted,
+    load,
+    node,
+    planned,
+    pod,
+    policy,
+    reasons,
+    snapshot,
+)
 
 LLAMA = {CACHE_KEY: "llama-70b"}
 WARM = {"cache.desched.io/llama-70b": "true"}
@@ -110,10 +121,20 @@ def test_another_scheduler_must_have_no_choice_but_nodes_with_the_model() -> Non
     """R1.2, X4: where it would place the pod is not known."""
     found = plan_of({"te4": WARM, "te5": {}}, scheduler="volcano").refusals[0]
     assert found.reason == "model_cache"
-    assert found.detail == (
-        "model llama-70b is on hot and te4 only: volcano may place it elsewhere"
+    assert found.detail.startswith(
+        "model llama-70b is on hot and te4 only: volcano may place it elsewhere; scheduler.others"
     )
     assert evicted(plan_of({"te4": WARM}, scheduler="volcano")) == ["a"]
+
+
+def test_soft_taints_bring_a_pod_of_a_known_scheduler_to_its_model() -> None:
+    """R1.2: Volcano scores soft taints; the nodes without the model get one."""
+    known = SchedulerRules(others={"volcano": OtherScheduler(SchedulerProfile.VOLCANO)})
+    by = policy(scheduler=known, **STEERED)
+    cool = {"te4": WARM, "te5": {}, "te6": {}}
+    (move,) = plan_of(cool, by, scheduler="volcano").evictions
+    assert move.expected_node == "te4"
+    assert {"te5", "te6"} <= set(move.steered)
 
 
 def test_a_policy_may_ignore_caches() -> None:

@@ -70,6 +70,27 @@ def test_a_scheduler_is_known_by_a_pod_that_it_placed_for_others(
     assert bool(evicted(plan_with(pending("p", scheduler="volcano"), placed))) is not known
 
 
+@pytest.mark.parametrize(
+    ("fields", "landings"),
+    [
+        ({}, ["idle"]),
+        ({"created_at": NOW - 11 * MINUTE}, ["idle"]),  # it reserves nothing any more
+        ({"created_at": NOW - 11 * MINUTE, "unschedulable": True}, ["cool", "idle"]),
+    ],
+)
+def test_the_scheduler_counts_a_pod_on_the_node_that_it_prepares_for_it(
+    fields: dict[str, Any], landings: list[str]
+) -> None:
+    """As while its volume is provisioned, which may never be. Where it preempts it does not."""
+    held = pending("p", cores=1, nominated_node="cool", **fields)
+    nodes = [node(name) for name in ("hot", "cool", "idle")]
+    ratios = {"hot": (0.85, 0.1), "cool": (0.05, 0.1), "idle": (0.05, 0.1)}
+    mine = [pod(name, on="hot", request=amounts(0.5)) for name in "ab"]
+    used = load(ratios, {"a": (1.7, 0.1), "b": (1.7, 0.1)})
+    (eviction,) = planned(snapshot(nodes, [*mine, held], used)).evictions
+    assert [chance.node for chance in eviction.landing] == landings
+
+
 def test_the_pending_pods_of_a_namespace_reserve_half_of_the_free_room() -> None:
     crowd = [pending(f"p{i}", 0.5) for i in range(20)]
     idle = [pod(f"on-{name}", on=name, of=None, request=amounts(3)) for name in ("hot", "cool")]

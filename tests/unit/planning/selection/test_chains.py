@@ -112,6 +112,11 @@ def verdict(plan: Plan, name: str) -> tuple[object, str]:
     return found.reason, found.detail
 
 
+def test_a_pod_for_which_the_scheduler_only_prepares_a_node_makes_no_room_there() -> None:
+    small = a_pod("small", nominated_node="te2", phase="Pending", ready=False)
+    assert evicted(planned(full_cluster(small=small))) == []
+
+
 def test_a_pod_of_little_use_makes_room_on_a_cool_node() -> None:
     plan = planned(full_cluster())
     (eviction,) = plan.evictions

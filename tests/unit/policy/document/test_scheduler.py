@@ -1,6 +1,13 @@
 import pytest
 
-from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
+from desched.policy.policy import (
+    OtherScheduler,
+    SchedulerProfile,
+    SchedulerRules,
+    ScoreWeights,
+    ScoringStrategy,
+    VolcanoWeights,
+)
 from tests.unit.policy.published import published, refusal, resolved
 
 
@@ -34,3 +41,43 @@ def test_the_risk_is_a_probability(risk):
 )
 def test_what_the_scheduler_does_not_have_is_refused_with_its_place(load_aware):
     assert next(iter(load_aware)) in refusal(published(load_aware=load_aware))
+
+
+def others(**named):
+    return {"load_aware": {"scheduler": {"others": named}}}
+
+
+def test_other_schedulers_have_a_profile_and_what_differs_from_it():
+    found = resolved(
+        **others(
+            volcano={"profile": "Volcano"},
+            batch={
+                "profile": "Volcano",
+                "arguments": {"binpack.weight": 0, "tainttoleration.weight": 5},
+                "furtherPoints": 100,
+            },
+            packing={"profile": "KubeScheduler", "strategy": "MostAllocated"},
+        )
+    ).scheduler.others
+    assert found["volcano"] == OtherScheduler(SchedulerProfile.VOLCANO)
+    assert found["batch"].volcano == VolcanoWeights(binpack=0, taint_toleration=5)
+    assert found["batch"].further_points == 100
+    assert found["packing"].strategy is ScoringStrategy.MOST_ALLOCATED
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "why"),
+    [
+        ("volcano", {}, "profile"),
+        ("volcano", {"profile": "YuniKorn"}, "Volcano"),
+        ("Volcano!", {"profile": "Volcano"}, "schedulerName"),
+        ("default-scheduler", {"profile": "KubeScheduler"}, "is kube-scheduler itself"),
+        ("volcano", {"profile": "Volcano", "strategy": "MostAllocated"}, "for profile: Kube"),
+        ("kai-scheduler", {"profile": "KAI", "arguments": {}}, "for profile: Volcano"),
+        ("volcano", {"profile": "Volcano", "arguments": {"binpack.wait": 1}}, "binpack.weight"),
+    ],
+)
+def test_a_profile_that_does_not_fit_is_refused_with_its_place(name, other, why):
+    found = refusal(published(**others(**{name: other})))
+    assert "others" in found
+    assert why in found

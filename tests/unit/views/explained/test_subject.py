@@ -14,6 +14,7 @@ from desched.views.explained.subject import Subject, SubjectKind, parse_subject
         (("po/shop/web-1",), Subject(SubjectKind.POD, "web-1", "shop")),
         (("workload", "shop/web"), Subject(SubjectKind.WORKLOAD, "web", "shop")),
         (("deploy/shop/web",), Subject(SubjectKind.WORKLOAD, "web", "shop", "Deployment")),
+        (("vcjob/ml/llama",), Subject(SubjectKind.WORKLOAD, "llama", "ml", "Volcano Job")),
         (("sts", "shop/db"), Subject(SubjectKind.WORKLOAD, "db", "shop", "StatefulSet")),
     ],
 )

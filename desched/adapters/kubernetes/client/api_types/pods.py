@@ -106,6 +106,7 @@ class ContainerStatus(Wire):
 class PodStatus(Wire):
     phase: str | None = None
     qos_class: str | None = None
+    nominated_node_name: str | None = None
     start_time: Time | None = None
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
+from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.model.cluster import DeclaredGroup, GroupPart
 from desched.model.network_topology import GroupTopology
 from desched.model.pod_groups import SUB_GROUP, SYSTEMS, TASK
@@ -359,8 +360,8 @@ def test_a_group_that_is_not_understood_keeps_its_own_pods_only(
 
 
 def test_the_systems_are_those_of_the_table() -> None:
-    assert set(POD_GROUPS) == {row.system for row in SYSTEMS if row.declared}
-    assert all(kind.is_optional for kinds in POD_GROUPS.values() for kind in kinds)
+    assert set(DECLARED_GROUPS) == {row.system for row in SYSTEMS if row.declared}
+    assert all(kind.is_optional for kinds in DECLARED_GROUPS.values() for kind in kinds)
 
 
 REQUIRED, PREFERRED = "requiredTopologyLevel", "preferredTopologyLevel"

@@ -473,6 +473,13 @@ def test_a_resize_of_one_pod_makes_a_class_of_its_own() -> None:
     assert built(resized, builder).scheduling.requests.cpu_millicores == 100
 
 
+def test_the_node_that_the_scheduler_prepares_is_known() -> None:
+    document = manifests.pod(nodeName=None)
+    assert built(document).nominated_node == ""
+    document["status"]["nominatedNodeName"] = "te2"
+    assert built(document).nominated_node == "te2"
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "expected"),
     [

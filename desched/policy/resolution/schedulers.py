@@ -1,0 +1,64 @@
+"""How schedulers place pods: the default one, and those that the policy names."""
+
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from desched.model.cluster import DEFAULT_SCHEDULER
+from desched.policy.document.scheduler import (
+    VOLCANO_ARGUMENTS,
+    OtherSchedulerSection,
+    SchedulerSection,
+    ScoreWeightsSection,
+)
+from desched.policy.document.values import written
+from desched.policy.policy import (
+    OtherScheduler,
+    SchedulerProfile,
+    SchedulerRules,
+    ScoreWeights,
+    ScoringStrategy,
+    VolcanoWeights,
+)
+from desched.policy.reading.problems import Notes
+
+_KEYS_OF = {
+    "strategy": SchedulerProfile.KUBE_SCHEDULER,
+    "weights": SchedulerProfile.KUBE_SCHEDULER,
+    "arguments": SchedulerProfile.VOLCANO,
+    "further_points": SchedulerProfile.VOLCANO,
+}
+
+
+def scheduler_rules(section: SchedulerSection, notes: Notes) -> SchedulerRules:
+    """The rules of all schedulers that are known."""
+    others = section.others or {}
+    return SchedulerRules(
+        **_scores(section.strategy, section.weights),
+        others={
+            name: _other(name, other, notes.below("others", name))
+            for name, other in sorted(others.items())
+        },
+    )
+
+
+def _other(name: str, section: OtherSchedulerSection, notes: Notes) -> OtherScheduler:
+    if name == DEFAULT_SCHEDULER:
+        notes.refuse("is kube-scheduler itself; write its strategy and weights in scheduler.")
+    for key, profile in _KEYS_OF.items():
+        if getattr(section, key) is not None and section.profile is not profile:
+            notes.refuse(f"has no effect here; it is for profile: {profile}.", to_camel(key))
+    arguments = {VOLCANO_ARGUMENTS[key]: n for key, n in (section.arguments or {}).items()}
+    return OtherScheduler(
+        section.profile,
+        **_scores(section.strategy, section.weights),
+        volcano=VolcanoWeights(**arguments),
+        further_points=section.further_points or 0,
+    )
+
+
+def _scores(strategy: str | None, weights: ScoreWeightsSection | None) -> dict[str, Any]:
+    return written(
+        strategy=strategy and ScoringStrategy(strategy),
+        weights=weights and ScoreWeights(**written(**dict(weights))),
+    )
