@@ -226,6 +226,16 @@ class Descheduler:
         self._state = report.state
         return report
 
+    @property
+    def has_nothing_under_way(self) -> bool:
+        """Whether the next cycle only needs to act if a node is overloaded.
+
+        It need not if a cycle has run, and no earlier move can change the state but by its age.
+        """
+        state = self._state
+        moves = state.evictions, state.nodes, state.chains, state.drains
+        return state.last_cycle is not None and not any((*moves, state.pauses, state.failures))
+
 
 def run(
     simulation: Simulation,

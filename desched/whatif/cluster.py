@@ -82,6 +82,11 @@ class SimulatedCluster:
             claims=dict(self.claims),
         )
 
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes as they are now."""
+        return tuple(self._nodes.values())
+
     def _selectors(self) -> Mapping[ControllerKey, LabelSelector]:
         """The selectors of controllers, as they are elsewhere if they exist there."""
         elsewhere = self._around.controller_selectors

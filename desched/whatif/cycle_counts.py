@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class CycleCounts:
 
     def add(self, report: CycleReport) -> CycleReport:
         """Count one cycle; returns its report."""
-        hour = self._hours.setdefault(_hour_of(report), Counter())
+        hour = self._hour(report.started_at)
         if any(outcome.verdict is EvictionVerdict.EVICTED for outcome in report.outcomes):
             hour[CycleResult.EVICTED] += 1
         elif (why := why_idle(report)) is not None:
@@ -61,6 +62,14 @@ class CycleCounts:
             self.last_gpus = GpuFigures(gpus.idle, gpus.fragmented, gpus.places)
             self.first_gpus = self.first_gpus or self.last_gpus
         return report
+
+    def add_calm(self, at: datetime) -> None:
+        """Count a cycle that found no overloaded node and had nothing else to do."""
+        self._hour(at)
+
+    def _hour(self, at: datetime) -> Counter[IdleReason | CycleResult]:
+        """The counts of the hour that this time is in."""
+        return self._hours.setdefault(int(at.timestamp() // _SECONDS_PER_HOUR), Counter())
 
     @property
     def refusals(self) -> tuple[RefusalTotal, ...]:
@@ -116,10 +125,6 @@ class CycleCounts:
             for p in verdict.pressures:
                 lines = Lines(p.target_ratio, p.stop_ratio, p.ceiling_ratio)
                 self._lines.setdefault((verdict.node, p.resource), []).append(lines)
-
-
-def _hour_of(report: CycleReport) -> int:
-    return int(report.started_at.timestamp() // _SECONDS_PER_HOUR)
 
 
 def _ranked(found: Counter[IdleReason]) -> tuple[tuple[IdleReason, int], ...]:

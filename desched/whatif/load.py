@@ -72,6 +72,23 @@ class SimulatedLoad:
             )
         return load
 
+    def lowest(self, nodes: Sequence[Node], policy: Policy) -> Floats:
+        """The load of each node in its lowest window, by which planning judges a source.
+
+        Node x rule of a measured resource; NaN where it is unknown.
+        """
+        loads, pods = NodeLoads(nodes, self._cluster), _PodLoads(self._cluster, policy)
+        columns = []
+        for rule in _rules(policy):
+            ratios = loads.by_window(rule)
+            if rule.resource is Resource.MEMORY:
+                allocatable = np.array([float(node.allocatable.memory_bytes) for node in nodes])
+                used = pods.used_on(nodes, rule.resource)
+                with np.errstate(divide="ignore", invalid="ignore"):  # a node may state no memory
+                    ratios = np.maximum(ratios, used / allocatable[:, None])
+            columns.append(ratios.min(axis=1))
+        return np.stack(columns, axis=1)
+
     def _of_nodes(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
         """The load of nodes without any pods."""
         rules, names = _rules(policy), [node.name for node in cluster.nodes]
@@ -122,17 +139,28 @@ class _PodLoads:
 
     def sums(self) -> dict[str, dict[Resource, tuple[float, ...]]]:
         """What the pods on each node use together, a value for each window."""
-        latest, names = self._latest, self._history.nodes
-        found: dict[Resource, list[tuple[float, ...]]] = {}
-        for resource, means in self._means.items():
-            counted = latest.lasting & self._measured[resource]
-            columns = [
-                np.bincount(latest.nodes[counted], column, len(names)).tolist()
-                for column in means[counted].T
-            ]
-            if columns:
-                found[resource] = list(zip(*columns, strict=True))
-        return _by_node(list(names), found)
+        found: dict[Resource, list[tuple[float, ...]]] = {
+            resource: list(map(tuple, self._sums(resource).tolist()))
+            for resource, means in self._means.items()
+            if means.shape[1]
+        }
+        return _by_node(list(self._history.nodes), found)
+
+    def used_on(self, nodes: Sequence[Node], resource: Resource) -> Floats:
+        """The same for these nodes and one resource: node x window."""
+        numbers = self._history.nodes
+        found: Floats = self._sums(resource)[[numbers[node.name] for node in nodes]]
+        return found
+
+    def _sums(self, resource: Resource) -> Floats:
+        """What the pods on each node use together, by the history's numbers of nodes, x window."""
+        latest, nodes = self._latest, len(self._history.nodes)
+        counted = latest.lasting & self._measured[resource]
+        columns = [
+            np.bincount(latest.nodes[counted], column, nodes)
+            for column in self._means[resource][counted].T
+        ]
+        return np.stack(columns, axis=1)
 
     def of(self, pods: Iterable[Pod]) -> dict[tuple[str, str], PodUsage]:
         """The usage of these pods."""
@@ -182,12 +210,16 @@ class NodeLoads:
         found: Floats = self._at_most_full(begin, end)[:, MEASURED.index(resource)]
         return found
 
+    def by_window(self, rule: ResourceRule) -> Floats:
+        """The load of each node over the windows of a rule: node x window, NaN where unknown."""
+        windows, now = rule.windows_seconds, self._now
+        return np.stack([self._ratios(rule.resource, now - w, now) for w in windows], axis=1)
+
     def levels(self, rule: ResourceRule) -> list[Measured | Unknown]:
         """The load of each node over the windows of a rule."""
         windows = rule.windows_seconds
-        ratios = [self._ratios(rule.resource, self._now - window, self._now) for window in windows]
         found: list[Measured | Unknown] = []
-        for position, row in enumerate(np.stack(ratios, axis=1).tolist()):
+        for position, row in enumerate(self.by_window(rule).tolist()):
             if any(map(math.isnan, row)):
                 covered, longest = self._now - self._measured[position], max(windows)
                 detail = f"samples cover {covered:.0f} of {longest} seconds"

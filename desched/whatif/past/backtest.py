@@ -30,6 +30,7 @@ from desched.whatif.figures import (
 )
 from desched.whatif.history import Floats
 from desched.whatif.load import MEASURED
+from desched.whatif.past.calm import CalmCycles
 from desched.whatif.past.replay import Replay
 from desched.whatif.policy_run import PolicyRun
 
@@ -131,14 +132,18 @@ class _Run:
         simulation = self._replay.begin()
         evictor, interval = RecordingEvictor(simulation), self._pace.interval_seconds
         desched = Descheduler(self._policy, TARGET, interval_seconds=interval)
+        calm = CalmCycles(simulation, self._policy, has_gpus=self._replay.has_gpus)
         done = 0
 
-        def act(world: World) -> CycleReport:
+        def act(world: World) -> CycleReport | None:
             nonlocal done
             done += 1
             if done % COLLECTED_CYCLES == 0:
                 gc.collect()
             progress(self._pace.done_share(simulation.clock.monotonic(), self._cycles))
+            if calm.is_next(desched):
+                self._run.counts.add_calm(world.clock.now())
+                return None
             return self._run.counts.add(desched.cycle(world))
 
         with _without_garbage_collection():

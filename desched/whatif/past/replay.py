@@ -13,6 +13,7 @@ import numpy as np
 
 from desched.history.past import NodeChange, Past, PastNode, PastPod
 from desched.model.cluster import STEERING_TAINT, Node
+from desched.model.devices import summed_devices_of, whole_gpus
 from desched.whatif.controllers import Replica
 from desched.whatif.history import Floats, Mask, UsageBank, UsageSeries
 from desched.whatif.load import MEASURED, size_of
@@ -33,6 +34,15 @@ class Replay:
     def nodes(self) -> list[Node]:
         """All nodes that were ever there, in the order of the past."""
         return [each.node for each in self._past.nodes]
+
+    @cached_property
+    def has_gpus(self) -> bool:
+        """Whether a node offers GPUs or parts of such, or a pod requests whole ones."""
+        offered = (node.allocatable for node in self.nodes)
+        requested = (each.pod.scheduling.requests for each in self._past.pods)
+        return any(whole_gpus(x) or summed_devices_of(x) for x in offered) or any(
+            map(whole_gpus, requested)
+        )
 
     def begin(self) -> Simulation:
         """A simulation at the start of the past; its clock brings what happened later."""

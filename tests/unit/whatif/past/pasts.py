@@ -62,10 +62,7 @@ def a_past(
         started_at=NOW,
         step_seconds=STEP_SECONDS,
         steps=steps,
-        nodes=tuple(
-            PastNode(node(name, CORES, MEMORY_GIB), **{"began": LONG_AGO, **nodes.get(name, {})})
-            for name in hosts
-        ),
+        nodes=tuple(PastNode(**_node_of(name) | nodes.get(name, {})) for name in hosts),
         pods=tuple(pods),
         usage=PastUsage(np.concatenate([np.zeros((0, 2)), *rows]), np.concatenate([[], *gaps])),
         node_ratios={
@@ -73,6 +70,10 @@ def a_past(
             Resource.MEMORY: ratios[:, :, 1].astype(np.float32),
         },
     )
+
+
+def _node_of(name: str) -> dict[str, Any]:
+    return {"node": node(name, CORES, MEMORY_GIB), "began": LONG_AGO}
 
 
 def _pod(life: Life, first_row: int, last: int) -> PastPod:
