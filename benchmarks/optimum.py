@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from benchmarks.overloaded_clusters import CAPACITY, RESOURCES, Instance
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.placement.destinations import Destination
+from desched.planning.placement.destination import Destination
 from desched.planning.selection.candidates import Candidate, OverloadedNode
 from desched.planning.selection.excess import Excess
 from desched.planning.selection.one_node import LEAST_RELIEF_SHARE

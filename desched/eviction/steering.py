@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
 from desched.model.report import TaintChange
+from desched.planning.taints import why_steered
 from desched.ports import Clock, Fence, Steerer
 
 
@@ -37,8 +38,7 @@ class Steering:
 
     def steer(self, eviction: PlannedEviction) -> str:
         """Set the taints that the landing needs; return the first error, empty if all are set."""
-        why = f"it must not receive the replacement of {eviction.pod}"
-        failed = self._taint(dict.fromkeys(eviction.steered, why))
+        failed = self._taint({node: why_steered(node, eviction) for node in eviction.steered})
         return next((f"{node}: {detail}" for node, detail in failed.items()), "")
 
     def _taint(self, whys: Mapping[str, str]) -> Mapping[str, str]:

@@ -82,7 +82,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return (
             *self.standing,
             *(
-                PlannedTaint(node, _why(node, each), each.pod)
+                PlannedTaint(node, why_steered(node, each), each.pod)
                 for each in evictions
                 for node in each.steered
             ),
@@ -101,7 +101,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return tuple(removal for removal in self.due if removal.node not in needed)
 
 
-def _why(node: str, eviction: PlannedEviction) -> str:
+def why_steered(node: str, eviction: PlannedEviction) -> str:
     """Why the node needs the taint for this eviction."""
     if eviction.drain is not None and node in eviction.drain.nodes:
         return f"it is drained for {eviction.drain}"

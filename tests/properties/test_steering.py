@@ -20,7 +20,8 @@ from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, Sche
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.destination import Destination
+from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left

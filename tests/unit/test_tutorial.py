@@ -1,4 +1,4 @@
-"""The tutorial is run as it is written, from its first command to its last."""
+"""Tutorials are run as they are written, from their first command to their last."""
 
 import re
 import shlex
@@ -11,20 +11,23 @@ import pytest
 from desched.cli import main
 from tests.repository import ROOT
 
-TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+TUTORIALS = {
+    "tutorial.md": ["demo", "validate", "validate", "policy", "simulate"],
+    "tutorial-gpus.md": ["demo", "validate"],
+}
+"""The pages with the commands of desched that they have."""
+
 LEFT_OUT = "…"
 
 
-def files() -> dict[str, str]:
+def files(page: str) -> dict[str, str]:
     """The files that the reader saves, by name."""
-    return dict(
-        re.findall(r'^```yaml title="(.+?)"\n(.+?)^```$', TUTORIAL, re.MULTILINE | re.DOTALL)
-    )
+    return dict(re.findall(r'^```yaml title="(.+?)"\n(.+?)^```$', page, re.MULTILINE | re.DOTALL))
 
 
-def commands() -> Iterator[tuple[str, list[str]]]:
+def commands(page: str) -> Iterator[tuple[str, list[str]]]:
     """Each command with the lines of its output that the page has."""
-    for block in re.findall(r"^```console\n(.+?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```console\n(.+?)^```$", page, re.MULTILINE | re.DOTALL):
         for each in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *lines = each.splitlines()
             yield command, lines
@@ -36,15 +39,17 @@ def matches(output: str, lines: list[str]) -> bool:
     return re.fullmatch("".join(parts), output, re.DOTALL) is not None
 
 
+@pytest.mark.parametrize("name", TUTORIALS)
 def test_every_command_says_what_the_tutorial_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    for name, text in files().items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    for file, text in files(page).items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
     ran = []
-    for command, lines in commands():
+    for command, lines in commands(page):
         program, *words = shlex.split(command)
         if program == "desched":
             main(words)
@@ -53,7 +58,7 @@ def test_every_command_says_what_the_tutorial_says(
             subprocess.run(["/bin/sh", "-c", command], check=True)  # noqa: S603 (of our own page)
         output = capsys.readouterr().out
         assert matches(output, lines), f"{command}\n{output}"
-    assert ran == ["demo", "validate", "validate", "policy", "simulate"]
+    assert ran == TUTORIALS[name]
 
 
 @pytest.mark.parametrize(

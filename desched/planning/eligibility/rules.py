@@ -4,7 +4,7 @@ First come pods that are never evicted, then pods that the policy protects, then
 wait. `lifted` rules do not apply to a pod whose annotations request a move.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
@@ -48,9 +48,11 @@ def refuse(pod: Pod, context: EligibilityContext) -> Refused:
     return next(_refusals(pod, context), None)
 
 
-def refuse_beside(lifted: RefusalReason, pod: Pod, context: EligibilityContext) -> Refused:
-    """Return why the pod must not move if this reason does not count, None if it may then."""
-    return next((each for each in _refusals(pod, context) if each.reason is not lifted), None)
+def refuse_beside(
+    lifted: Collection[RefusalReason], pod: Pod, context: EligibilityContext
+) -> Refused:
+    """Return why the pod must not move if these rules do not count, None if it may then."""
+    return next(_refusals(pod, context, lifted), None)
 
 
 def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
@@ -70,9 +72,12 @@ def rule_verdicts(pod: Pod, context: EligibilityContext) -> Iterator[RuleVerdict
         yield RuleVerdict(rule.reason, finding, lifted=lifted)
 
 
-def _refusals(pod: Pod, context: EligibilityContext) -> Iterator[Finding[RefusalReason]]:
+def _refusals(
+    pod: Pod, context: EligibilityContext, without: Collection[RefusalReason] = ()
+) -> Iterator[Finding[RefusalReason]]:
+    """What the rules find, without those of some reasons."""
     workload = context.cluster.workload_of(pod)
-    for rule in RULES:
+    for rule in (each for each in RULES if each.reason not in without):
         finding = _finding(rule, pod, workload, context)
         if finding is not None and not (rule.lifted and _requests_move(pod, context)):
             yield finding

@@ -72,7 +72,7 @@ class WholeGangs:
         groups = tuple(self._context.gangs_of(member))
         if any(group.key != gang.key or not group.whole for group in groups):
             return RefusalReason.POD_GROUP.value
-        if finding := refuse_beside(RefusalReason.POD_GROUP, member, self._context):
+        if finding := refuse_beside({RefusalReason.POD_GROUP}, member, self._context):
             unread = self._context.is_unread(finding.reason, member)
             return "its usage was not read" if unread else finding.reason.value
         return RefusalReason.CONSTRAINT_NOT_EVALUATED.value if member.scheduling.unevaluated else ""

@@ -32,8 +32,11 @@ class Leaving:
         return self._known[pod.ref]
 
     def _judged(self, pod: Pod) -> Refused:
-        finding = refuse_beside(RefusalReason.GPU_POD, pod, self._context)
-        if finding is not None and not self._context.is_unread(finding.reason, pod):
+        without = {RefusalReason.GPU_POD}
+        if not self._context.book.has_read_of(pod):
+            without.add(RefusalReason.USAGE_UNKNOWN)  # nothing needed it
+        finding = refuse_beside(without, pod, self._context)
+        if finding is not None:
             return finding
         if pod.scheduling.unevaluated:
             names = ", ".join(pod.scheduling.unevaluated)

@@ -8,17 +8,17 @@ the state after the earlier ones.
 import copy
 import math
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.model.landing import NEARLY_CERTAIN, LandingChance
 from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.arrays import Floats, Mask, Positions
+from desched.planning.arrays import Floats, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
+from desched.planning.placement.destination import Destination, UncertainLanding
 from desched.planning.placement.fit import Fit
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
@@ -45,54 +45,10 @@ from desched.planning.placement.steering import (
     steer,
 )
 
-MOST_NAMED = 5
-"""The maximum number of likely nodes that a plan names."""
-
 FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE = 5, 5_000
 """How many pods in a row may be refused only because earlier moves may land late. Then all others
 are refused without a forecast until the next move, because it would hardly differ. The time of a
 forecast grows with the number of nodes, so smaller clusters allow more: 50 with 100 nodes."""
-
-
-class Destination(msgspec.Struct, frozen=True):
-    """The likeliest node for a replacement, and the probability of a harmful landing.
-
-    `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
-    view at the landing. `bad` has the bad nodes, see `Landing.risk`. `shares` is by how much the
-    replacement counts on each node. `steered` names the nodes whose soft taints make the risk
-    acceptable. `beyond_preferred`: the pod leaves a domain that it only prefers. `at_most` is as
-    for `Destinations.find`.
-    """
-
-    landing: Landing
-    expected_node: str
-    risk: float
-    count: int
-    view: SchedulerView
-    bad: Mask
-    shares: Floats
-    steered: tuple[str, ...] = ()
-    beyond_preferred: bool = False
-    at_most: Mapping[Resource, float] = NO_LIMITS
-
-    @property
-    def likely(self) -> tuple[LandingChance, ...]:
-        """The likeliest nodes with their probabilities, `expected_node` first."""
-        return self.landing.chances(NEARLY_CERTAIN, MOST_NAMED, self.expected_node)
-
-    @property
-    def possible(self) -> int:
-        """The number of nodes where the replacement may land."""
-        return int(np.count_nonzero(self.landing.probabilities))
-
-
-class UncertainLanding(NamedTuple):
-    """A replacement that may land elsewhere than expected, see `ProjectedLoad.expect`."""
-
-    landing: Landing
-    charge: Mapping[Resource, float]
-    expected: str
-    placed: Positions | None
 
 
 class Destinations:

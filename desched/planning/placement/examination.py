@@ -9,7 +9,8 @@ from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.total import plugin_scores
-from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.destination import Destination
+from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.fit import Fit
 from desched.planning.placement.landing_forecast import Landing, forecast
 from desched.policy.policy import SchedulerProfile

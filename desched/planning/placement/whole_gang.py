@@ -15,7 +15,8 @@ from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.filters.chain import FilterChain
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod
-from desched.planning.placement.destinations import Destinations, UncertainLanding
+from desched.planning.placement.destination import UncertainLanding
+from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 from desched.planning.placement.placement_limits import PlacementLimits

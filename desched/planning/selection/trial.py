@@ -6,7 +6,8 @@ import msgspec
 
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.destination import Destination
+from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.projected_load import NO_LIMITS
 from desched.planning.selection.candidates import Candidate
 from desched.planning.selection.eviction_cost import OUTSIDE_PREFERRED

@@ -8,7 +8,8 @@ from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.landing import expected_on
 from desched.planning.arrays import Ints
-from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.destination import Destination
+from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.examination import PlacesExamined, examine
 from desched.planning.planner import destinations_before
 from desched.planning.selection.candidates import Candidate, candidate_of

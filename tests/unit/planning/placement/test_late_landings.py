@@ -15,7 +15,8 @@ from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement import destinations, late_landings
-from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.destination import Destination
+from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.landing_forecast import after, forecast
 from desched.planning.placement.late_landings import ForecastMove
 from desched.planning.placement.refusals import IF_LATE

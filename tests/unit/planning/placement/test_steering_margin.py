@@ -12,7 +12,7 @@ from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.placement.destinations import Destination
+from desched.planning.placement.destination import Destination
 from desched.planning.planner import destinations_before
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, ResourceRule, SteeringRules
