@@ -69,7 +69,7 @@ class Scene:
             self.kept.append(tuple(values))
             return kind
 
-        self.client = WatchClient(connection_to(server), Event(), lambda: 1.0, 3.0)
+        self.client = WatchClient(connection_to(server), Event(), lambda: 1.0, 15.0)
         self.watch = KindWatch(self.client, kind_from, self.store)
 
     def answer(self, request: Request) -> Reply | None:
