@@ -126,8 +126,7 @@ class Installation:
 
         A service may be reading the file meanwhile.
         """
-        text = (REPOSITORY / "policies" / "volcano-published.yaml").read_text()
-        manifest = yaml.safe_load(text.replace("- default", "- batch"))  # which has a warning
+        manifest = yaml.safe_load((REPOSITORY / "policies" / "volcano-published.yaml").read_text())
         document = yaml.safe_load(manifest["data"]["policy.yaml"])
         for plugin in document["profiles"][0]["pluginConfig"]:
             if plugin["name"] == "LoadAware":
