@@ -140,16 +140,17 @@ def _of_pods(context: EligibilityContext, rules: GpuDrainRules) -> list[Demand]:
         demand
         for demand in found
         if all(context.now - pod.created_at >= ripe for pod in demand.pods)
-        and _is_named(demand, rules)
+        and is_named(demand.namespace, demand.priority, rules)
     )
     return sorted(
         may, key=lambda d: (-d.priority, min(p.created_at for p in d.pods), d.pods[0].ref)
     )
 
 
-def _is_named(demand: Demand, rules: GpuDrainRules) -> bool:
-    by_priority = rules.least_priority is not None and demand.priority >= rules.least_priority
-    return by_priority or demand.namespace in rules.namespaces
+def is_named(namespace: str, priority: int, rules: GpuDrainRules) -> bool:
+    """Whether the policy names pods of this namespace and priority."""
+    by_priority = rules.least_priority is not None and priority >= rules.least_priority
+    return by_priority or namespace in rules.namespaces
 
 
 def _largest_first(pod: Pod) -> tuple[int, int, int, object]:

@@ -7,7 +7,7 @@ from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
 from desched.model.drains import Drain, DrainEnd
 from desched.model.state import PauseScope
-from desched.planning.drains.demands import DAY
+from desched.planning.drains.demands import DAY, is_named
 from desched.planning.drains.reserves import idle_gpus, lacking
 from desched.planning.eligibility.context import EligibilityContext
 
@@ -31,7 +31,7 @@ def _judged(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) 
     now, nodes = context.now, context.cluster.node_by_name
     if landed := _landed(drain, pods, context):
         return drain.ended(DrainEnd.LANDED, now, landed)
-    if why := _not_wanted(drain, context):
+    if why := _not_wanted(drain, pods, context):
         return drain.ended(DrainEnd.NOT_WANTED, now, why)
     if why := _not_needed(drain, pods, context):
         return drain.ended(DrainEnd.NOT_NEEDED, now, why)
@@ -71,12 +71,15 @@ def _landed(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) 
     return ""
 
 
-def _not_wanted(drain: Drain, context: EligibilityContext) -> str:
+def _not_wanted(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) -> str:
     rules = context.policy.gpu_drains
     if rules is None:
         return "the policy has no GpuFragmentation any more"
     if drain.reserve and drain.reserve not in map(str, rules.reserves):
         return "the policy has no such reserve any more"
+    own = [pods[ref.uid].priority for ref in drain.pods if ref.uid in pods]
+    if own and not is_named(drain.namespace, min(own), rules):
+        return "the policy does not name its pods any more"
     for pause in context.state.pauses:
         of_namespace = pause.scope is PauseScope.NAMESPACE and pause.subject == drain.namespace
         if of_namespace and pause.by and pause.lasts(context.now):

@@ -40,6 +40,9 @@ MOST_FORESEEN = 20
 
 _ROUNDING = 1e-6
 
+_OF_MANY = frozenset({PauseScope.EVERYTHING, PauseScope.POOL})
+"""Pauses that are for no single workload, so that a drain waits for their end."""
+
 
 class DrainMove(msgspec.Struct, frozen=True):
     """A move with the node that the pod leaves, and the drain that it belongs to."""
@@ -155,12 +158,10 @@ class _Planning:
 
     def _go_on(self, drain: Drain) -> Drain:
         demand = self._demand_of(drain)
-        if demand is None:
-            return drain  # it is over, and the next cycle ends it
+        if demand is None or self._waits(drain):
+            return drain  # the next cycle ends it, or goes on
         free = self._proved.free
         within = free.arrays.where(lambda node: node.name in drain.nodes)
-        if any(node not in self._pressure.known for node in drain.nodes):
-            return drain  # its load is unknown in this cycle
         places = self._search.cheapest(demand, free, within, ())
         if isinstance(places, str):
             return drain.ended(DrainEnd.BROKEN, self._context.now, places)
@@ -171,6 +172,11 @@ class _Planning:
         if isinstance(proof, Unproved) and not proof.may_pass:
             return drain.ended(DrainEnd.BROKEN, self._context.now, proof.why)
         return drain
+
+    def _waits(self, drain: Drain) -> bool:
+        """Whether a pause is for more than a workload, or the load of a node is unknown now."""
+        is_paused = any(pause.scope in _OF_MANY for pause in self._context.state.pauses)
+        return is_paused or any(node not in self._pressure.known for node in drain.nodes)
 
     def _demand_of(self, drain: Drain) -> Demand | None:
         """What the drain is for, as far as it still waits."""

@@ -105,6 +105,9 @@ def test_a_person_or_the_policy_ends_it() -> None:
     pause = Pause(PauseScope.NAMESPACE, NOW, None, "train", by="jo")
     assert after([BIG], pauses=(pause,)).end is DrainEnd.NOT_WANTED
     assert after([BIG], by=drains(None)).end is DrainEnd.NOT_WANTED
+    others = GpuDrainRules(namespaces=("serve",))
+    assert after([BIG], by=drains(others)).end is DrainEnd.NOT_WANTED
+    assert after([BIG], by=drains(msgspec.structs.replace(others, least_priority=0))).end is None
 
 
 def test_a_drain_for_a_reserve_ends_once_its_node_is_free() -> None:

@@ -208,6 +208,16 @@ def test_a_drain_that_cannot_go_on_ends_with_the_reason() -> None:
     assert not plan.evictions
 
 
+@pytest.mark.parametrize("scope", [PauseScope.EVERYTHING, PauseScope.POOL])
+def test_a_drain_under_way_waits_for_the_end_of_a_pause(scope: PauseScope) -> None:
+    drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
+    state = State(drains=(drain,), pauses=(Pause(scope, NOW, None),))
+    plan = planned(seen(NODES, [*SPREAD, BIG]), drains(), state)
+    assert plan.drains == (drain,)
+    assert not plan.evictions
+    assert "g0" in {taint.node for taint in plan.taints}
+
+
 def test_a_drain_under_way_holds_its_node_without_further_moves() -> None:
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
     plan = planned(seen(NODES, [*SPREAD[1:], BIG]), drains(), State(drains=(drain,)))
