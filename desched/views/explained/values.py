@@ -79,10 +79,11 @@ class LoadSummary(msgspec.Struct, frozen=True):
     """The load of one resource of a node beside its pods.
 
     `measured` has (window in seconds, ratio). `pods_ratio` is the usage of its measured pods as a
-    share of its capacity, in the shortest window, None if that is not known; `other_ratio` is the
-    rest of the load: the host, and pods that are not measured. `excess_ratio` is what the load is
-    above the stop line, `relief_ratio` what the plan takes off it; both None if the resource is not
-    overloaded. Then `staying` has what stays of it and why, the largest first.
+    share of its capacity, in the shortest window and without pods that are leaving, None if that is
+    not known; `other_ratio` is the rest of the load that counts: the host, and pods that are not
+    measured. `excess_ratio` is what the load is above the stop line, `relief_ratio` what the plan
+    takes off it; both None if the resource is not overloaded. Then `staying` has what stays of it
+    and why, the largest first.
     """
 
     resource: Resource
