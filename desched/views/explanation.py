@@ -172,7 +172,7 @@ def _remaining(node: NodeExplanation) -> Iterator[str]:
                 f"{percent(each.ratio)} points by {count(each.pods, 'pod')} ({each.reason})"
                 for each in load.staying[:MOST_REASONS]
             ]
-            if load.other_ratio:
+            if load.other_ratio and percent(load.other_ratio) != percent(0):
                 parts.append(f"{percent(load.other_ratio)} points by others than its pods")
             yield f"What stays: {', '.join(parts)}."
 

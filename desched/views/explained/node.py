@@ -30,7 +30,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     seconds, longer = None, False
     loaded = decision.pressure.known.get(node.name)
     if loaded is not None and verdict.node_class is NodeClass.OVERLOADED:
-        seconds, longer = overloaded_seconds(loaded, context.book)
+        seconds, longer = overloaded_seconds(loaded, context.book) or (None, False)
     return NodeExplanation(
         verdict,
         tuple(_loads(node, verdict, pods, decision)),

@@ -216,11 +216,11 @@ def test_the_age_of_the_samples_is_that_of_the_newest() -> None:
 
 @pytest.mark.parametrize(
     ("points", "seconds", "longer"),
-    [((0.9,) * 11, 600, True), ((0.1,) * 4 + (0.9,) * 7, 360, False), ((None,) * 11, 0, False)],
+    [((0.9,) * 11, 600, True), ((0.1,) * 4 + (0.9,) * 7, 360, False), ((None,) * 11, None, False)],
 )
 def test_a_node_is_overloaded_since_its_history_says_so(
     points: tuple[float | None, ...],
-    seconds: float,
+    seconds: float | None,
     longer: bool,  # noqa: FBT001  (a table)
 ) -> None:
     loads = load({"hot": (0.9, 0.1)})
