@@ -201,11 +201,9 @@ $(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml
 	@touch $@
 
 # The tools for development on top.
-# --no-deps: the file has all of them. Else pip may look for an extra, such as coverage[toml], in versions
-# newer than the file's, and refuses those.
 $(INSTALLED): $(RUNTIME) requirements/dev.txt requirements/signing.txt
 	@echo "Installing the tools for development into .venv (once) …"
-	@$(PIP) --require-hashes --no-deps -r requirements/dev.txt
+	@$(PIP) --require-hashes -r requirements/dev.txt
 	@$(PIP) --require-hashes --no-deps -r requirements/signing.txt
 	@touch $@
 
