@@ -255,9 +255,9 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
     equally likely. `chain` is the one that the move begins or ends. `gang` is the one that moves
     whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
-    `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again, and
-    what could happen there. In a saturated pool `levelled_to` is what the node is
-    left with, as a share of its capacity; the destination must not be fuller.
+    `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again,
+    and what could happen there. In a saturated pool `levelled_to` is what the node is left with,
+    as a share of its capacity; the destination must not be fuller.
     """
 
     pod: PodRef

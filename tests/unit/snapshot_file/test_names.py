@@ -269,7 +269,10 @@ def test_a_pod_is_in_the_same_queue_by_new_names() -> None:
     """What waits there decides whether it moves."""
     of_kueue = {MANAGED: "true", QUEUE_NAME: "main"}
     of_volcano = {"scheduling.k8s.io/group-name": "podgroup-web"}
-    pods = [pod("a", labels=of_kueue), pod("b", annotations=of_volcano, scheduler="volcano")]
+    pods = [
+        pod("a", on="n0", labels=of_kueue),
+        pod("b", on="n0", annotations=of_volcano),
+    ]
     queues = (
         Queue("Kueue", "apps", "main", cluster_queue="team-a"),
         Queue("Kueue", "", "team-a", waiting=3),
