@@ -298,8 +298,6 @@ def groups_of(
     `declared` is what objects of the systems say.
     """
     memberships = tuple(_memberships(pod, workload))
-    if not memberships:
-        return
     of_known_job = any((VOLCANO_JOB, pod.namespace, name) in declared for _, name, _ in memberships)
     for row, name, found in memberships:
         key = row.system, pod.namespace, name

@@ -106,9 +106,10 @@ class SchedulerView:
         following._taints_added = added if added.any() else None
         return following
 
-    def differs_in_taints_only(self, other: "SchedulerView") -> bool:
-        """Whether the view is the other one but for the nodes with desched's own soft taint."""
-        return self._moves is other._moves and self._requested is other._requested
+    @property
+    def moves(self) -> object:
+        """The same object in all views that differ in desched's own soft taints only."""
+        return self._moves
 
     def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
         """Count the PreferNoSchedule taints of each node that are not tolerated, shape (nodes,)."""
