@@ -130,6 +130,8 @@ class RefusalReason(StrEnum):
     RESIZE_UNDER_WAY = "resize_under_way"
     MIGRATION_UNDER_WAY = "migration_under_way"
     REQUESTS_UNKNOWN = "requests_unknown"
+    QUEUE_BUSY = "queue_busy"
+    QUEUE_UNKNOWN = "queue_unknown"
     REPLICAS_NOT_READY = "replicas_not_ready"
     BUDGET_EXHAUSTED = "budget_exhausted"
     BUDGET_NOT_CURRENT = "budget_not_current"
@@ -256,8 +258,9 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
     equally likely. `chain` is the one that the move begins or ends. `gang` is the one that moves
     whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
-    `drain` is the one that it belongs to. In a saturated pool `levelled_to` is what the node is
-    left with, as a share of its capacity; the destination must not be fuller.
+    `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again,
+    and what could happen there. In a saturated pool `levelled_to` is what the node is left with,
+    as a share of its capacity; the destination must not be fuller.
     """
 
     pod: PodRef
@@ -287,6 +290,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     levelled_to: tuple[ResourceRelief, ...] = ()
     drain: Drain | None = None
     purpose: Purpose = Purpose.RELIEF
+    queue: str = ""
 
     @property
     def expected_node(self) -> str:
@@ -343,11 +347,12 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 class UnreservedReason(StrEnum):
-    """Why no room is reserved for a pending pod: probably nobody binds it, or it is one of many."""
+    """Why no room is reserved for a pending pod: nobody binds it soon, or it is one of many."""
 
     UNKNOWN_SCHEDULER = "unknown_scheduler"
     RESOURCE_CLAIMS = "resource_claims"
     POD_GROUP = "pod_group"
+    DRAIN = "drain"
     LONG_PENDING = "long_pending"
     NAMESPACE_SHARE = "namespace_share"
     PLANNING_SHARE = "planning_share"

@@ -233,6 +233,8 @@ class EvictionView(NamedTuple):
         if eviction.scheduler:
             choice = _CHOICES.get(eviction.scheduler_profile, _CHOICES[""])
             yield f"placed by {eviction.scheduler}, {choice}"
+        if eviction.queue:
+            yield eviction.queue
 
     @property
     def result(self) -> Iterator[str]:

@@ -231,6 +231,8 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
         return
     if pod.node_verdict is not None:
         console.print(Text(plain(_node_line(pod.node_verdict))))
+    if pod.queue:
+        console.print(Text(plain(f"If it is evicted, {pod.queue}.")))
     console.print()
     _print_changes("for it to move", pod.changes, console)
     _print_rules(pod.rules, console)

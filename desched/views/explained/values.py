@@ -215,7 +215,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     keeps it from getting some.
     `moved` is its own eviction, or the one after which it replaces a pod, as long as desched
     follows it. `drains` are those for it, under way or planned, and `unserved` is why none is, if
-    the policy allows one.
+    the policy allows one. `queue` is in which queue its replacement would wait again.
     """
 
     summary: PodSummary
@@ -231,6 +231,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     moved: EvictionRecord | None = None
     drains: tuple[Drain, ...] = ()
     unserved: Unserved | None = None
+    queue: str = ""
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):

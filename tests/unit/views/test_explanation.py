@@ -9,8 +9,6 @@ import yaml
 from rich.console import Console
 
 from desched.decision import decide
-from desched.model.cluster import PodRef
-from desched.model.plan import NodeVerdict, PlannedEviction
 from desched.model.state import State
 from desched.observation import observe
 from desched.views.explained.explain import explain
@@ -120,6 +118,3 @@ def test_names_cannot_move_the_cursor() -> None:
     text = shown(msgspec.structs.replace(found, pod=evil, target="\u202e"))
 
     assert {c for c in text if not c.isprintable()} == {"\n"}
-
-
-DESCRIBED_ELSEWHERE = {NodeVerdict, PlannedEviction, PodRef}
