@@ -153,7 +153,7 @@ class Manifests:
         body = json.dumps({"metadata": {}, "items": found}).encode()
         return tuple(kind.decoder().page(body).values)
 
-    def read_cluster(self, declared_kinds: Iterable[str] = ()) -> ClusterState:  # noqa: ARG002 (port)
+    def read_cluster(self, *_: Iterable[str]) -> ClusterState:
         state = cluster_state(self, lambda: ServerFacts("v1.36.0", (NOW, NOW)), None)
         return with_readable_owners(state)
 
