@@ -232,7 +232,8 @@ class EvictionView(NamedTuple):
             yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
         if eviction.scheduler:
             choice = _CHOICES.get(eviction.scheduler_profile, _CHOICES[""])
-            yield f"placed by {eviction.scheduler}, {choice}"
+            note = f" ({eviction.scheduler_note})" if eviction.scheduler_note else ""
+            yield f"placed by {eviction.scheduler}, {choice}{note}"
         if eviction.queue:
             yield eviction.queue
 
