@@ -353,7 +353,10 @@ def _print_forecast(
         parts = ", ".join(f"{name} {score}" for name, score in each.by_plugin.items() if score)
         name = f"{each.node} (harmful)" if each.harmful else each.node
         table.add_row(
-            Text(plain(name)), f"{each.probability:.0%}", str(each.score), Text(parts, style="dim")
+            Text(plain(name)),
+            f"{each.probability:.0%}",
+            str(each.score),
+            Text(plain(parts), style="dim"),
         )
     placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler
     print_section(f"Where {plain(placing)} would put its replacement:", table, console)
