@@ -12,11 +12,14 @@ from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client.access import (
     FEATURES,
+    LIST_CLUSTER_QUEUES,
     LIST_KUEUE_TOPOLOGIES,
     LIST_VOLCANO_JOBS,
+    LIST_VOLCANO_QUEUES,
     LOGBOOK_ACCESS,
     MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
+    QUEUE_ACCESS,
     Access,
     Feature,
     Where,
@@ -111,6 +114,14 @@ _OF_MODELS = _Systems(
     MODEL_CACHE_ACCESS,
     "deploy/model-caches",
 )
+_OF_QUEUES = _Systems(
+    {
+        "Kueue": [LIST_CLUSTER_QUEUES, LIST_CLUSTER_QUEUES._replace(version="v1beta2")],
+        "Volcano": [LIST_VOLCANO_QUEUES],
+    },
+    QUEUE_ACCESS,
+    "deploy/queues",
+)
 
 
 class DoctorQuestions:
@@ -153,6 +164,7 @@ class DoctorQuestions:
             rights=self._rights(),
             pod_groups=_answered(lambda: self._systems(groups)),
             model_caches=_answered(lambda: self._systems(_OF_MODELS)),
+            queues=_answered(lambda: self._systems(_OF_QUEUES)),
             node_autoscalers=_answered(self._node_autoscalers),
             prometheus=PrometheusFacts(services=_answered(self._services)),
             state=_answered(store.load),

@@ -211,4 +211,5 @@ def _eviction(
         ),
         gpus=measured[Resource.GPU],
         purpose=purpose,
+        queue=move.candidate.queue,
     )

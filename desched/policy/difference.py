@@ -101,6 +101,7 @@ def _rows(policy: Policy) -> _Rows:
     yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
     yield ("volcanoJobs",), policy.volcano_jobs.value
+    yield ("queues",), policy.queues.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
     yield ("chainedMoves",), _flag(policy.chains)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)

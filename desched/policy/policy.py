@@ -15,6 +15,7 @@ from desched.policy.compatibility import (
     CacheAffinity,
     GangMode,
     GpuPods,
+    Queues,
     SteeringMode,
     VolcanoJobs,
 )
@@ -383,6 +384,7 @@ class Policy(msgspec.Struct, frozen=True):
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
     gang_mode: GangMode = GangMode.SURPLUS
     volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
+    queues: Queues = Queues.RESPECT
     balance_scope: str = ""
     gpu_drains: GpuDrainRules | None = None
 

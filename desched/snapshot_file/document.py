@@ -25,6 +25,7 @@ from desched.model.cluster import (
     Pod,
     PodDisruptionBudget,
     PodRef,
+    Queue,
     SchedulingClass,
     Service,
     StorageClass,
@@ -75,6 +76,7 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    queues: tuple[Queue, ...] = ()
     declared_owners: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     unread_kinds: Mapping[str, str] = {}
     too_large: Mapping[str, LargeObjects] = {}

@@ -27,6 +27,7 @@ from desched.adapters.kubernetes.client.access import (
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     POD_GROUP_ACCESS,
+    QUEUE_ACCESS,
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
@@ -178,7 +179,11 @@ def test_no_other_roles_are_shipped() -> None:
 
 OPTIONAL = [
     (folder, system, rights)
-    for folder, systems in (("pod-groups", POD_GROUP_ACCESS), ("model-caches", MODEL_CACHE_ACCESS))
+    for folder, systems in (
+        ("pod-groups", POD_GROUP_ACCESS),
+        ("model-caches", MODEL_CACHE_ACCESS),
+        ("queues", QUEUE_ACCESS),
+    )
     for system, rights in systems.items()
 ]
 

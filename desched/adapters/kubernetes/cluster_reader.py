@@ -38,6 +38,7 @@ from desched.adapters.kubernetes.objects.network_topology import (
 )
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import pods_kind
+from desched.adapters.kubernetes.objects.queues import QUEUES
 from desched.adapters.kubernetes.objects.resource_claims import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
@@ -70,6 +71,7 @@ from desched.model.cluster import (
     Owner,
     Pod,
     PodRef,
+    Queue,
     Workload,
 )
 from desched.model.pod_groups import declared_keys, groups_of
@@ -107,6 +109,7 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     *MODEL_CACHES.values(),
     HYPER_NODES,
     *TOPOLOGIES,
+    *QUEUES,
     *DEVICE_KINDS,
 )
 """All kinds that the state of the cluster is made from, beside pods."""
@@ -283,6 +286,7 @@ def cluster_state(
         model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
         hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
         topologies=tuple(dict.fromkeys(each for kind in TOPOLOGIES for each in read.all(kind))),
+        queues=_queues(read),
         own_pod=own_pod,
     )
     facts = server()
@@ -294,6 +298,12 @@ def cluster_state(
         too_large=_large_objects(read.too_large, reduced),
         namespaces={**state.namespaces, **{name: {NAME_OF_NAMESPACE: name} for name in large}},
     )
+
+
+def _queues(read: Lists) -> tuple[Queue, ...]:
+    """The queues, each once."""
+    found = (queue for kind in QUEUES for queue in read.all(kind))
+    return tuple({(each.system, each.namespace, each.name): each for each in found}.values())
 
 
 def _large_objects(found: Iterable[TooLarge], reduced: Iterable[Pod]) -> Mapping[str, LargeObjects]:

@@ -31,7 +31,7 @@ from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
-from desched.policy.compatibility import SteeringMode
+from desched.policy.compatibility import Queues, SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
     DestinationWindow,
@@ -271,6 +271,33 @@ POD_GROUPS = [
     ),
     Case(Name.POD_GROUPS, examination(pod_groups=SILENT), WARNING, "no connection", "/apis"),
     Case(Name.POD_GROUPS, examination(server_version=SILENT), SKIPPED, "does not answer"),
+]
+
+QUEUE_FILES = "deploy/queues"
+UNREADABLE_QUEUES = groups(
+    "Kueue", folder=QUEUE_FILES, missing=("list localqueues",), without=("pods move anyway",)
+)
+QUEUES = [
+    Case(Name.QUEUES, examination(), OK, "The cluster has no queues"),
+    Case(
+        Name.QUEUES,
+        examination(queues=(groups("Volcano", folder=QUEUE_FILES),)),
+        OK,
+        "may read the queues of Volcano.",
+    ),
+    Case(
+        Name.QUEUES,
+        examination(queues=(UNREADABLE_QUEUES,)),
+        WARNING,
+        "has Kueue, but the account may not list localqueues. Without it, pods move anyway.",
+        "`kubectl apply -f deploy/queues/kueue.yaml`, or `rights.queues` in the chart",
+    ),
+    Case(
+        Name.QUEUES,
+        examination(queues=(UNREADABLE_QUEUES,), policy=by(queues=Queues.IGNORE)),
+        SKIPPED,
+        "queues is Ignore",
+    ),
 ]
 
 CACHES = "deploy/model-caches"
@@ -1230,6 +1257,7 @@ CASES = [
     *RIGHTS,
     *POD_GROUPS,
     *MODEL_CACHES,
+    *QUEUES,
     *POLICY,
     *PROMETHEUS,
     *HONORED_LABELS,
