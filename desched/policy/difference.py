@@ -128,6 +128,7 @@ def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
         for argument, name in VOLCANO_ARGUMENTS.items():
             yield (*at, "arguments", argument), str(getattr(other.volcano, name))
         yield (*at, "furtherPoints"), str(other.further_points)
+        yield (*at, "networkTopologyAware"), str(other.network_topology_aware).lower()
 
 
 def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:

@@ -279,7 +279,8 @@ class OtherScheduler(msgspec.Struct, frozen=True):
     """How a scheduler beside the default one scores nodes, as far as that is known.
 
     `strategy` and `weights` are those of a KubeScheduler, `volcano` those of a Volcano, which may
-    give a node `further_points` by other plugins.
+    give a node `further_points` by other plugins. `network_topology_aware` is whether its plugin of
+    that name is on, by which it keeps hard topologies.
     """
 
     profile: SchedulerProfile
@@ -287,6 +288,7 @@ class OtherScheduler(msgspec.Struct, frozen=True):
     weights: ScoreWeights = ScoreWeights()
     volcano: VolcanoWeights = VolcanoWeights()
     further_points: int = 0
+    network_topology_aware: bool = False
 
     @property
     def honours_soft_taints(self) -> bool:
