@@ -31,7 +31,8 @@ if loaded_to_run(__name__):
     from desched.views.policies import backtest_view, print_backtest
     from desched.views.progress import ProgressLine
     from desched.whatif.figures import Backtest
-    from desched.whatif.past.backtest import Span, backtest, lead_seconds
+    from desched.whatif.past.backtest import backtest, lead_seconds
+    from desched.whatif.past.run import Span
 
 LONGEST = timedelta(days=31)
 SHORTEST_CYCLES = 2
