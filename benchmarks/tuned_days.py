@@ -103,7 +103,13 @@ def _past(day: Day, history: list[Floats]) -> Past:
         levels = next(by_workload[pod.labels["app"]])
         used[index[pod.node]] += levels
         past = PastPod(
-            pod, EPOCH, None, cluster.workload_of(pod), len(rows) * (steps + 1), 0, steps
+            msgspec.structs.replace(pod, phase="Running", ready=True, started_at=EPOCH),
+            EPOCH,
+            None,
+            cluster.workload_of(pod),
+            len(rows) * (steps + 1),
+            0,
+            steps,
         )
         pods.append(past)
         rows.append(
@@ -150,7 +156,7 @@ def _measured(cluster: Cluster, policies: int, workers: int) -> Iterator[str]:
     with local_executor(past, workers, stop) as executor:
         search = Search(space, spans, executor, lambda: bool(stop))
         search.begin()
-        search.run(OptunaSampler(space.dimensions, 0, 0), policies)
+        search.run(OptunaSampler(space.dimensions, space.today_values, 0, 0), policies)
         yield f"history of the search, default: {_text(search.today.played.score)}"
         yield f"{len(search.candidates)} policies, of the front:"
         for each in front(search.candidates):

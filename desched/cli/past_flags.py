@@ -38,13 +38,11 @@ INSTEAD = {"--from": "did you mean --since?", "--to": "did you mean --until?"}
 """Flags that are refused with a sentence of their own."""
 
 
-def given_time(
-    invocation: Invocation, now: datetime, interval: timedelta, least: timedelta
-) -> tuple[datetime, datetime]:
+def given_time(invocation: Invocation, now: datetime) -> tuple[datetime, datetime]:
     """The time between --since and --until.
 
     Raises:
-        ConfigurationError: it is no time that can be replayed, or is shorter than `least`.
+        ConfigurationError: it is no time that can be replayed.
     """
     if "since" not in invocation.flags:
         raise ConfigurationError("Say with --since when the time to replay begins, such as 7d.")
@@ -56,11 +54,6 @@ def given_time(
         )
     if end - begin > LONGEST:
         raise ConfigurationError(f"--since and --until may be at most {LONGEST.days} days apart.")
-    if end - begin < least:
-        raise ConfigurationError(
-            f"--since and --until must be at least {least / interval:.0f} intervals apart, which "
-            f"are {interval.total_seconds():.0f} s each."
-        )
     return begin, end
 
 

@@ -42,7 +42,12 @@ def run(invocation: Invocation) -> None:
     """Replay the past, and print the figures of all policies side by side."""
     flags, page, settings = invocation.flags, charts_file(invocation), invocation.settings()
     interval, step = settings.interval, step_seconds(invocation)
-    begin, end = given_time(invocation, SystemClock().now(), interval, SHORTEST_CYCLES * interval)
+    begin, end = given_time(invocation, SystemClock().now())
+    if end - begin < interval * SHORTEST_CYCLES:
+        raise ConfigurationError(
+            f"--since and --until must be at least {SHORTEST_CYCLES} intervals apart, which are "
+            f"{interval.total_seconds():.0f} s each."
+        )
     matchers = flags.get("kube_state_metrics", "")
     source = PastSource(matchers, step, answer_cache(invocation))
     span = span_of(begin, end, interval.total_seconds(), step)

@@ -57,6 +57,9 @@ class Tried(msgspec.Struct, frozen=True):
     played: Played
 
 
+Note = Callable[[Tried], None]
+
+
 class Candidate(NamedTuple):
     """A policy with what it changes, and its scores on the days of the search."""
 
@@ -121,29 +124,27 @@ def is_worth_it(score: Score, today: Score) -> bool:
     """Whether a policy leaves much less overload than today's, with no more evictions."""
     return (
         score.evictions <= today.evictions
+        and score.node_minutes < today.node_minutes
         and score.node_minutes <= WORTH_SHARE * today.node_minutes
         and score.point_minutes <= today.point_minutes
     )
 
 
 def front(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The policies that no other one is better than, most evictions last."""
-    whole = [each for each in candidates if each.played.is_whole]
-    best = (
-        each
-        for each in whole
-        if not any(other.played.score.dominates(each.played.score) for other in whole)
-    )
-    return sorted(
-        best, key=lambda each: (each.played.score.evictions, each.played.score.node_minutes)
-    )
+    """The policies that no other one is better than, fewest evictions first.
+
+    Of those with one score, the first; today's policy is the first of all.
+    """
+    by_score = dict[Score, Candidate]()
+    for each in candidates:
+        if each.played.is_whole:
+            by_score.setdefault(each.played.score, each)
+    best = [s for s in by_score if not any(other.dominates(s) for other in by_score)]
+    return [by_score[s] for s in sorted(best, key=lambda s: (s.evictions, s.node_minutes))]
 
 
 class Search:
-    """Replays policies of a space on any executor; `tried` grows with each result.
-
-    `found` is called with each new result, and with how many policies are known.
-    """
+    """Replays policies of a space on any executor, until `stopping` is true."""
 
     def __init__(
         self,
@@ -151,10 +152,10 @@ class Search:
         spans: Spans,
         executor: Executor,
         stopping: Stopping,
-        found: Callable[[Tried], None] = lambda _: None,
     ) -> None:
-        self._space, self._spans, self._executor = space, spans, executor
-        self._stopping, self._found = stopping, found
+        self.space, self.spans, self._executor = space, spans, executor
+        self._stopping = stopping
+        self._note: Note = lambda _: None
         self._known: dict[Meaning, Candidate] = {}
         self._targets: Floats | None = None
 
@@ -170,12 +171,12 @@ class Search:
 
     def begin(self) -> bool:
         """Replay today's policy, by whose targets all are judged; false if that was stopped."""
-        job = Job(self._space.today, self._spans.search)
+        job = Job(self.space.today, self.spans.search)
         result = self._executor.submit(replayed_with_targets, job).result()
         if result is None:
             return False
         played, self._targets = result
-        self._known[frozenset()] = Candidate({}, self._space.today, (), played)
+        self._known[frozenset()] = Candidate({}, self.space.today, (), played)
         return True
 
     def resume(self, tried: Sequence[Tried], sampler: Sampler) -> None:
@@ -187,8 +188,14 @@ class Search:
                 self._known[found.meaning] = found._replace(played=each.played)
                 sampler.learn(values, self._expected(each.played))
 
-    def run(self, sampler: Sampler, most: int, batch: int = BATCH) -> None:
-        """Replay new policies until so many are known, all are, or somebody stops it."""
+    def run(
+        self, sampler: Sampler, most: int, batch: int = BATCH, note: Note = lambda _: None
+    ) -> None:
+        """Replay new policies until so many are known, all are, or somebody stops it.
+
+        `note` is called with each result, from now on.
+        """
+        self._note = note
         while len(self._known) < most and not self._stopping():
             drawn = list(self._draw(sampler, min(batch, most - len(self._known))))
             if not drawn:
@@ -206,7 +213,7 @@ class Search:
             e for e in self.candidates if e.played.is_whole and is_worth_it(e.played.score, today)
         ]
         worth.sort(key=better_first(today))
-        judged_today = self._judged(self._space.today) if worth else None
+        judged_today = self._judged(self.space.today) if worth else None
         if judged_today is None:
             return None
         for candidate in worth[:MOST_JUDGED]:
@@ -233,7 +240,7 @@ class Search:
     def _replayed(self, drawn: Sequence[Candidate], *, rivals: bool = True) -> list[Candidate]:
         """The same with their scores, unless they were stopped."""
         others = tuple(e.played for e in front(self.candidates)) if rivals else ()
-        jobs = [Job(e.policy, self._spans.search, self._targets, others) for e in drawn]
+        jobs = [Job(e.policy, self.spans.search, self._targets, others) for e in drawn]
         futures: list[Future[Played | None]] = [
             self._executor.submit(replayed, job) for job in jobs
         ]
@@ -243,7 +250,7 @@ class Search:
                 scored = candidate._replace(played=played)
                 found.append(scored)
                 self._known[scored.meaning] = scored
-                self._found(Tried(dict(scored.values), played))
+                self._note(Tried(dict(scored.values), played))
         return found
 
     def _expected(self, played: Played) -> Score:
@@ -264,7 +271,7 @@ class Search:
         return Score(grown[0], grown[1], round(grown[2]))
 
     def _judged(self, policy: Policy) -> Score | None:
-        job = Job(policy, self._spans.judged, self._targets)
+        job = Job(policy, self.spans.judged, self._targets)
         played = self._executor.submit(replayed, job).result()
         return None if played is None else played.score
 
@@ -304,10 +311,10 @@ class Search:
     def _candidate(self, values: Values) -> Candidate | None:
         """The policy with these values, without scores yet; None if they contradict each other."""
         try:
-            policy = self._space.policy(values)
+            policy = self.space.policy(values)
         except InvalidPolicy:
             return None
-        return Candidate(values, policy, policy_differences(self._space.today, policy), Played(()))
+        return Candidate(values, policy, policy_differences(self.space.today, policy), Played(()))
 
     def _known_or_replayed(self, wanted: Sequence[Values]) -> list[Candidate]:
         """Whole replays of these values, without those that were stopped by the user."""

@@ -3,12 +3,14 @@
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
 from desched.errors import ConfigurationError
 from desched.model.resources import Resource
+from desched.policy.difference import policy_differences
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.document.sections import keys
@@ -32,6 +34,7 @@ MOST_VALUES = 21
 SUSTAINED = ("1m", "2m", "3m", "5m", "10m", "15m", "20m", "30m", "45m", "1h")
 """The times that a range of durations has between its ends."""
 
+SUSTAINED_FOR, LEAST_SUSTAINED_FOR = "sustainedFor", "sustainedForAtLeast"
 MARGIN_POINTS = 3
 LOWER_TARGET_POINTS, HIGHER_TARGET_POINTS, HIGHEST_TARGET = 10, 5, 95
 
@@ -95,6 +98,10 @@ class Space:
     def document(self, values: Values) -> dict[str, Any]:
         """The same as a document."""
         found: dict[str, Any] = copy.deepcopy(self._document)
+        if self.today.waits_by_swing and values.get(SUSTAINED_FOR) is not None:
+            # Alone, it would mean exactly so long.
+            least = duration_text(self.today.least_sustained_seconds)
+            values = {LEAST_SUSTAINED_FOR: least, **values}
         for key, value in values.items():
             _set(found, self.path_of(key), list(value) if isinstance(value, tuple) else value)
         return found
@@ -102,6 +109,16 @@ class Space:
     def path_of(self, key: str) -> KeyPath:
         """Where a key of LoadAware is in the document."""
         return (*self._args, *key.split("."))
+
+    @cached_property
+    def today_values(self) -> Values:
+        """The values of today's policy, written or not, as far as the dimensions have them."""
+        return {
+            dimension.key: value
+            for dimension in self.dimensions
+            for value in dimension.values
+            if not policy_differences(self.today, self.policy({dimension.key: value}))
+        }
 
     @property
     def extremes(self) -> Iterator[Policy]:
@@ -278,8 +295,8 @@ _USUAL: Mapping[str, Callable[[Policy, str], Dimension | None]] = {
     "targetThresholds.memory": _target,
     "windows.cpu": _windows,
     "windows.memory": _windows,
-    "sustainedFor": _sustained,
-    "sustainedForAtLeast": _least_sustained,
+    SUSTAINED_FOR: _sustained,
+    LEAST_SUSTAINED_FOR: _least_sustained,
     "stopMargin": _stop,
     "ceilingMargin": _ceiling,
     "evictionLimits.node": _most_of_a_node,
