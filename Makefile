@@ -168,7 +168,8 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
-		--no-emit-index-url --no-header --extra google --extra otel --extra report --group dev pyproject.toml -o requirements/dev.txt
+		--no-emit-index-url --no-header --extra google --extra otel --extra report --extra tune \
+		--group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
 		pyproject.toml \
@@ -177,6 +178,10 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
 		--extra google pyproject.toml \
 		-o requirements/google.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
+		--extra tune pyproject.toml \
+		-o requirements/tune.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header --extra otel --extra report --extra aws pyproject.toml \
 		-o requirements/aws.txt
