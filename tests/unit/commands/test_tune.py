@@ -11,6 +11,8 @@ import pytest
 
 from desched.cli import main
 from desched.commands import tune
+from desched.whatif.tuning.results import Results
+from desched.whatif.tuning.search import Tried
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
 
@@ -94,14 +96,14 @@ def test_ctrl_c_ends_the_search_and_judges_what_was_found(
     words, tmp_path, monkeypatch, capsys
 ) -> None:
     results = tmp_path / "results"
-    add = tune.Results.add
+    add = Results.add
 
-    def add_and_interrupt(self: tune.Results, tried: tune.Tried) -> None:
+    def add_and_interrupt(self: Results, tried: Tried) -> None:
         add(self, tried)
         if len(results.read_text().splitlines()) == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(tune.Results, "add", add_and_interrupt)
+    monkeypatch.setattr(Results, "add", add_and_interrupt)
     assert main([*words, "--policies", "60", "--results", str(results), "-o", "json"]) == 0
     shown, said = capsys.readouterr()
     found = json.loads(shown)
