@@ -48,7 +48,8 @@ class GangCount(NamedTuple):
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     """The cluster in which pods are judged, with the usage of its pods, and the terms.
 
-    `queues` are those of the cluster as it was observed, also for a pod that was read just now.
+    `queues` are those of the cluster as it was observed; for a pod that was read just now, those of
+    Kueue as they are now.
     """
 
     cluster: ClusterState
@@ -134,7 +135,8 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             declared_groups=last.declared_groups,
         )
         terms = msgspec.structs.replace(self.terms, now=now)
-        return msgspec.structs.replace(self, cluster=cluster, terms=terms)
+        queues = self.queues.with_fresh(tuple(queue for look in looks for queue in look.queues))
+        return msgspec.structs.replace(self, cluster=cluster, terms=terms, queues=queues)
 
     def _declared(self, look: FreshPod) -> Workload | None:
         """The declared workload of the pod, if its controller is still the same.
