@@ -13,6 +13,7 @@ from desched.planning.eligibility import (
     availability,
     devices,
     pod_groups,
+    queues,
     recent_moves,
     volumes,
 )
@@ -309,6 +310,7 @@ RULES: tuple[Rule, ...] = (
         RefusalReason.REQUESTS_UNKNOWN,
         workload=lambda workload, _: workload.requests_unknown or None,
     ),
+    Rule(RefusalReason.QUEUE_BUSY, in_cluster=queues.waiting),
     Rule(RefusalReason.PAUSED, workload=recent_moves.paused),
     Rule(RefusalReason.IN_FLIGHT, workload=recent_moves.in_flight),
     Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),

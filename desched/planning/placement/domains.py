@@ -42,17 +42,20 @@ class DomainLimits:
         self._domains = context.policy.domains
         self._known: dict[tuple[int, tuple[str, ...], NetworkBounds], Mask] = {}
 
-    def outside(self, pod: Pod, *, beyond_preferred: bool = False) -> Mask:
+    def outside(self, pod: Pod, *, loosened: int = 0) -> Mask:
         """The nodes outside the domains of a pod on a node. Do not modify.
 
-        With `beyond_preferred`, only domains count that are required.
+        So many of `preferred_steps` are `loosened`; after the last, only domains count that are
+        required.
         """
         source = self._arrays.index[pod.node]
         found = self._network_bounds(pod, source)
         labels = self._labels(pod, source)
-        if beyond_preferred:
-            labels = tuple(name for name in labels if not self._is_preferred(name))
-            found = found._replace(bounds=tuple(b for b in found.bounds if not b.preferred))
+        if loosened:
+            if loosened == self.preferred_steps(pod):
+                labels = tuple(name for name in labels if not self._is_preferred(name))
+            bounds = (bound.loosened(loosened) for bound in found.bounds)
+            found = found._replace(bounds=tuple(bound for bound in bounds if bound is not None))
         return self._outside(source, labels, found)
 
     def outside_of_gang(self, pod: Pod) -> Mask:
@@ -78,12 +81,17 @@ class DomainLimits:
             self._known[key] = mask
         return mask
 
-    def has_preferred(self, pod: Pod) -> bool:
-        """Whether the pod may leave some of its domains if it cannot move inside."""
+    def preferred_steps(self, pod: Pod) -> int:
+        """In how many steps the pod may leave domains if it cannot move inside.
+
+        Each gives up a level of the network, the narrowest first; the last one all that the pod
+        only prefers, groups of nodes as well.
+        """
         source = self._arrays.index[pod.node]
         bounds = self._network_bounds(pod, source).bounds
-        labels = self._labels(pod, source)
-        return any(map(self._is_preferred, labels)) or any(each.preferred for each in bounds)
+        levels = max((len(b.looser) + 1 for b in bounds if b.preferred), default=0)
+        groups = any(map(self._is_preferred, self._labels(pod, source)))
+        return max(levels, int(groups))
 
     def _is_preferred(self, label: str) -> bool:
         return self._domains.mode_of(label) is DomainMode.PREFER

@@ -110,8 +110,8 @@ class _GangLimits(PlacementLimits):
     def outside_domains(self, pod: Pod) -> Mask:
         return self.domains.outside_of_gang(pod)
 
-    def has_preferred_domains(self, _: Pod) -> bool:
-        return False
+    def preferred_steps(self, _: Pod) -> int:
+        return 0
 
     def never_chosen(self, pod: Pod) -> Mask:
         return np.zeros_like(self.outside_domains(pod))

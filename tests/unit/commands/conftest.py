@@ -1,12 +1,16 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from desched import observation
+from desched.bootstrap import doctor_questions
+from desched.cli import main
 from desched.cli.command import Invocation
 from desched.cli.lazy_loading import load_to_run
-from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer
+from desched.service.process.clock import SystemClock
+from tests.unit.commands.sampled_cluster import SampledCluster
 
 
 @pytest.fixture
@@ -30,13 +34,6 @@ def kubeconfig(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def server() -> Iterator[FakeApiServer]:
-    """The API server of the cluster that `run` commands."""
-    with FakeApiServer() as fake:
-        yield fake
-
-
-@pytest.fixture
 def run(server, kubeconfig, capsys):
     """Runs a command with its own flags and with texts of settings; what it printed."""
 
@@ -46,3 +43,34 @@ def run(server, kubeconfig, capsys):
         return capsys.readouterr().out
 
     return printed
+
+
+@pytest.fixture
+def sampled(server, mocker) -> SampledCluster:
+    """The cluster of `server` with metrics-server; its clock moves while desched waits."""
+    built = SampledCluster(server)
+
+    def wait(_clock, seconds):
+        built.move(seconds)
+        return False
+
+    mocker.patch.object(SystemClock, "wait", autospec=True, side_effect=wait)
+    # How long the test itself takes is no difference of clocks.
+    for module in (observation, doctor_questions):
+        mocker.patch.object(module, "lead_seconds", autospec=True, return_value=0.0)
+    return built
+
+
+@pytest.fixture
+def command_line(server, kubeconfig, monkeypatch, capsys):
+    """Runs a command line from a laptop; its exit code, and what it printed."""
+    for variable in ("DESCHED_PROMETHEUS_URL", "DESCHED_POLICY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("DESCHED_KUBECONFIG", kubeconfig(server.url))
+
+    def run(*words):
+        code = main(list(words))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
