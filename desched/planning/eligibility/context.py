@@ -1,7 +1,7 @@
 """The context in which eligibility rules judge a pod."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -169,7 +169,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """Whether a rule finds only that the usage of the pod was not read: nothing needed it."""
         return reason is RefusalReason.USAGE_UNKNOWN and not self.book.has_read_of(pod)
 
-    def gangs_of(self, pod: Pod) -> Iterator[PodGroup]:
+    def gangs_of(self, pod: Pod) -> Iterable[PodGroup]:
         """The gangs that the pod belongs to."""
         return groups_of(pod, self.cluster.workload_of(pod), self._declared_groups)
 
