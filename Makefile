@@ -200,11 +200,10 @@ $(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The tools for development on top. --no-deps: the list is complete, and pip would refuse it once one
-# of them (coverage[toml]) has a newer version than the list.
+# The tools for development on top.
 $(INSTALLED): $(RUNTIME) requirements/dev.txt requirements/signing.txt
 	@echo "Installing the tools for development into .venv (once) …"
-	@$(PIP) --require-hashes --no-deps -r requirements/dev.txt
+	@$(PIP) --require-hashes -r requirements/dev.txt
 	@$(PIP) --require-hashes --no-deps -r requirements/signing.txt
 	@touch $@
 

@@ -153,7 +153,8 @@ class DoctorQuestions:
             return self._with_load(self._examination(policy, version, SILENT))
         self._tell("Reading the cluster")
         began = self._clock.now()
-        cluster = _answered(self._reader.read_cluster)
+        named = policy.policy.scheduler.volcano_configurations
+        cluster = _answered(lambda: self._reader.read_cluster((), named))
         ended = self._clock.now()
         moves_jobs = policy.policy.volcano_jobs is VolcanoJobs.SURPLUS
         groups = _OF_VOLCANO_JOBS if moves_jobs else _OF_GANGS

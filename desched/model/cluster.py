@@ -33,6 +33,7 @@ from desched.model.names import (
 from desched.model.network_topology import GroupTopology, HyperNode, HyperNodeTree, Topology
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.model.volcano_scheduler import VolcanoConfiguration
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 """Priorities from here on belong to system-cluster-critical and system-node-critical."""
@@ -535,8 +536,9 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     `sized_owners` has the kind, the namespace and the name of what VerticalPodAutoscalers target.
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
-    None outside the cluster. `server_times` is the API server's clock, in whole seconds, at its
-    earliest and its latest response; None if it is desched's clock.
+    None outside the cluster. `volcano_configurations` are those that the policy names, by the
+    namespace and the name of their ConfigMap. `server_times` is the API server's clock, in whole
+    seconds, at its earliest and its latest response; None if it is desched's clock.
     """
 
     nodes: tuple[Node, ...]
@@ -561,6 +563,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
     queues: tuple[Queue, ...] = ()
+    volcano_configurations: Mapping[Plain, VolcanoConfiguration] = {}
     declared_owners: Mapping[ControllerKey, Annotations] = {}
     unread_kinds: Mapping[Plain, Annotated[str, Instead("its objects were not read")]] = {}
     too_large: Mapping[Namespace, LargeObjects] = {}

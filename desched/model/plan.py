@@ -256,7 +256,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `steered` names the nodes that must have their soft taint before the eviction; the forecast
     depends on it. `scheduler` is the pod's scheduler if it is not the default one, and
     `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
-    equally likely. `chain` is the one that the move begins or ends. `gang` is the one that moves
+    equally likely. `scheduler_note` is why its configuration is not known, or where the policy
+    contradicts it. `chain` is the one that the move begins or ends. `gang` is the one that moves
     whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
     `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again,
     and what could happen there. In a saturated pool `levelled_to` is what the node is left with,
@@ -284,6 +285,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     steered: tuple[str, ...] = ()
     scheduler: str = ""
     scheduler_profile: str = ""
+    scheduler_note: str = ""
     chain: Chain | None = None
     gang: str = ""
     gpus: float = 0.0

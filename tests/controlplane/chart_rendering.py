@@ -75,6 +75,10 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
         f"queues/{system}.yaml": ("queues-rbac.yaml", {"rights": {"queues": {system: True}}})
         for system in QUEUE_ACCESS
     },
+    "volcano-configuration.yaml": (
+        "volcano-configuration-rbac.yaml",
+        {"rights": {"volcanoConfiguration": "volcano-system/volcano-scheduler-configmap"}},
+    ),
     "custom-metrics/rbac.yaml": (
         "custom-metrics-rbac.yaml",
         {"rights": {"customMetrics": True}},

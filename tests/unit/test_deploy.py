@@ -20,6 +20,7 @@ from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
     EVICTING_ACCESS,
     FEATURES,
+    GET_VOLCANO_CONFIGURATION,
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
     METRICS_ACCESS,
@@ -207,6 +208,28 @@ def test_the_right_to_read_the_objects_of_a_system_is_added_on_its_own(
     ) == sorted((access.verb, access.group, access.resource) for access in rights)
     account = manifest("ServiceAccount")["metadata"]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
+
+
+def test_the_configuration_of_volcano_is_one_config_map_that_may_be_read() -> None:
+    """X3: by its name, in its namespace, and not with any other right."""
+    file = ROOT / "deploy" / "volcano-configuration.yaml"
+    role, binding = yaml.safe_load_all(file.read_text())
+    (rule,) = role["rules"]
+    access = GET_VOLCANO_CONFIGURATION
+
+    assert (role["kind"], binding["kind"]) == ("Role", "RoleBinding")
+    assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {"volcano-system"}
+    assert (rule["verbs"], rule["apiGroups"], rule["resources"]) == (
+        [access.verb],
+        [access.group],
+        [access.resource],
+    )
+    assert rule["resourceNames"] == ["volcano-scheduler-configmap"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    account = manifest("ServiceAccount")["metadata"]
     assert binding["subjects"] == [
         {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
     ]

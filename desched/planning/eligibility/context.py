@@ -67,6 +67,8 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy, cluster = book.policy, book.snapshot.cluster
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
+        rules = policy.scheduler.by(cluster.volcano_configurations)
+        policy = msgspec.structs.replace(policy, scheduler=rules)
         terms = Terms(policy, state, book.now, threshold)
         return cls(cluster, book, terms, KnownQueues(cluster))
 

@@ -53,7 +53,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     placement domains, and the source, unless its whole gang has left. `any_fit` is true if a
     scheduler places the pod whose scores are not known: then all feasible nodes are equally likely.
     `scheduler` is another scheduler whose scores are known; `scores` are its highest possible ones.
-    `scored` is how a kube-scheduler comes to its scores.
+    `scored` is how a kube-scheduler comes to its scores. `unclear` is why they are not known though
+    the policy names the scheduler.
     """
 
     names: tuple[str, ...]
@@ -65,6 +66,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     any_fit: bool = False
     scheduler: OtherScheduler | None = None
     scored: Scored | None = None
+    unclear: str = ""
 
     @cached_property
     def destinations(self) -> Mask:
@@ -163,7 +165,7 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     moves.
     """
     source = view.arrays.index[pod.node]
-    other, scheduler = pod.scheduler != DEFAULT_SCHEDULER, view.rules.others.get(pod.scheduler)
+    other, scheduler = pod.scheduler != DEFAULT_SCHEDULER, view.rules.known(pod.scheduler)
     possible = ~free.limits.never_chosen(pod) if other else free.arrays.all()
     leaving = LeavingPod(pod, source, gone=False)
     destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving) & possible
@@ -175,9 +177,8 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     if not leaving.away:  # a gang may come back to nodes that are not overloaded
         wrong[source] = True
     any_fit = other and scheduler is None
-    return Landing(
-        view.names, destinations, alternatives, scores, leaving, wrong, any_fit, scheduler, scored
-    )
+    known = any_fit, scheduler, scored, view.rules.unclear(pod.scheduler)
+    return Landing(view.names, destinations, alternatives, scores, leaving, wrong, *known)
 
 
 def _goes_first(pod: Pod) -> bool:
@@ -197,7 +198,7 @@ def _alternatives(
     `known` are scores of a kube-scheduler for the same pod in this or another view.
     """
     somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
-    scheduler = view.rules.others.get(leaving.pod.scheduler)
+    scheduler = view.rules.known(leaving.pod.scheduler)
     unknown = leaving.pod.scheduler != DEFAULT_SCHEDULER and scheduler is None
     if unknown or not np.count_nonzero(somewhere):
         shares: Floats = destinations / np.maximum(destinations.sum(axis=-1, keepdims=True), 1)

@@ -160,15 +160,16 @@ class LandingForecast(msgspec.Struct, frozen=True):
 
     `nodes` are the likeliest, then those with the highest scores. `risk` is the probability of a
     harmful landing: `back_ratio` of them on its own node, `harm_ratio` elsewhere; at most
-    `most_risk` is accepted. `without_taints` is the risk if no further node gets a soft taint;
-    `steered` are the nodes that would get one.
+    `most_risk` is accepted, or any if that is None: the policy has no profile of the scheduler, and
+    all nodes where the pod fits are equally likely. `without_taints` is the risk if no further node
+    gets a soft taint; `steered` are the nodes that would get one.
     """
 
     nodes: tuple[NodeChance, ...]
     risk: float
     back_ratio: float
     harm_ratio: float
-    most_risk: float
+    most_risk: float | None
     without_taints: float
     steered: tuple[str, ...] = ()
 

@@ -31,9 +31,11 @@ from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
+from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.policy.compatibility import Queues, SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
+    VOLCANO_ARGUMENTS,
     DestinationWindow,
     MetricsSource,
     MetricsType,
@@ -1101,6 +1103,20 @@ def draining(**fields: Any) -> Any:
 
 
 KNOWN_VOLCANO = {"volcano": OtherScheduler(SchedulerProfile.VOLCANO)}
+
+
+def configured(configuration: VolcanoConfiguration) -> Any:
+    """A pod of Volcano, by a policy that names its configuration and a weight of binpack."""
+    place = "volcano-system/volcano-scheduler-configmap"
+    written = {"binpack.weight": 0}
+    volcano = OtherScheduler(SchedulerProfile.VOLCANO, config_map=place, written=written)
+    known = cluster(pods=[pod("x", on="a", scheduler="volcano")])
+    known = msgspec.structs.replace(known, volcano_configurations={place: configuration})
+    by_policy = by(scheduler=SchedulerRules(others={"volcano": volcano}))
+    return examination(cluster=known, policy=by_policy)
+
+
+WEIGHTS = dict.fromkeys(VOLCANO_ARGUMENTS, 1)
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
 OTHERS = [
     Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
@@ -1234,6 +1250,26 @@ OTHERS = [
         msgspec.structs.replace(
             beside(scheduler="volcano"), policy=by(scheduler=SchedulerRules(others=KNOWN_VOLCANO))
         ),
+        OK,
+        "volcano (1)",
+    ),
+    Case(
+        Name.SCHEDULER,
+        configured(VolcanoConfiguration(unclear="the account may not get configmaps")),
+        WARNING,
+        "scores of volcano: ConfigMap volcano-system/volcano-scheduler-configmap: the account may",
+        "`rights.volcanoConfiguration`",
+    ),
+    Case(
+        Name.SCHEDULER,
+        configured(VolcanoConfiguration(WEIGHTS)),
+        WARNING,
+        "contradicts the configuration of volcano: binpack.weight is 0 in the policy and 1 in",
+        "remove these `arguments`",
+    ),
+    Case(
+        Name.SCHEDULER,
+        configured(VolcanoConfiguration(WEIGHTS | {"binpack.weight": 0})),
         OK,
         "volcano (1)",
     ),

@@ -33,6 +33,7 @@ OF_OTHERS = {
     "rights.podGroups",  # values of the chart
     "rights.modelCaches",
     "rights.queues",
+    "rights.volcanoConfiguration",
     "KUBERNETES_VIRTUAL_GPUS=true",  # a setting of DCGM's exporter
 }
 """Words that a person must type elsewhere than in desched's policy or command line."""

@@ -43,6 +43,7 @@ PLAIN_TEXTS = frozenset(
         "ClusterState.sized_owners",
         "ClusterState.storage_classes",
         "ClusterState.unread_kinds",
+        "ClusterState.volcano_configurations",
         "DeclaredGroup.system",
         "Drain.reserve",
         "GroupPart.match_label_keys",
@@ -80,6 +81,8 @@ PLAIN_TEXTS = frozenset(
         "Toleration.operator",
         "Topology.levels",
         "Topology.system",
+        "VolcanoConfiguration.further",
+        "VolcanoConfiguration.weights",
         "Workload.kind",
     }
 )

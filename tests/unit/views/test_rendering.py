@@ -195,7 +195,7 @@ def test_an_eviction_is_shown_with_what_it_costs() -> None:
 def test_a_pod_of_another_scheduler_is_marked_in_the_table() -> None:
     theirs = msgspec.structs.replace(eviction(), scheduler="volcano")
     text = printed(report(node("a", 0.9), evictions=(theirs,)))
-    assert "placed by volcano, possibly on any other node where it fits" in text
+    assert "placed by volcano, possibly on any node where it fits" in text
     assert "placed by" not in printed(report(node("a", 0.9), evictions=(eviction(),)))
 
 

@@ -265,6 +265,14 @@ LIST_LOCAL_QUEUES = QUEUE_ACCESS["kueue"][2]
 LIST_VOLCANO_QUEUES = QUEUE_ACCESS["volcano"][0]
 
 
+GET_VOLCANO_CONFIGURATION = _right(
+    "get configmaps",
+    "the configuration of a Volcano scheduler that the policy names (`configMap`)",
+    "landings of pods of this scheduler are not forecast, and soft taints do not steer them",
+)
+"""What `configMap` in the policy's `scheduler.others` needs, for that ConfigMap alone."""
+
+
 def owners_access(group: str, resource: str, version: str) -> Access:
     """The right to read the controllers of a kind that a policy declares."""
     return _right(

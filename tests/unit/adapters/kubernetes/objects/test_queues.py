@@ -87,8 +87,11 @@ def test_no_queue_takes_much_memory() -> None:
 
 
 def group(queue: Any, phase: str) -> Any:
-    document = {"metadata": {"name": "llama", "namespace": "train"}}
-    document |= {"spec": {"minMember": 8, "queue": queue}, "status": {"phase": phase}}
+    document = {
+        "metadata": {"name": "llama", "namespace": "train"},
+        "spec": {"minMember": 8, "queue": queue},
+        "status": {"phase": phase},
+    }
     body = msgspec.json.encode({"metadata": {}, "items": [document]})
     return POD_GROUPS["Volcano"][0].decoder().page(body).values[0]
 
