@@ -12,7 +12,7 @@ from desched.model.state import State
 from desched.planning.locality import MOST_CHARACTERS, MOST_MODELS, Locality
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
-from tests.builders import NOW, load, node, pod, policy, snapshot
+from tests.builders import load, node, pod, policy, snapshot
 
 ZONE, BLOCK, RACK = (
     "topology.kubernetes.io/zone",
@@ -78,9 +78,8 @@ def test_a_single_pod_is_no_gang() -> None:
 
 
 def test_the_explanation_of_a_pod_has_its_gang() -> None:
-    found = explain(
-        decide(seen("a", "c"), policy(), State()), parse_subject("pod/apps/rank-1"), NOW
-    )
+    decision = decide(seen("a", "c"), policy(), State())
+    found = explain(parse_subject("pod/apps/rank-1"), decision, "the lab")
     assert found.pod is not None
     assert [each.domain for each in found.pod.spreads] == [f"{BLOCK}=b1"]
 
