@@ -26,7 +26,7 @@ class NodeClass(StrEnum):
 
 
 class NodeReason(StrEnum):
-    """Why a node is out of scope, or is overloaded and not relieved (or not fully)."""
+    """Why a node is out of scope, is not overloaded although it seems so, or is not relieved."""
 
     NOT_SELECTED = "not_selected"
     NOT_READY = "not_ready"
@@ -36,6 +36,7 @@ class NodeReason(StrEnum):
     BEING_REMOVED = "being_removed"
     UNDER_PRESSURE = "under_pressure"
     WITHOUT_DOMAIN = "without_domain"
+    DEPARTED_LOAD = "departed_load"
     SETTLING = "settling"
     LOAD_NOT_SHOWN = "load_not_shown"
     NOT_SUSTAINED_YET = "not_sustained_yet"
@@ -129,6 +130,8 @@ class RefusalReason(StrEnum):
     RESIZE_UNDER_WAY = "resize_under_way"
     MIGRATION_UNDER_WAY = "migration_under_way"
     REQUESTS_UNKNOWN = "requests_unknown"
+    QUEUE_BUSY = "queue_busy"
+    QUEUE_UNKNOWN = "queue_unknown"
     REPLICAS_NOT_READY = "replicas_not_ready"
     BUDGET_EXHAUSTED = "budget_exhausted"
     BUDGET_NOT_CURRENT = "budget_not_current"
@@ -189,7 +192,8 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     Relief ends at `stop_ratio`; no destination is filled above `ceiling_ratio`.
     `lowest_ratio` and `highest_ratio` are those of the lowest and the highest window, corrected for
     changes that the windows do not show yet. The lowest judges a source, the highest a destination.
-    `measured` has the uncorrected levels as (window in seconds, ratio), shortest window first.
+    `measured` has the uncorrected levels as (window in seconds, ratio), shortest window first, and
+    `departed_ratio` is the part of the first one that pods used that ended, left or are leaving.
     `after_ratio` is the highest ratio after the plan by the forecast: without the pods that leave,
     and with each replacement by the probability that it lands here.
     """
@@ -204,6 +208,7 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     ceiling_ratio: float
     overloaded: bool = False
     after_ratio: float | None = None
+    departed_ratio: float = 0.0
 
 
 class UnjudgedLoad(msgspec.Struct, frozen=True, gc=False):
@@ -251,10 +256,12 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `steered` names the nodes that must have their soft taint before the eviction; the forecast
     depends on it. `scheduler` is the pod's scheduler if it is not the default one, and
     `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
-    equally likely. `chain` is the one that the move begins or ends. `gang` is the one that moves
+    equally likely. `scheduler_note` is why its configuration is not known, or where the policy
+    contradicts it. `chain` is the one that the move begins or ends. `gang` is the one that moves
     whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
-    `drain` is the one that it belongs to. In a saturated pool `levelled_to` is what the node is
-    left with, as a share of its capacity; the destination must not be fuller.
+    `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again,
+    and what could happen there. In a saturated pool `levelled_to` is what the node is left with,
+    as a share of its capacity; the destination must not be fuller.
     """
 
     pod: PodRef
@@ -278,12 +285,14 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     steered: tuple[str, ...] = ()
     scheduler: str = ""
     scheduler_profile: str = ""
+    scheduler_note: str = ""
     chain: Chain | None = None
     gang: str = ""
     gpus: float = 0.0
     levelled_to: tuple[ResourceRelief, ...] = ()
     drain: Drain | None = None
     purpose: Purpose = Purpose.RELIEF
+    queue: str = ""
 
     @property
     def expected_node(self) -> str:
@@ -340,11 +349,12 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 class UnreservedReason(StrEnum):
-    """Why no room is reserved for a pending pod: probably nobody binds it, or it is one of many."""
+    """Why no room is reserved for a pending pod: nobody binds it soon, or it is one of many."""
 
     UNKNOWN_SCHEDULER = "unknown_scheduler"
     RESOURCE_CLAIMS = "resource_claims"
     POD_GROUP = "pod_group"
+    DRAIN = "drain"
     LONG_PENDING = "long_pending"
     NAMESPACE_SHARE = "namespace_share"
     PLANNING_SHARE = "planning_share"

@@ -57,7 +57,7 @@ from desched.views.rendering import View
 from desched.views.status import Section, StateView
 
 _CHOICES: Mapping[str, str] = {
-    "": "possibly on any other node where it fits",
+    "": "possibly on any node where it fits; scheduler.others in the policy can name its profile",
     "KubeScheduler": "a kube-scheduler by the policy",
     "Volcano": "forecast by what is known of its scores; equal nodes at random, and back to its "
     "node if no other has room",
@@ -87,8 +87,8 @@ _SUMMARIES: Mapping[CycleResult, str] = {
     CycleResult.NOTHING_TO_DO: "No node is overloaded; there is nothing to do.",
     CycleResult.HELD: "Nothing is evicted: {hold}",
     CycleResult.NOTHING_MOVABLE: (
-        "{overloaded} overloaded, but no move is right; the reasons above show what would have to "
-        "change."
+        "{overloaded} overloaded, but no move is right now; the reasons above show what would have "
+        "to change."
     ),
     CycleResult.PLANNED: (
         "Dry run: nothing was changed. It would evict {planned}.\n"
@@ -233,7 +233,10 @@ class EvictionView(NamedTuple):
             yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
         if eviction.scheduler:
             choice = _CHOICES.get(eviction.scheduler_profile, _CHOICES[""])
-            yield f"placed by {eviction.scheduler}, {choice}"
+            note = f" ({eviction.scheduler_note})" if eviction.scheduler_note else ""
+            yield f"placed by {eviction.scheduler}, {choice}{note}"
+        if eviction.queue:
+            yield eviction.queue
 
     @property
     def result(self) -> Iterator[str]:
@@ -549,7 +552,7 @@ class CycleView(View):
                 f"{excluded} of {count(len(movable), 'pod')} there that could be created again are "
                 "in namespaces that the policy excludes: "
                 f"{first_names(sorted(namespaces), MOST_EXCLUDED)}. Remove them from "
-                "evictableNamespaces.exclude to let these pods move."
+                "evictableNamespaces.exclude to let those move that no other reason keeps."
             )
 
     @property

@@ -80,10 +80,11 @@ class LoadSummary(msgspec.Struct, frozen=True):
     """The load of one resource of a node beside its pods.
 
     `measured` has (window in seconds, ratio). `pods_ratio` is the usage of its measured pods as a
-    share of its capacity, in the shortest window, None if that is not known; `other_ratio` is the
-    rest of the load: the host, and pods that are not measured. `excess_ratio` is what the load is
-    above the stop line, `relief_ratio` what the plan takes off it; both None if the resource is not
-    overloaded. Then `staying` has what stays of it and why, the largest first.
+    share of its capacity, in the shortest window and without pods that are leaving, None if that is
+    not known; `other_ratio` is the rest of the load that counts: the host, and pods that are not
+    measured. `excess_ratio` is what the load is above the stop line, `relief_ratio` what the plan
+    takes off it; both None if the resource is not overloaded. Then `staying` has what stays of it
+    and why, the largest first.
     """
 
     resource: Resource
@@ -100,11 +101,11 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     """A node with its load and its pods, the largest load first.
 
     `overloaded_seconds` is for how long it has been above a target without a break, None if it is
-    not; `overloaded_longer` if that is as far as its history goes. `leaving` are planned evictions
-    from the node, `arriving` those whose replacements are expected on it. `changes` is what would
-    have to change for it to be relieved, or to be judged. `gpus` is what is idle of its GPUs, None
-    without any. `drains` are those that hold it, under way or planned; `held` has for what it is
-    held beside them.
+    not or that is not known; `overloaded_longer` if that is as far as its history goes. `leaving`
+    are planned evictions from the node, `arriving` those whose replacements are expected on it.
+    `changes` is what would have to change for it to be relieved, or to be judged. `gpus` is what is
+    idle of its GPUs, None without any. `drains` are those that hold it, under way or planned;
+    `held` has for what it is held beside them.
     """
 
     verdict: NodeVerdict
@@ -160,15 +161,16 @@ class LandingForecast(msgspec.Struct, frozen=True):
 
     `nodes` are the likeliest, then those with the highest scores. `risk` is the probability of a
     harmful landing: `back_ratio` of them on its own node, `harm_ratio` elsewhere; at most
-    `most_risk` is accepted. `without_taints` is the risk if no further node gets a soft taint;
-    `steered` are the nodes that would get one.
+    `most_risk` is accepted, or any if that is None: the policy has no profile of the scheduler, and
+    all nodes where the pod fits are equally likely. `without_taints` is the risk if no further node
+    gets a soft taint; `steered` are the nodes that would get one.
     """
 
     nodes: tuple[NodeChance, ...]
     risk: float
     back_ratio: float
     harm_ratio: float
-    most_risk: float
+    most_risk: float | None
     without_taints: float
     steered: tuple[str, ...] = ()
 
@@ -215,7 +217,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     keeps it from getting some.
     `moved` is its own eviction, or the one after which it replaces a pod, as long as desched
     follows it. `drains` are those for it, under way or planned, and `unserved` is why none is, if
-    the policy allows one.
+    the policy allows one. `queue` is in which queue its replacement would wait again.
     """
 
     summary: PodSummary
@@ -232,6 +234,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     drains: tuple[Drain, ...] = ()
     unserved: Unserved | None = None
     spreads: tuple[GangSpread, ...] = ()
+    queue: str = ""
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,6 @@ from desched.cli import main
 from desched.cli.command import Invocation
 from desched.cli.lazy_loading import load_to_run
 from desched.service.process.clock import SystemClock
-from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer
 from tests.unit.commands.sampled_cluster import SampledCluster
 
 
@@ -32,13 +31,6 @@ def kubeconfig(tmp_path: Path) -> Callable[[str], str]:
         return str(path)
 
     return written
-
-
-@pytest.fixture
-def server() -> Iterator[FakeApiServer]:
-    """The API server of the cluster that `run` commands."""
-    with FakeApiServer() as fake:
-        yield fake
 
 
 @pytest.fixture

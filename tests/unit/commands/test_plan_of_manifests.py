@@ -317,6 +317,41 @@ spec:
 """
 RESTARTING = GUIDE_JOB + "  policies: [{event: PodEvicted, action: RestartJob}]\n"
 
+CLUSTER_QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: team-a, namespace: ""}
+status: {pendingWorkloads: %d, conditions: [{type: Active, status: "True", reason: Ready}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: main}
+spec: {clusterQueue: team-a}
+status: {conditions: [{type: Active, status: "True"}]}
+---
+"""
+OF_KUEUE = '{kueue.x-k8s.io/managed: "true", kueue.x-k8s.io/queue-name: main}'
+VOLCANO_QUEUE = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: research, namespace: ""}
+status: {state: Open}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: podgroup-1}
+spec: {minMember: 1, queue: research}
+status: {phase: Running}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: llama}
+spec: {minMember: 8, queue: research}
+status: {phase: %s}
+---
+"""
+OF_VOLCANO = "{scheduling.k8s.io/group-name: podgroup-1}"
+
 CASES = {
     "R0.1 a rack of the same name in another block is another one": Case(
         deployment(annotations=GANG),
@@ -462,6 +497,18 @@ CASES = {
         "resource_claims",
     ),
     "R4.5 a Job that one eviction fails stays": Case(LEADER, "job_counts_eviction", peers=()),
+    "X4 a pod that Kueue admits stays while a Workload waits in its queue": Case(
+        CLUSTER_QUEUES % 2 + deployment(labels=OF_KUEUE),
+        "queue_busy: ClusterQueue team-a (Kueue): 2 Workloads wait there",
+    ),
+    "X4 it moves while none does": Case(CLUSTER_QUEUES % 0 + deployment(labels=OF_KUEUE)),
+    "X4 a pod of Volcano stays while a group waits in its queue": Case(
+        VOLCANO_QUEUE % "Pending" + deployment(annotations=OF_VOLCANO),
+        "queue_busy: queue research (Volcano): 1 PodGroup waits there: apps/llama",
+    ),
+    "X4 it moves while all run": Case(
+        VOLCANO_QUEUE % "Running" + deployment(annotations=OF_VOLCANO)
+    ),
     "an ordinary Deployment moves": Case(deployment()),
 }
 

@@ -9,7 +9,7 @@ from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Plan
 from desched.model.state import State
 from tests.builders import NOW, load, node, planned, pod, policy, snapshot
-from tests.unit.planning.drains.gpu_cluster import drains, gpu_node, waits
+from tests.unit.planning.gpu_cluster import drains, gpu_node, waits
 
 BIG = waits("big")
 DRAIN = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
@@ -28,6 +28,13 @@ def test_a_pod_of_an_overloaded_node_does_not_go_to_a_held_node() -> None:
     [eviction] = relief(State(drains=(DRAIN,))).evictions
     assert eviction.expected_node == "half"
     assert "g0" not in eviction.likely_nodes
+
+
+def test_what_a_node_is_drained_for_needs_no_room_elsewhere() -> None:
+    [waiting] = relief(State(drains=(DRAIN,))).unreserved
+    assert (waiting.reason.value, waiting.pods) == ("drain", 1)
+    ended = DRAIN.ended(DrainEnd.TIME_OVER, NOW)
+    assert "drain" not in {each.reason.value for each in relief(State(drains=(ended,))).unreserved}
 
 
 def test_a_held_node_keeps_its_taint_and_one_that_is_not_held_loses_it() -> None:
