@@ -130,8 +130,8 @@ def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
             text = "that of configMap" if by_config_map else str(weight)
             yield (*at, "arguments", argument), text
         yield (*at, "furtherPoints"), str(other.further_points)
-        yield (*at, "networkTopologyAware"), str(other.network_topology_aware).lower()
         yield (*at, "configMap"), other.config_map or NONE
+        yield (*at, "networkTopologyAware"), str(other.network_topology_aware).lower()
 
 
 def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:

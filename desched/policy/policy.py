@@ -272,6 +272,10 @@ VOLCANO_ARGUMENTS: Mapping[str, str] = {
 """Arguments of nodeorder and binpack in volcano-scheduler.conf, and the weights that they set."""
 
 
+NETWORK_TOPOLOGY_AWARE = "network-topology-aware"
+"""The plugin by which Volcano keeps hard topologies."""
+
+
 class VolcanoWeights(msgspec.Struct, frozen=True):
     """Weights of Volcano's plugins nodeorder and binpack; the defaults are those of its chart.
 
@@ -303,19 +307,16 @@ class VolcanoWeights(msgspec.Struct, frozen=True):
         return {key: getattr(self, name) for key, name in VOLCANO_ARGUMENTS.items()}
 
 
-_AWARE = "network-topology-aware"
-
-
 class OtherScheduler(msgspec.Struct, frozen=True):
     """How a scheduler beside the default one scores nodes, as far as that is known.
 
     `strategy` and `weights` are those of a KubeScheduler, `volcano` those of a Volcano, which may
-    give a node `further_points` by other plugins. `network_topology_aware` is whether its plugin of
-    that name is on, by which it keeps hard topologies. With `packs_others`, its binpack counts more
-    than CPU and memory. `config_map` has its configuration, by namespace and name: what it says
-    replaces all `volcano` but the weights that the policy has `written`. `unclear` is why that is
-    not known, so that nothing is known of its scores; `differing` is where the policy contradicts
-    it.
+    give a node `further_points` by other plugins. With `packs_others`, its binpack counts more than
+    CPU and memory. `config_map` has its configuration, by namespace and name: what it says replaces
+    all `volcano` but the weights that the policy has `written`. `unclear` is why that is not known,
+    so that nothing is known of its scores; `differing` is where the policy contradicts it.
+    `network_topology_aware` is whether its plugin of that name is on, by which it keeps hard
+    topologies.
     """
 
     profile: SchedulerProfile
@@ -340,21 +341,26 @@ class OtherScheduler(msgspec.Struct, frozen=True):
         unclear = configuration.unclear
         if further and not self.further_points:
             unclear = f"it has {', '.join(further)}, and the policy has no furtherPoints for that"
-        if self.network_topology_aware and not unclear and _AWARE not in further:
-            unclear = f"it has no {_AWARE}, and the policy has networkTopologyAware"
         if unclear:
-            return msgspec.structs.replace(self, unclear=f"{of}: {unclear}")
+            return msgspec.structs.replace(
+                self, unclear=f"{of}: {unclear}", network_topology_aware=False
+            )
         weights = {**configuration.weights, **self.written}
-        differing = ", ".join(
+        differing = [
             f"{argument} is {weight} in the policy and {configuration.weights[argument]} in {of}"
             for argument, weight in self.written.items()
             if weight != configuration.weights[argument]
-        )
+        ]
+        is_aware = NETWORK_TOPOLOGY_AWARE in further
+        if self.network_topology_aware and not is_aware:
+            plugin = f"the plugin {NETWORK_TOPOLOGY_AWARE} is not in {of}"
+            differing.append(f"networkTopologyAware is true in the policy and {plugin}")
         return msgspec.structs.replace(
             self,
+            network_topology_aware=self.network_topology_aware and is_aware,
             volcano=VolcanoWeights.of(weights),
             packs_others=configuration.packs_others,
-            differing=differing,
+            differing=", ".join(differing),
         )
 
     @property

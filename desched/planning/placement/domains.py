@@ -90,8 +90,7 @@ class DomainLimits:
         topology = next((each for each in topologies if each is not None and each.is_hard), None)
         if topology is None or topology.by_labels:
             return None
-        unclear = next((each.unclear for each in schedulers if each is not None), "")
-        doubt = unclear or self._network.doubt(range(len(self._arrays)))
+        doubt = self._network.doubt(range(len(self._arrays)))
         return doubt or self._network.allowed(topology)
 
     def _outside(self, source: int, labels: tuple[str, ...], found: NetworkBounds) -> Mask:
