@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import BrokenExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGINT
@@ -30,6 +31,7 @@ if loaded_to_run(__name__):
 
     from desched.bootstrap.output import write_out
     from desched.bootstrap.past import PastSource, read_past, span_of
+    from desched.history.past import Past
     from desched.policy.durations import duration_seconds
     from desched.policy.loading import read_policy
     from desched.service.process.clock import SystemClock
@@ -122,9 +124,12 @@ def run(invocation: Invocation) -> int | None:
         step_seconds(invocation),
         answer_cache(invocation),
     )
+    configure_logs(settings.log_format, settings.log_level, sys.stderr)
+    policies = [aim.space.today, *aim.space.extremes]
+    past = read_past(settings, policies, aim.span, source, SystemClock())
     stop = Stop()
     with stop_on_signals(stop.request) as request:
-        found = tuned(settings, aim, source, stop)
+        found = tuned(past, aim, stop)
     if found is None:
         return ended_by(request.received or SIGINT, " before the search had a result")
     shown, text = found
@@ -204,34 +209,37 @@ def _output(invocation: Invocation) -> Output:
     return output
 
 
-def tuned(
-    settings: Settings, aim: Aim, source: PastSource, stop: Stop
-) -> tuple[Tuned, str | None] | None:
-    """Read the past, search, and judge; also the text of the recommended policy, if there is one.
+def tuned(past: Past, aim: Aim, stop: Stop) -> tuple[Tuned, str | None] | None:
+    """Search and judge; also the text of the recommended policy, if there is one.
 
     None if it was stopped before there was anything to judge.
 
     Raises:
-        ConfigurationError: there is no way to Prometheus.
-        ObservationError: Prometheus could not be read, or its data does not suffice.
+        ConfigurationError: there is too little memory.
+        ObservationError: the history has too many gaps.
     """
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
     clock, space, spans = SystemClock(), aim.space, spans_of(aim.span)
-    policies = [space.today, *space.extremes]
-    past = read_past(settings, policies, aim.span, source, clock)
-    for span in (spans.search, spans.judged):
+    for span in spans:
         _refuse_gaps(covered_share(past, span), span)
-    with local_executor(past, usable_processors(), stop) as executor:
-        search = Search(space, spans, executor, lambda: bool(stop))
-        if not _searched(search, aim, stop, clock):
-            return None
-        interrupted = bool(stop)
-        if interrupted:
-            sys.stderr.write(f"desched: Judging the best of {len(search.candidates)} policies.\n")
-        stop.withdraw()
-        recommendation = search.recommend(aim.effort.more_evictions)
-        if stop:
-            return None
+    try:
+        with local_executor(past, usable_processors(), stop) as executor:
+            search = Search(space, spans, executor, lambda: bool(stop))
+            if not _searched(search, aim, stop, clock):
+                return None
+            interrupted = bool(stop)
+            stop.withdraw()
+            if interrupted:
+                sys.stderr.write(
+                    f"desched: Judging the best of {len(search.candidates)} policies.\n"
+                )
+            recommendation = search.recommend(aim.effort.more_evictions)
+    except BrokenExecutor as error:
+        raise ConfigurationError(
+            "A process of the search was ended by somebody else, most likely because memory ran "
+            "out; choose a shorter time or a longer --step. --results keeps what was found."
+        ) from error
+    if stop:
+        return None
     with ProgressLine("Judging", sys.stderr, clock) as tell:
         compared = [space.today, *([recommendation.candidate.policy] if recommendation else [])]
         judged = backtest(past, compared, spans.judged, tell, by_first_lines=True)
@@ -246,6 +254,8 @@ def _searched(search: Search, aim: Aim, stop: Stop, clock: SystemClock) -> bool:
     effort, began = aim.effort, clock.monotonic()
     if not search.begin():
         return False
+    if not search.today.played.score.node_minutes:
+        return True  # no policy could leave less
     known = aim.results.tried if aim.results else ()
     sampler = OptunaSampler(aim.space.dimensions, aim.space.today_values, SEED, len(known))
     search.resume(known, sampler)

@@ -20,6 +20,7 @@ from desched.views.policies import print_backtest, print_simulation
 from desched.views.rendering import Printer, rendered
 from desched.views.review import print_history, print_review
 from desched.views.status import Status, print_status
+from desched.views.tuning import print_tuning
 from tests.properties.outputs import FORMATS, harmless
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, STARTED_AT
@@ -28,6 +29,7 @@ from tests.unit.views.test_backtest import replayed
 from tests.unit.views.test_explanation import QUESTIONS, answer
 from tests.unit.views.test_review import DRY, EVICTING
 from tests.unit.views.test_simulation import simulated
+from tests.unit.views.test_tuning import tuned
 
 
 class Shown(NamedTuple):
@@ -72,6 +74,7 @@ VIEWS = {
     },
     "simulation": Shown(simulated, print_simulation, "simulation/v1"),
     "backtest": Shown(replayed, print_backtest, "backtest/v1"),
+    "tuning": Shown(lambda: tuned()[0], print_tuning, "tuning/v1"),
     "review": Shown(lambda: DRY, print_review, "review/v1"),
     "history": Shown(lambda: EVICTING.moves, print_history, None),
     "diagnosis": Shown(lambda: report(FINE, ODD, BAD, UNCLEAR), print_diagnosis, "doctor/v1"),
@@ -93,12 +96,10 @@ def test_no_text_in_it_moves_the_cursor_or_is_markup(name: str) -> None:
 @pytest.mark.parametrize("name", VIEWS)
 def test_json_and_yaml_have_the_same_content(name: str) -> None:
     shown = VIEWS[name]
-    document, same = (
-        read(rendered(shown.view(shown.value()), shown.print_table, form))
-        for form, read in (("json", json.loads), ("yaml", yaml.safe_load))
-    )
+    view = shown.view(shown.value())
+    document = json.loads(rendered(view, shown.print_table, "json"))
 
-    assert document == same
+    assert document == yaml.safe_load(rendered(view, shown.print_table, "yaml"))
     assert shown.version is None or document["version"] == f"desched.io/{shown.version}"
 
 
