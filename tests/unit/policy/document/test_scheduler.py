@@ -58,11 +58,14 @@ def test_other_schedulers_have_a_profile_and_what_differs_from_it():
                 "furtherPoints": 100,
             },
             packing={"profile": "KubeScheduler", "strategy": "MostAllocated"},
+            aware={"profile": "Volcano", "networkTopologyAware": True},
         )
     ).scheduler.others
     assert found["volcano"] == OtherScheduler(SchedulerProfile.VOLCANO)
     assert found["batch"].volcano == VolcanoWeights(binpack=0, taint_toleration=5)
     assert found["batch"].further_points == 100
+    assert found["aware"].network_topology_aware
+    assert found["aware"].further_points == 100
     assert found["packing"].strategy is ScoringStrategy.MOST_ALLOCATED
 
 
