@@ -165,34 +165,27 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 	$(BIN)/python -m tests.chart_reference
 	$(BIN)/python -m tests.chart_package
 
+# Pins keep their extras: pip 23 takes a pin without one for another package, and then the newest.
+LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras \
+	--no-emit-index-url --no-header --quiet
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
-		--no-emit-index-url --no-header --extra google --extra otel --extra report --group dev pyproject.toml -o requirements/dev.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
-		pyproject.toml \
-		-o requirements/runtime.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
+	$(LOCK) --upgrade --extra google --extra otel --extra report --group dev pyproject.toml -o requirements/dev.txt
+	$(LOCK) -c requirements/dev.txt --extra otel --extra report \
+		pyproject.toml -o requirements/runtime.txt
+	$(LOCK) -c requirements/dev.txt --extra otel --extra report \
 		--extra google pyproject.toml \
 		-o requirements/google.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header --extra otel --extra report --extra aws pyproject.toml \
+	$(LOCK) --extra otel --extra report --extra aws pyproject.toml \
 		-o requirements/aws.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-deps \
-		--no-emit-index-url --no-header -c requirements/aws.txt --group signing \
+	$(LOCK) --no-deps \
+		-c requirements/aws.txt --group signing \
 		-o requirements/signing.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --group build -o requirements/build.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --group bench -o requirements/bench.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --group release -o requirements/release.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --group site -o requirements/site.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --group browser -o requirements/browser.txt
+	$(LOCK) -c requirements/dev.txt --group build -o requirements/build.txt
+	$(LOCK) -c requirements/dev.txt --group bench -o requirements/bench.txt
+	$(LOCK) -c requirements/dev.txt --group release -o requirements/release.txt
+	$(LOCK) -c requirements/dev.txt --group site -o requirements/site.txt
+	$(LOCK) -c requirements/dev.txt --group browser -o requirements/browser.txt
 
 clean: ## remove what was built here (not the user's cache)
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .import_linter_cache build dist

@@ -340,11 +340,12 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 class UnreservedReason(StrEnum):
-    """Why no room is reserved for a pending pod: probably nobody binds it, or it is one of many."""
+    """Why no room is reserved for a pending pod: nobody binds it soon, or it is one of many."""
 
     UNKNOWN_SCHEDULER = "unknown_scheduler"
     RESOURCE_CLAIMS = "resource_claims"
     POD_GROUP = "pod_group"
+    DRAIN = "drain"
     LONG_PENDING = "long_pending"
     NAMESPACE_SHARE = "namespace_share"
     PLANNING_SHARE = "planning_share"

@@ -33,6 +33,7 @@ from tests.controlplane.replicas import (
     check_that_one_acted,
 )
 from tests.controlplane.sites import Site, Sites, app_of
+from tests.controlplane.waiting import wait_for
 
 BURST = 5  # so many evictions of a cycle begin at once, the next one waits for its turn
 TURN_SECONDS = 10
@@ -174,13 +175,24 @@ def killed(sites: Sites) -> None:
             state = replicas.state()
             assert begun <= {each["workload_uid"] for each in state["evictions"] + state["moves"]}
 
-        def settled() -> list[Request]:
-            """All evictions so far if all results are known; a node rests, and then loses more."""
-            evictions = [request for request in replicas.evictions() if request.done]
-            moved = {move["workload_uid"] for move in replicas.state()["moves"]}
-            return evictions if moved == workloads(replicas, evictions) else []
+        def moved() -> set[str]:
+            return {move["workload_uid"] for move in replicas.state()["moves"]}
 
-        evictions = replicas.sites.plane.wait_for("what became of all is known", settled)
+        def settled() -> bool:
+            """Whether all results are known; a node rests, and then loses more.
+
+            A request that a kill cut may have taken effect, whatever the audit log tells of it.
+            """
+            asked = replicas.evictions()
+            done = [request for request in asked if request.done]
+            return workloads(replicas, done) <= moved() <= workloads(replicas, asked)
+
+        def unsettled() -> str:
+            asked = [(r.began, r.replica, r.name, r.code) for r in replicas.evictions()]
+            return "\n".join(map(str, [*asked, replicas.state(), replicas.all.keys()]))
+
+        wait_for("what became of all is known", settled, diagnosis=unsettled)
+        evictions = [request for request in replicas.evictions() if request.done]
         check_that_one_acted(replicas.requests())
         assert len({eviction.replica for eviction in evictions}) >= KILLS
         assert replicas.state()["cool_downs"] == []  # which a failure would have begun

@@ -36,6 +36,8 @@ class Claims:
         # A tenant can bind pods without any scheduler, so its own pods prove nothing.
         placed = (p for p in context.cluster.pods if p.node and p.scheduler != DEFAULT_SCHEDULER)
         self._placing = grouped((pod.scheduler, pod.namespace) for pod in placed)
+        drains = (drain for drain in context.state.drains if drain.under_way)
+        self._awaited = {pod.uid for drain in drains for pod in drain.pods}
 
     def accepts(self, pod: Pod) -> bool:
         """Whether the pod may reserve room; then it counts for its namespace."""
@@ -55,7 +57,9 @@ class Claims:
         return tuple(sorted(Unreserved(*key, count) for key, count in counts))
 
     def _unbound(self, pod: Pod) -> UnreservedReason | None:
-        """Why probably nobody binds the pod soon."""
+        """Why probably nobody binds the pod soon, or only where room is held for it."""
+        if pod.uid in self._awaited:
+            return UnreservedReason.DRAIN
         if pod.scheduler != DEFAULT_SCHEDULER:
             namespaces = self._placing.get(pod.scheduler, ())
             if all(namespace == pod.namespace for namespace in namespaces):

@@ -30,6 +30,13 @@ def test_a_pod_of_an_overloaded_node_does_not_go_to_a_held_node() -> None:
     assert "g0" not in eviction.likely_nodes
 
 
+def test_what_a_node_is_drained_for_needs_no_room_elsewhere() -> None:
+    [waiting] = relief(State(drains=(DRAIN,))).unreserved
+    assert (waiting.reason.value, waiting.pods) == ("drain", 1)
+    ended = DRAIN.ended(DrainEnd.TIME_OVER, NOW)
+    assert "drain" not in {each.reason.value for each in relief(State(drains=(ended,))).unreserved}
+
+
 def test_a_held_node_keeps_its_taint_and_one_that_is_not_held_loses_it() -> None:
     plan = relief(State(drains=(DRAIN,)))
     assert "g0" in {taint.node for taint in plan.taints}
