@@ -7,8 +7,6 @@ from msgspec.structs import replace
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, PodChoice
 from desched.model.resources import Resource
-from desched.policy.policy import Policy
-from desched.ports import ChoosePods, LoadReader, all_pods
 
 
 def known_of(full: ClusterLoad, cluster: ClusterState, chosen: PodChoice) -> ClusterLoad:
@@ -48,30 +46,3 @@ def _sums(
         if usage is not None
     )
     return tuple(math.fsum(values) for values in zip(*filter(None, columns), strict=True))
-
-
-class ChosenLoad:
-    """The LoadReader port: another one, of which only what is chosen is read.
-
-    `read` counts the readings, by the share of the pods that were read, 1.0 for all.
-    """
-
-    def __init__(self, load: LoadReader) -> None:
-        self._load = load
-        self.read: list[float] = []
-
-    def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
-    ) -> ClusterLoad:
-        full = self._load.read_load(cluster, policy)
-        chosen = PodChoice()
-        while True:
-            found = known_of(full, cluster, chosen)
-            wanted = choose(found)
-            if wanted is None:
-                self.read.append(1.0)
-                return full
-            if not wanted - chosen:
-                self.read.append(sum(map(chosen.has, cluster.pods)) / len(cluster.pods))
-                return found
-            chosen |= wanted

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.client import HTTPResponse
 from io import BufferedReader, RawIOBase
 from time import monotonic
@@ -185,3 +187,11 @@ def _next_chunk(response: BaseHTTPResponse, deadline: Deadline) -> bytes:
     # read1 returns what has arrived; read would wait for a full chunk of a slow drip.
     with deadline.applied():
         return response.read1(_CHUNK_BYTES, decode_content=True)
+
+
+def http_date(text: str | None) -> datetime | None:
+    """The time in a header `Date`, None if it has none."""
+    try:
+        return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # the only zone in HTTP
+    except (ValueError, OverflowError):
+        return None

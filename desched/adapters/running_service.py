@@ -4,8 +4,7 @@ It is asked at its URL, or by what else can get an answer from it, such as the A
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
 from urllib.parse import urlencode
@@ -14,7 +13,7 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from desched.adapters.bounded_http import Deadline, HttpBounds
+from desched.adapters.bounded_http import Deadline, HttpBounds, http_date
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.plan import VerdictReason, verdict_reason
 from desched.model.text import on_one_line
@@ -162,7 +161,7 @@ class ServiceUrl:
                     "GET", url, preload_content=False, redirect=False, timeout=deadline.timeout
                 )
                 body = self._bounds.read_body(response, deadline)
-                return _Answer(response.status, body, _date(response.headers.get("Date")))
+                return _Answer(response.status, body, http_date(response.headers.get("Date")))
 
         try:
             return self._bounds.repeated(attempt, lambda _: None, DEADLINE_SECONDS)
@@ -181,10 +180,3 @@ def _hook(kind: object, value: object) -> object:
 
 
 _EXPLANATION = msgspec.json.Decoder(Explanation, dec_hook=_hook)
-
-
-def _date(text: str | None) -> datetime | None:
-    try:
-        return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # the only zone in HTTP
-    except (ValueError, OverflowError):
-        return None

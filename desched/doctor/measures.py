@@ -241,14 +241,10 @@ def other_job(facts: MeasureFacts, matchers: Mapping[str, str]) -> str:
     found = grouped(
         (group.labels.get("job", ""), group.count)
         for group in facts.elsewhere
-        if _has(group, matchers)
+        if group.has(matchers)
     )
     found.pop("", None)
     return max(found, key=lambda job: (sum(found[job]), job), default="")
-
-
-def _has(group: LabelGroup, matchers: Mapping[str, str]) -> bool:
-    return all(group.labels.get(label, "") == value for label, value in matchers.items())
 
 
 def _groups(groups: Iterable[LabelGroup]) -> tuple[str, ...]:

@@ -37,7 +37,8 @@ def check_policy(examination: Examination) -> Check:
         return warning(
             name,
             f"{facts.source} is valid, with {count(len(warnings), 'warning')}.",
-            "Change what they name; docs/policy-reference.md describes every key: `--policy FILE`.",
+            "Change what they name, and check it with `desched validate FILE`; "
+            "docs/policy-reference.md describes every key.",
             warnings,
         )
     return ok(name, f"{facts.source} is valid.")

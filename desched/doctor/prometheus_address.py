@@ -14,7 +14,7 @@ from desched.doctor.checks import (
     warning,
 )
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
-from desched.model.measures import LabelGroup, MetricsFacts
+from desched.model.measures import MetricsFacts
 from desched.views.formatting import first_names
 
 NETWORK_POLICY_PORTS = frozenset({443, 6443, 9090})
@@ -148,7 +148,7 @@ def check_matchers(metrics: MetricsFacts, examination: Examination) -> Check:
     mixed = [label for label, seen in metrics.cluster_values.items() if len(seen) > 1]
     mixed = [label for label in mixed if label not in set_matchers]
     if metrics.sightings is not None and metrics.sampled:
-        selected = sum(g.count for g in metrics.sightings if _is_selected(g, set_matchers))
+        selected = sum(g.count for g in metrics.sightings if g.has(set_matchers))
         if not selected:
             return _not_ours(metrics, set_matchers, ours)
     if mixed:
@@ -167,7 +167,7 @@ def check_matchers(metrics: MetricsFacts, examination: Examination) -> Check:
     if not metrics.sampled:
         return ok(name, "The cluster has no pods by which its data can be told from others.")
     by = f" by {_text(set_matchers)}" if set_matchers else ""
-    known = sum(g.count for g in metrics.sightings if _is_selected(g, set_matchers))
+    known = sum(g.count for g in metrics.sightings if g.has(set_matchers))
     pods = f"{min(known, metrics.sampled)} of {metrics.sampled} sampled pods"
     return ok(name, f"The data is this cluster's{by}: Prometheus has {pods}.")
 
@@ -217,10 +217,6 @@ def _not_ours(
         "Correct `metrics.matchers`, or pass the `--prometheus-url` of this cluster's Prometheus; "
         "it must scrape /metrics/cadvisor of the kubelets.",
     )
-
-
-def _is_selected(group: LabelGroup, matchers: Mapping[str, str]) -> bool:
-    return all(group.labels.get(label, "") == value for label, value in matchers.items())
 
 
 def _set(matchers: Mapping[str, str]) -> str:

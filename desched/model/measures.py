@@ -14,6 +14,10 @@ class LabelGroup(msgspec.Struct, frozen=True):
     labels: Mapping[str, str]
     count: int
 
+    def has(self, matchers: Mapping[str, str]) -> bool:
+        """Whether the labels have these values; a label that is missing is empty."""
+        return all(self.labels.get(label, "") == value for label, value in matchers.items())
+
 
 class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What Prometheus has for one measure: CPU or memory of nodes, or of pods.

@@ -26,7 +26,7 @@ class NodeClass(StrEnum):
 
 
 class NodeReason(StrEnum):
-    """Why a node is out of scope, or is overloaded and not relieved (or not fully)."""
+    """Why a node is out of scope, is not overloaded although it seems so, or is not relieved."""
 
     NOT_SELECTED = "not_selected"
     NOT_READY = "not_ready"
@@ -36,6 +36,7 @@ class NodeReason(StrEnum):
     BEING_REMOVED = "being_removed"
     UNDER_PRESSURE = "under_pressure"
     WITHOUT_DOMAIN = "without_domain"
+    DEPARTED_LOAD = "departed_load"
     SETTLING = "settling"
     LOAD_NOT_SHOWN = "load_not_shown"
     NOT_SUSTAINED_YET = "not_sustained_yet"
@@ -189,7 +190,8 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     Relief ends at `stop_ratio`; no destination is filled above `ceiling_ratio`.
     `lowest_ratio` and `highest_ratio` are those of the lowest and the highest window, corrected for
     changes that the windows do not show yet. The lowest judges a source, the highest a destination.
-    `measured` has the uncorrected levels as (window in seconds, ratio), shortest window first.
+    `measured` has the uncorrected levels as (window in seconds, ratio), shortest window first, and
+    `departed_ratio` is the part of the first one that pods used that ended, left or are leaving.
     `after_ratio` is the highest ratio after the plan by the forecast: without the pods that leave,
     and with each replacement by the probability that it lands here.
     """
@@ -204,6 +206,7 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     ceiling_ratio: float
     overloaded: bool = False
     after_ratio: float | None = None
+    departed_ratio: float = 0.0
 
 
 class UnjudgedLoad(msgspec.Struct, frozen=True, gc=False):

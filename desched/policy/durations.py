@@ -34,9 +34,7 @@ def duration_seconds(text: str) -> int:
     parts = _PART.findall(text) if len(text) <= _LONGEST_TEXT else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         meant = _WORDED.fullmatch(text)
-        example = (
-            f'"{meant[1]}{meant[2].lower()}"' if meant else 'for example "90s", "5m" or "1h30m"'
-        )
+        example = f'"{meant[1]}{meant[2].lower()}"' if meant else _EXAMPLES
         raise ValueError(f"is not a duration; write {example}")
     seconds = sum((Decimal(n) * _SECONDS_PER_UNIT[unit] for n, unit in parts), Decimal(0))
     if seconds > LONGEST_SECONDS:

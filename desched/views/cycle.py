@@ -86,8 +86,8 @@ _SUMMARIES: Mapping[CycleResult, str] = {
     CycleResult.NOTHING_TO_DO: "No node is overloaded; there is nothing to do.",
     CycleResult.HELD: "Nothing is evicted: {hold}",
     CycleResult.NOTHING_MOVABLE: (
-        "{overloaded} overloaded, but no move is right; the reasons above show what would have to "
-        "change."
+        "{overloaded} overloaded, but no move is right now; the reasons above show what would have "
+        "to change."
     ),
     CycleResult.PLANNED: (
         "Dry run: nothing was changed. It would evict {planned}.\n"
@@ -543,7 +543,7 @@ class CycleView(View):
                 f"{excluded} of {count(len(movable), 'pod')} there that could be created again are "
                 "in namespaces that the policy excludes: "
                 f"{first_names(sorted(namespaces), MOST_EXCLUDED)}. Remove them from "
-                "evictableNamespaces.exclude to let these pods move."
+                "evictableNamespaces.exclude to let those move that no other reason keeps."
             )
 
     @property

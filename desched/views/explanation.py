@@ -134,6 +134,7 @@ def _cells(load: LoadSummary, pressure: ResourcePressure | None) -> Mapping[str,
         "target/stop/ceiling": _lines(pressure) if pressure else "",
         "after": _percent(pressure.after_ratio if pressure else None),
         "of pods": _percent(load.pods_ratio),
+        "of pods that left": _percent((pressure.departed_ratio or None) if pressure else None),
         "of others": _percent(load.other_ratio),
         "samples": "" if load.age_seconds is None else f"{load.age_seconds:.0f} s old",
     }
@@ -171,7 +172,7 @@ def _remaining(node: NodeExplanation) -> Iterator[str]:
                 f"{percent(each.ratio)} points by {count(each.pods, 'pod')} ({each.reason})"
                 for each in load.staying[:MOST_REASONS]
             ]
-            if load.other_ratio:
+            if load.other_ratio and percent(load.other_ratio) != percent(0):
                 parts.append(f"{percent(load.other_ratio)} points by others than its pods")
             yield f"What stays: {', '.join(parts)}."
 
@@ -305,7 +306,8 @@ def _node_line(verdict: NodeVerdict) -> str:
         for p in verdict.pressures
     )
     known = f": {loads}" if loads else ""
-    reason = f"; {verdict.reason}" if verdict.reason else ""
+    why = describe(verdict.reason, verdict.detail)
+    reason = f"; {verdict.reason}: {why}" if verdict.reason else ""
     return f"{verdict.node} is {words(verdict.node_class)}{known}{reason}"
 
 

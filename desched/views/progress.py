@@ -1,6 +1,5 @@
 """Progress with the time that is left, for people who wait at a terminal."""
 
-from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console
@@ -26,12 +25,7 @@ class ProgressLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._shown is not None:
             self._shown.stop()
 

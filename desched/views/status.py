@@ -241,7 +241,9 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
 
 def _flight(record: EvictionRecord, now: datetime) -> str:
     if record.left_at is None:
-        where = f"is leaving {record.node}, eviction requested {moment(record.evicted_at, now)}"
+        # A report is as of the start of its cycle, which is before its evictions.
+        requested = moment(min(record.evicted_at, now), now)
+        where = f"is leaving {record.node}, eviction requested {requested}"
     else:
         where = f"left {record.node} {moment(record.left_at, now)}"
     if record.replacement is not None:

@@ -1,15 +1,14 @@
 """A custom metrics API for the API server to pass requests on to, as prometheus-adapter is."""
 
 import json
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import unquote
+
+from tests.loopback import Handler, Server
 
 GROUP = "custom.metrics.k8s.io"
 PATH = f"/apis/{GROUP}/v1beta1"
@@ -30,8 +29,8 @@ def value(metric: str, node: str, quantity: str) -> dict[str, Any]:
 def adapter(values: Mapping[str, Mapping[str, str]], certificate: Path, key: Path) -> Iterator[int]:
     """Serves the quantities of each node by metric; yields the port on loopback."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Adapter(Handler):
+        def respond(self) -> None:
             # By its list of resources, the API server finds that it is available.
             answer: dict[str, Any] = {
                 "kind": "APIResourceList",
@@ -46,24 +45,9 @@ def adapter(values: Mapping[str, Mapping[str, str]], certificate: Path, key: Pat
                     "metadata": {},
                     "items": [value(metric, *each) for each in values[metric].items()],
                 }
-            body = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(json.dumps(answer).encode())
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
+    server = Server(Adapter)
+    server.use_tls(certificate, key)
+    with server:
+        yield server.server_port

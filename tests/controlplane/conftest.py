@@ -18,6 +18,7 @@ from tests.controlplane.binaries import (
 )
 from tests.controlplane.cluster import BINARIES, ControlPlane
 from tests.controlplane.prometheus_server import PrometheusServer
+from tests.controlplane.sites import Sites
 
 HERE = Path(__file__).parent
 
@@ -102,6 +103,18 @@ def running_control_plane(binaries: dict[str, Path]) -> Iterator[ControlPlane]:
     """Starts once, since a clean-up is cheaper than a start."""
     with ControlPlane(binaries) as control_plane:
         yield control_plane
+
+
+@pytest.fixture(scope="module")
+def empty_sites(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    """For a module that builds its sites once; after it, everything is gone."""
+    with running_control_plane.prometheus() as prometheus:
+        try:
+            yield Sites(running_control_plane, prometheus, tmp_path_factory.mktemp("sites"))
+        finally:
+            running_control_plane.reset()
 
 
 @pytest.fixture

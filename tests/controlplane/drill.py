@@ -14,7 +14,6 @@ from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import urllib3
@@ -62,15 +61,10 @@ class Drill:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.service.stop()
         for proxy in (self.api_server, *self._others):
-            proxy.__exit__(kind, error, traceback)
+            proxy.__exit__(*error)
 
     def is_ready(self) -> bool:
         """Whether it says so to the kubelet; what is neither yes nor no fails."""

@@ -118,6 +118,7 @@ def address_of_prometheus(plane: ControlPlane) -> str:
 def record(plane: ControlPlane, history: History, busy: dict[str, float]) -> None:
     """What it has scraped: these shares of each node's CPU, most of it used by the pods there.
 
+    Pods use the CPU of their annotation, and the others what is left, in equal parts.
     node_exporter has the labels of its target alone, cAdvisor those of the kubelet's.
     """
     nodes = {node["metadata"]["name"]: node for node in plane.items("/api/v1/nodes")}
@@ -142,8 +143,10 @@ def _record_pods(
     history: History, node: Object, pods: Iterable[Object], busy: dict[str, float]
 ) -> None:
     name, here = node["metadata"]["name"], list(pods)
-    cores = busy[name] * float(node["status"]["capacity"]["cpu"]) / len(here)
-    for pod in here:
+    stated = [_stated_cores(pod) for pod in here]
+    left = busy[name] * float(node["status"]["capacity"]["cpu"]) - sum(stated)
+    share = left / max(1, stated.count(0.0))
+    for pod, cores in zip(here, stated, strict=True):
         labels = {
             "namespace": pod["metadata"]["namespace"],
             "pod": pod["metadata"]["name"],
@@ -153,8 +156,13 @@ def _record_pods(
             "endpoint": "https-metrics",
             "service": f"{RELEASE}-kubelet",
         }
-        history.container_cpu(labels, cores)
+        history.container_cpu(labels, cores or share)
         history.container_memory(labels, 2.0**28)
+
+
+def _stated_cores(pod: Object) -> float:
+    annotations = pod["metadata"].get("annotations", {})
+    return quantity(annotations.get("kwok.x-k8s.io/usage-cpu", "0"))
 
 
 def _address(node: Object) -> str:

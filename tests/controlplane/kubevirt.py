@@ -6,11 +6,7 @@ that it took over moves.
 
 import base64
 import json
-import ssl
-import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 from desched.model.cluster import MIGRATING_ANNOTATION
@@ -18,6 +14,7 @@ from desched.planning.eligibility.virtual_machines import TAKES_OVER
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object, custom_kind, pod_spec, usage
 from tests.controlplane.sites import SITE, Site
+from tests.loopback import Handler, Server
 
 GROUP, VERSION = "kubevirt.io", "v1"
 MACHINE, MIGRATION = "VirtualMachineInstance", "VirtualMachineInstanceMigration"
@@ -42,24 +39,16 @@ class KubeVirt:
             plane.serve(custom_kind(GROUP, VERSION, kind))
         namespace = {"name": site.name}
         plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(plane.ca_file, plane.key_file)
-        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self._server = Server(self._handler())
+        self._server.use_tls(plane.ca_file, plane.key_file)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._server.__enter__()
         self._plane.apply(self._webhook())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def __exit__(self, *_: object) -> None:
+        self._server.__exit__()
 
     # Objects
 
@@ -197,22 +186,13 @@ class KubeVirt:
             "status": {"code": 429, "message": said},
         }
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[Handler]:
         review = self._review
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                asked = json.loads(self.rfile.read(length))
+        class Webhook(Handler):
+            def respond(self) -> None:
+                asked = json.loads(self.body())
                 response = {**asked, "response": review(asked["request"])}
-                body = json.dumps(response).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.reply(json.dumps(response).encode())
 
-            def log_message(self, *_: object) -> None:
-                """Requests are no output of a test."""
-
-        return Handler
+        return Webhook

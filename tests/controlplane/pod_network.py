@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -36,12 +35,7 @@ class PodNetwork:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -51,13 +51,22 @@ class Site:
         self.places[name] = [f"{self.name}-{node}" for node in on]
 
 
-def lone() -> Site:
+def movable(name: str) -> Site:
+    """A hot node that one of two pods would relieve, and a cool one."""
+    site = Site(name)
+    site.node("hot", uses="2400m")
+    site.node("cool")
+    site.workload("web", ("hot", "hot"), "500m", cpu_request="1200m")
+    return site
+
+
+def lone(name: str = "lone", **fields: Any) -> Site:
     """One pod has to go, and without a soft taint it would come back."""
-    site = Site("lone")
+    site = Site(name)
     site.node("hot", uses="2700m")
     site.node("cold1", "cold2")
     site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
-    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m")
+    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m", **fields)
     return site
 
 

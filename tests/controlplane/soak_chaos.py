@@ -4,7 +4,6 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tests.controlplane.faults import (
@@ -137,12 +136,7 @@ class Chaos:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @property

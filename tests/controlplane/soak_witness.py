@@ -12,7 +12,6 @@ from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replicas, Request, check_that_one_acted
 from tests.controlplane.soak_cluster import PROTECTED, kind_of
 
-_EVICTION = "create pods/eviction"
 _REMEMBERED = timedelta(minutes=2)
 
 

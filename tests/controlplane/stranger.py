@@ -1,13 +1,11 @@
 """Metrics that a tenant forges: a target that Prometheus scrapes, and what it exposes."""
 
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from time import monotonic
-from typing import Self
 
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object
+from tests.loopback import Handler, Server
 
 SERVICES_JOB = "kubernetes-service-endpoints"
 GPU_APP, GPUS_OF_NODE, GPU_UTILIZATION = "web-gpu", 2, 30.0
@@ -15,7 +13,7 @@ GPU_APP, GPUS_OF_NODE, GPU_UTILIZATION = "web-gpu", 2, 30.0
 Samples = Sequence[tuple[str, dict[str, str], float]]
 
 
-class Stranger:
+class Stranger(Server):
     """A tenant's pod that is scraped because of its annotation; `text` is what it exposes."""
 
     def __init__(self, job_name: str = "kubernetes-pods") -> None:
@@ -24,24 +22,18 @@ class Stranger:
         self.exposing: Callable[[], Samples] | None = None
         stranger = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.end_headers()
+        class Target(Handler):
+            def respond(self) -> None:
                 if stranger.exposing is not None:
                     stranger.exposes(*stranger.exposing())
-                self.wfile.write(stranger.text.encode())
+                self.reply(stranger.text.encode(), content_type="text/plain; version=0.0.4")
 
-            def log_message(self, *_: object) -> None:
-                """Keep the test output quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        super().__init__(Target)
 
     @property
     def address(self) -> str:
         """Host and port."""
-        return f"127.0.0.1:{self._server.server_port}"
+        return f"127.0.0.1:{self.server_port}"
 
     @property
     def job(self) -> Object:
@@ -60,14 +52,6 @@ class Stranger:
             written = ",".join(f'{key}="{text}"' for key, text in labels.items())
             lines.append(f"{name}{{{written}}} {value}\n")
         self.text = "".join(lines)
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def exporter_of(plane: ControlPlane, node: str, job: str) -> dict[str, str]:

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, WINDOW_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica, Replicas
@@ -31,17 +29,9 @@ def relieved_by_one() -> Site:
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    directory: Path = tmp_path_factory.mktemp("attacks-state")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            built.build(relieved_by_one())
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(empty_sites: Sites) -> Sites:
+    empty_sites.build(relieved_by_one())
+    return empty_sites
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A tenant's objects neither steer nor stop the moves of others, and the report has the reason."""
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -116,21 +115,13 @@ def failing() -> tuple[Site, Site]:
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    directory = tmp_path_factory.mktemp("attacks-tenants")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            mine = claimed(chess(running_control_plane))
-            built.build(*failing(), mine, waiting(), slow(), movable("overdue"))
-            running_control_plane.wait_for_ready_pods(SLOW, 10)
-            running = [p for p in running_control_plane.items("/api/v1/pods") if on_node(p)]
-            built.wait_until_measured(len(running))
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(empty_sites: Sites) -> Sites:
+    mine = claimed(chess(empty_sites.plane))
+    empty_sites.build(*failing(), mine, waiting(), slow(), movable("overdue"))
+    empty_sites.plane.wait_for_ready_pods(SLOW, 10)
+    running = [p for p in empty_sites.plane.items("/api/v1/pods") if on_node(p)]
+    empty_sites.wait_until_measured(len(running))
+    return empty_sites
 
 
 def on_node(pod: Object) -> bool:

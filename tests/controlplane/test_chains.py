@@ -10,7 +10,6 @@ import pytest
 
 from desched.cli import ExitCode
 from desched.model.state import FAILURES
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import (
     ALONE,
     COMMAND,
@@ -73,18 +72,10 @@ PODS = sum(len(nodes) for nodes in full("").places.values())
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    directory = tmp_path_factory.mktemp("chains")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            built.install_permissions("overlays/evict")
-            built.build(*map(full, ("undisturbed", "killed", "pending", "seen", "unseen")))
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(empty_sites: Sites) -> Sites:
+    empty_sites.install_permissions("overlays/evict")
+    empty_sites.build(*map(full, ("undisturbed", "killed", "pending", "seen", "unseen")))
+    return empty_sites
 
 
 class Eviction(NamedTuple):

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -214,23 +213,13 @@ def kubevirt(running_control_plane: ControlPlane) -> Iterator[KubeVirt]:
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane,
-    kubevirt: KubeVirt,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Sites]:
-    directory: Path = tmp_path_factory.mktemp("decisions")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            built.build(
-                *(trap(), full(), huge(), constrained(), pools(), gang(), devices(), models()),
-                kubevirt.site,
-            )
-            with_devices(built)
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(kubevirt: KubeVirt, empty_sites: Sites) -> Sites:
+    empty_sites.build(
+        *(trap(), full(), huge(), constrained(), pools(), gang(), devices(), models()),
+        kubevirt.site,
+    )
+    with_devices(empty_sites)
+    return empty_sites
 
 
 def test_pods_that_would_come_back_to_hot_nodes_stay_and_those_that_land_well_go(

@@ -1,13 +1,10 @@
 """What is not known, not there yet or not over yet is waited for, on a real cluster."""
 
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import WINDOW_SECONDS
 from tests.controlplane.manifests import Object, pod_spec, usage
 from tests.controlplane.sites import (
@@ -16,6 +13,7 @@ from tests.controlplane.sites import (
     Site,
     Sites,
     evicted,
+    movable,
     refused,
     verdict,
 )
@@ -52,15 +50,6 @@ def pair() -> Site:
     site.workload("pair", ("hot1", "hot2"), "1", cpu_request="200m")
     for number in (1, 2):
         site.workload(f"single{number}", (f"hot{number}",), "2400m", cpu_request="1500m")
-    return site
-
-
-def movable(name: str) -> Site:
-    """A hot node with two pods that could relieve it, and a cool one."""
-    site = Site(name)
-    site.node("hot", uses="2400m")
-    site.node("cool")
-    site.workload("web", ("hot", "hot"), "500m", cpu_request="1200m")
     return site
 
 
@@ -127,27 +116,19 @@ def seconds_old(node: str, sites: Sites, report: Object) -> float:
 
 
 @pytest.fixture(scope="module")
-def world(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
-    directory: Path = tmp_path_factory.mktemp("in_doubt")
-    metrics = running_control_plane.metrics
-    with running_control_plane.prometheus() as prometheus:
-        sites = Sites(running_control_plane, prometheus, directory)
-        try:
-            metrics.hide("hidden-unknown")
-            metrics.garble("nan-unknown")
-            blinds = (blind("hidden"), blind("nan"))
-            sites.build(*blinds, pair(), young(), outgrown(), movable("queue"), movable("lasting"))
-            # If its cool node lacks data for a moment, the hot one seems to be saturated.
-            lasting = sites.plane.wait_for(
-                "a plan that is not held",
-                lambda: unless_held(sites.look("lasting", "--evict", sustainedFor="10m")),
-            )
-            assert lasting is not None
-            yield World(sites, lasting, look_while_young(sites))
-        finally:
-            running_control_plane.reset()
+def world(empty_sites: Sites) -> World:
+    sites = empty_sites
+    sites.plane.metrics.hide("hidden-unknown")
+    sites.plane.metrics.garble("nan-unknown")
+    blinds = (blind("hidden"), blind("nan"))
+    sites.build(*blinds, pair(), young(), outgrown(), movable("queue"), movable("lasting"))
+    # If its cool node lacks data for a moment, the hot one seems to be saturated.
+    lasting = sites.plane.wait_for(
+        "a plan that is not held",
+        lambda: unless_held(sites.look("lasting", "--evict", sustainedFor="10m")),
+    )
+    assert lasting is not None
+    return World(sites, lasting, look_while_young(sites))
 
 
 @pytest.mark.parametrize(("site", "reason"), [("hidden", "absent"), ("nan", "not_finite")])

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from desched.cli import ExitCode, main
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.drill import Crew
 from tests.controlplane.fault_cases import (
     ACTING,
@@ -45,7 +44,7 @@ from tests.controlplane.faults import status
 from tests.controlplane.files import replace
 from tests.controlplane.installation import ALONE
 from tests.controlplane.manifests import Object
-from tests.controlplane.sites import SITE, Site, Sites
+from tests.controlplane.sites import SITE, Sites, movable
 from tests.controlplane.waiting import wait_for
 
 WATCHING_SERVICES = ("first", "second", "third")
@@ -56,28 +55,11 @@ STAYS = "stays"
 """The site whose pod no fault evicts."""
 
 
-def movable(name: str) -> Site:
-    """A hot node that one of two pods would relieve, and a cool one."""
-    site = Site(name)
-    site.node("hot", uses="2400m")
-    site.node("cool")
-    site.workload("web", ("hot", "hot"), "500m", cpu_request="1200m")
-    return site
-
-
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    directory: Path = tmp_path_factory.mktemp("faults")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            built.install_permissions("overlays/evict")
-            built.build(*map(movable, (*SERVICES, *DONE, STAYS, *NOT_DONE)))
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(empty_sites: Sites) -> Sites:
+    empty_sites.install_permissions("overlays/evict")
+    empty_sites.build(*map(movable, (*SERVICES, *DONE, STAYS, *NOT_DONE)))
+    return empty_sites
 
 
 LiveThrough = Callable[[FaultDrill, Case], None]

@@ -23,7 +23,6 @@ from tests.controlplane.written_history import History, write_blocks
 from tests.documented_commands import documented_commands
 from tests.repository import ROOT
 
-MOST_COMMANDS = 3
 HOT, COOL = "worker-1", ("worker-2", "worker-3")
 BUSY = {HOT: 0.9} | dict.fromkeys(COOL, 0.2)
 CORES = "2"

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, WINDOW_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replicas, Request
@@ -152,23 +150,15 @@ def quota(namespace: str) -> Object:
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    directory: Path = tmp_path_factory.mktemp("follow_up")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            cases = (
-                two("unready"),
-                two("pending", NOBODY),
-                two("back", NOBODY),
-                two("missing"),
-            )
-            built.build(*cases, restarted(), budget())
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(empty_sites: Sites) -> Sites:
+    cases = (
+        two("unready"),
+        two("pending", NOBODY),
+        two("back", NOBODY),
+        two("missing"),
+    )
+    empty_sites.build(*cases, restarted(), budget())
+    return empty_sites
 
 
 def look_thrice(sites: Sites, site: str) -> Looks:

@@ -1,12 +1,10 @@
 """The GPU cluster of the demonstration on a real API server, with the real scheduler."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 import pytest
 
 from desched.whatif.gpu_cluster import GANG, RACKS, RIGHT_RACK
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.gpu_site import GPU_SITE, gpu_hyper_nodes, gpu_site
 from tests.controlplane.installation import DEPLOY
 from tests.controlplane.manifests import HYPER_NODES, VOLCANO_GROUPS, volcano_group
@@ -21,23 +19,16 @@ GANGS_AND_MODELS = {"pod_group", "model_cache"}
 
 
 @pytest.fixture(scope="module")
-def site(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, tmp_path_factory.mktemp("gpu"))
-        try:
-            built.build(gpu_site())
-            built.plane.serve(VOLCANO_GROUPS)
-            built.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
-            built.plane.serve(HYPER_NODES)
-            built.plane.apply(*gpu_hyper_nodes())
-            rack = {"mode": "hard", "highestTierAllowed": 1}
-            group = volcano_group(GPU_SITE, GANG.name, GANG.minimum, networkTopology=rack)
-            built.plane.apply(group)
-            yield built
-        finally:
-            running_control_plane.reset()
+def site(empty_sites: Sites) -> Sites:
+    empty_sites.build(gpu_site())
+    empty_sites.plane.serve(VOLCANO_GROUPS)
+    empty_sites.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
+    empty_sites.plane.serve(HYPER_NODES)
+    empty_sites.plane.apply(*gpu_hyper_nodes())
+    rack = {"mode": "hard", "highestTierAllowed": 1}
+    group = volcano_group(GPU_SITE, GANG.name, GANG.minimum, networkTopology=rack)
+    empty_sites.plane.apply(group)
+    return empty_sites
 
 
 def test_a_rack_is_relieved_by_the_right_pods_towards_the_right_rack(site: Sites) -> None:

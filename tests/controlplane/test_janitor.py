@@ -16,7 +16,6 @@ import yaml
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_proxy import FaultProxy
 from tests.controlplane.faults import status
 from tests.controlplane.forks import mount_token
@@ -32,19 +31,11 @@ SOON = timedelta(seconds=4)
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    directory: Path = tmp_path_factory.mktemp("janitor")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            built.install_permissions("overlays/evict")
-            built.build(lone())
-            running_control_plane.add_node("left")
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(empty_sites: Sites) -> Sites:
+    empty_sites.install_permissions("overlays/evict")
+    empty_sites.build(lone())
+    empty_sites.plane.add_node("left")
+    return empty_sites
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, lacks_samples
 from tests.controlplane.lives import BY_METRICS_SERVER, SHIPPED, STATE, STEERING, Lives, Right
 from tests.controlplane.manifests import Object, pod_spec
-from tests.controlplane.sites import SITE, Site
+from tests.controlplane.sites import SITE, Site, lone
 
 GRANTED_BY = re.compile(r' of (ClusterRole|Role) "([^"]+)"')
 
@@ -35,24 +35,15 @@ NEWER = {
 """What only the API of Kubernetes 1.37 and later serves."""
 
 
+AT_ONCE: Object = {"terminationGracePeriodSeconds": 0}
+
+
 def hot(name: str) -> Site:
     """One move from the hot node suffices."""
     site = Site(name)
     site.node("hot", uses="2600m")
     site.node("cool")
-    at_once = {"terminationGracePeriodSeconds": 0}
-    site.workload("web", ("hot", "hot"), "400m", cpu_request="400m", **at_once)
-    return site
-
-
-def trap(name: str) -> Site:
-    """One pod has to go, and without a taint it would come back."""
-    site = Site(name)
-    site.node("hot", uses="2700m")
-    site.node("cold1", "cold2")
-    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
-    at_once = {"terminationGracePeriodSeconds": 0}
-    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m", **at_once)
+    site.workload("web", ("hot", "hot"), "400m", cpu_request="400m", **AT_ONCE)
     return site
 
 
@@ -65,7 +56,9 @@ def lives(
         built = Lives(running_control_plane, prometheus, directory)
         try:
             running_control_plane.serve_vertical_autoscalers()
-            built.build(hot("plain"), hot("told"), trap("unsteered"), trap("acting"))
+            built.build(
+                hot("plain"), hot("told"), lone("unsteered", **AT_ONCE), lone("acting", **AT_ONCE)
+            )
             yield built
         finally:
             running_control_plane.reset()

@@ -10,7 +10,7 @@ from tests.controlplane.binaries import HERE, OLDEST
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replicas, check_that_one_acted
-from tests.controlplane.sites import Site, Sites, verdict
+from tests.controlplane.sites import Sites, lone, verdict
 from tests.controlplane.test_flow_control import MANIFEST
 from tests.controlplane.test_steering_rights import FORBIDDEN, refusal
 
@@ -32,17 +32,6 @@ WHAT_IT_ASKS = {
 }
 
 
-def trap() -> Site:
-    """One pod has to go, and without a taint it would come back."""
-    site = Site(SITE)
-    site.node("hot", uses="2700m")
-    site.node("cold1", "cold2")
-    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
-    at_once = {"terminationGracePeriodSeconds": 0}
-    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m", **at_once)
-    return site
-
-
 @pytest.fixture(scope="module")
 def plane(oldest_binaries: dict[str, Path]) -> Iterator[ControlPlane]:
     with ControlPlane(oldest_binaries) as started:
@@ -54,7 +43,7 @@ def sites(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with plane.prometheus() as prometheus:
         built = Sites(plane, prometheus, tmp_path_factory.mktemp("oldest"))
         built.install_permissions("overlays/evict")
-        built.build(trap())
+        built.build(lone(SITE, terminationGracePeriodSeconds=0))
         yield built
 
 

@@ -3,11 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, WINDOW_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica, Replicas, Request
@@ -47,19 +45,11 @@ def trap() -> Site:
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
+def sites(empty_sites: Sites) -> Sites:
     """With the rights that are shipped for steering, and their limits."""
-    directory: Path = tmp_path_factory.mktemp("steered")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            built.install_permissions("overlays/evict")
-            built.build(trap(), lone())
-            yield built
-        finally:
-            running_control_plane.reset()
+    empty_sites.install_permissions("overlays/evict")
+    empty_sites.build(trap(), lone())
+    return empty_sites
 
 
 @pytest.fixture

@@ -48,8 +48,27 @@ def _built(plane: ControlPlane, server: PrometheusServer) -> str:
     for namespace in ("train", stack.NAMESPACE):
         plane.create_namespace(namespace)
     *_, exporters = stack.manifests(NODES[-1])
-    hostname = {"kubernetes.io/hostname": NODES[-1]}
-    of_chart = deployment(PROMETHEUS, 1, "0", "kube-system", nodeSelector=hostname)
+    llama = deployment("llama", len(PLACES), "0", "train", schedulerName="volcano")
+    metadata = llama["spec"]["template"]["metadata"]
+    metadata["annotations"] |= {"scheduling.k8s.io/group-name": "llama"}
+    with plane.paused_scheduler():
+        plane.apply(llama)
+        _place(plane)
+    plane.wait_for_scheduler()
+    plane.apply(exporters)
+    address = published_prometheus(plane, NODES[-1])
+    plane.wait_for_ready_pods("train", len(PLACES))
+    plane.wait_for_ready_pods(stack.NAMESPACE, len(NODES))
+    plane.make_older(timedelta(days=1))
+    history = History(time.time())
+    stack.record(plane, history, BUSY)
+    write_blocks([history], server.data)
+    return address
+
+
+def published_prometheus(plane: ControlPlane, node: str) -> str:
+    """Creates what the published policy expects of the prometheus chart; the pod's address."""
+    pinned = {"nodeSelector": {"kubernetes.io/hostname": node}}
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -59,22 +78,9 @@ def _built(plane: ControlPlane, server: PrometheusServer) -> str:
             "ports": [{"name": "http", "port": 80, "targetPort": PORT}],
         },
     }
-    llama = deployment("llama", len(PLACES), "0", "train", schedulerName="volcano")
-    metadata = llama["spec"]["template"]["metadata"]
-    metadata["annotations"] |= {"scheduling.k8s.io/group-name": "llama"}
-    with plane.paused_scheduler():
-        plane.apply(llama)
-        _place(plane)
-    plane.wait_for_scheduler()
-    plane.apply(exporters, of_chart, service)
-    plane.wait_for_ready_pods("train", len(PLACES))
-    plane.wait_for_ready_pods(stack.NAMESPACE, len(NODES))
-    (prometheus,) = plane.wait_for_ready_pods("kube-system", 1, f"app={PROMETHEUS}")
-    plane.make_older(timedelta(days=1))
-    history = History(time.time())
-    stack.record(plane, history, BUSY)
-    write_blocks([history], server.data)
-    return f"{prometheus['status']['podIP']}:{PORT}"
+    plane.apply(deployment(PROMETHEUS, 1, "0", "kube-system", **pinned), service)
+    (pod,) = plane.wait_for_ready_pods("kube-system", 1, f"app={PROMETHEUS}")
+    return f"{pod['status']['podIP']}:{PORT}"
 
 
 def _place(plane: ControlPlane) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -22,7 +21,6 @@ from desched.adapters.kubernetes.client.access import (
     WATCHING_ACCESS,
 )
 from tests.controlplane.cable import Cable
-from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_proxy import Answer, Fault, FaultProxy
 from tests.controlplane.faults import changed
 from tests.controlplane.replicas import (
@@ -70,18 +68,10 @@ def site(name: str, nodes: int) -> Site:
 
 
 @pytest.fixture(scope="module")
-def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sites]:
-    directory: Path = tmp_path_factory.mktemp("replicas")
-    with running_control_plane.prometheus() as prometheus:
-        built = Sites(running_control_plane, prometheus, directory)
-        try:
-            names = {"killed": KILLS, "frozen": 2, "cut": 3, "quiet": 1, "differing": 2}
-            built.build(*(site(name, nodes) for name, nodes in names.items()))
-            yield built
-        finally:
-            running_control_plane.reset()
+def sites(empty_sites: Sites) -> Sites:
+    names = {"killed": KILLS, "frozen": 2, "cut": 3, "quiet": 1, "differing": 2}
+    empty_sites.build(*(site(name, nodes) for name, nodes in names.items()))
+    return empty_sites
 
 
 class Told(NamedTuple):

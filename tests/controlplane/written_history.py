@@ -38,9 +38,13 @@ def rising(per_second: float, since: float = 0.0) -> Curve:
 class History:
     """Samples with some labels in common, in the OpenMetrics text form."""
 
-    def __init__(self, now: float, labels: Labels | None = None) -> None:
+    def __init__(
+        self, now: float, labels: Labels | None = None, every: float = SCRAPE_SECONDS
+    ) -> None:
+        """Scraped after each `every` seconds, unless a call has other times."""
         self._now = now
         self._labels = labels or {}
+        self._times = scraped(every=every)
         self.lines: list[str] = []
 
     def series(self, name: str, labels: Labels, times: Times, value: Curve) -> None:
@@ -57,7 +61,7 @@ class History:
         self, labels: Labels, busy: float, times: Times | None = None, *, cpus: int = 2
     ) -> None:
         """The counters begin at the first sample, as after a boot."""
-        times = scraped() if times is None else times
+        times = self._times if times is None else times
         began = HISTORY_SECONDS - times[0]
         for cpu in map(str, range(cpus)):
             for mode, share in (("idle", 1 - busy - 0.05), ("user", busy), ("iowait", 0.05)):
@@ -71,17 +75,17 @@ class History:
     def memory(
         self, labels: Labels, used: float, times: Times | None = None, *, total: float = 1000.0
     ) -> None:
-        times = scraped() if times is None else times
+        times = self._times if times is None else times
         for part, share in (("MemAvailable", 1 - used), ("MemTotal", 1.0)):
             self.gauge(f"node_memory_{part}_bytes", labels, total * share, times)
 
     def gauge(
         self, name: str, labels: Labels, value: float = 1.0, times: Times | None = None
     ) -> None:
-        self.series(name, labels, scraped() if times is None else times, lambda _: value)
+        self.series(name, labels, self._times if times is None else times, lambda _: value)
 
     def container_cpu(self, labels: Labels, cores: float) -> None:
-        self.series("container_cpu_usage_seconds_total", labels, scraped(), rising(cores))
+        self.series("container_cpu_usage_seconds_total", labels, self._times, rising(cores))
 
     def container_memory(self, labels: Labels, used: float) -> None:
         self.gauge("container_memory_working_set_bytes", labels, used)

@@ -13,7 +13,7 @@ from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.planning.gpus.fragmentation import PodClasses
 from tests.builders import planned
-from tests.unit.planning.drains.gpu_cluster import GPU, drains, gpu_node, runs, seen, waits
+from tests.unit.planning.gpu_cluster import GPU, drains, gpu_node, runs, seen, waits
 
 GPUS = 8
 

@@ -124,14 +124,18 @@ STRESS_SECONDS = 600
 LOOK_SECONDS = 15
 
 
-def changed_policy(title: str) -> Policy:
-    """The published policy with the keys that the section shows."""
-    (keys,) = objects(title)
+def changed_document(title: str) -> str:
+    """The published policy with the keys that the section shows, as JSON."""
+    (keys,) = (each for each in objects(title) if "kind" not in each)
     document = yaml.safe_load(yaml.safe_load(PUBLISHED.read_text())["data"]["policy.yaml"])
     for plugin in document["profiles"][0]["pluginConfig"]:
         if plugin["name"] == "LoadAware":
             plugin["args"] |= keys
-    return parse_policy(json.dumps(document), "policy.yaml").policy
+    return json.dumps(document)
+
+
+def changed_policy(title: str) -> Policy:
+    return parse_policy(changed_document(title), "policy.yaml").policy
 
 
 def since_stress(policy: Policy) -> tuple[int | None, CycleReport]:
@@ -159,7 +163,9 @@ def test_the_guide_as_pasted_evicts_nothing_and_says_why() -> None:
     with console.capture() as capture:
         print_shown(report, console)
     findings = validate_policy(PUBLISHED.read_text(), PUBLISHED.name).findings
-    text = " ".join((*capture.get().split(), *(f"{f.key}: {f.text}" for f in findings)))
+    text = " ".join(
+        (*capture.get().split(), *(f"{f.severity}: {f.key} {f.text}" for f in findings))
+    )
     assert [line for line in shown(PASTED) if line not in text] == []
 
 

@@ -8,13 +8,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from desched.adapters.bounded_http import Deadline
+from desched.adapters.bounded_http import Deadline, http_date
 from desched.adapters.kubernetes.client.api_types.metadata import Named, Wire
 from desched.adapters.kubernetes.client.connection import (
     DEADLINE_SECONDS,
     LONGEST_BODY_BYTES,
     KubernetesConnection,
-    http_date,
 )
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.adapters.kubernetes.client.websocket import Messages, open_websocket

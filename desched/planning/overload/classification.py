@@ -4,7 +4,7 @@ A source is judged by its lowest window, minus what has left since. A destinatio
 highest window, plus what has arrived. Both lead to fewer evictions.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -219,17 +219,28 @@ def _loaded_node(
         node_class = NodeClass.UNDERLOADED
     else:
         node_class = NodeClass.BALANCED
-    if node_class is NodeClass.OVERLOADED or known_as_destination:
-        reason = None
-    else:
-        reason = NodeReason.DESTINATION_UNKNOWN
+    reason, departed = None, ""
+    if node_class is not NodeClass.OVERLOADED:
+        departed = ", ".join(_departed(loads, pressures))
+        if departed:
+            reason = NodeReason.DEPARTED_LOAD
+        elif not known_as_destination:
+            reason = NodeReason.DESTINATION_UNKNOWN
     return LoadedNode(
         node,
         tuple(SourceLoad(x.rule.resource, thresholds[x.rule.resource], x.bases) for x in loads),
         {load.rule.resource: load.highest for load in loads},
-        NodeVerdict(node.name, node_class, pressures, reason, "", pool),
+        NodeVerdict(node.name, node_class, pressures, reason, departed, pool),
         receives=known_as_destination and node_class is not NodeClass.OVERLOADED,
     )
+
+
+def _departed(loads: Sequence[NodeLoad], pressures: Sequence[ResourcePressure]) -> Iterator[str]:
+    """The resources above their target only by pods that ended, left or are leaving."""
+    for load, pressure in zip(loads, pressures, strict=True):
+        if load.lowest_uncorrected > pressure.target_ratio:
+            levels = f"{load.lowest_uncorrected:.1%}, {load.lowest:.1%} without them"
+            yield f"{pressure.resource} {levels}"
 
 
 def _pressure(load: NodeLoad, thresholds: Thresholds) -> ResourcePressure:
@@ -244,4 +255,5 @@ def _pressure(load: NodeLoad, thresholds: Thresholds) -> ResourcePressure:
         thresholds.stop_ratio,
         thresholds.ceiling_ratio,
         overloaded=lowest > thresholds.target_ratio,
+        departed_ratio=load.departed,
     )

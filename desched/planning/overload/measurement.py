@@ -111,7 +111,7 @@ def measure(
                 return Unknown(UnknownReason.ABSENT, "the node allows no pods")
             ratio = sum(not pod.deleting for pod in pods) / node.allocatable.pods
             basis = Basis(float(node.allocatable.pods), (ratio,))
-            found.append(NodeLoad(rule, ((0, ratio),), (basis,), ratio))
+            found.append(NodeLoad(rule, ((0, ratio),), (basis,), ratio, (basis,)))
             continue
         if resource is Resource.GPU and resource not in loads:
             continue
@@ -132,6 +132,7 @@ def measure(
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
                 departed_load.leave(node.name, resource, bases),
                 max(max(_highest(bases), usual) + arrived, further or 0.0),
+                bases,
                 receives=further is not None,
                 most_ratio=_most_ratio(node, resource, load, usages, book),
             )

@@ -31,23 +31,39 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of one resource of one node, before it is compared with thresholds.
 
     `measured` has (window in seconds, ratio) as Prometheus reports them; `bases` and `highest` are
-    corrected for changes that the windows do not show yet. `receives` is false if a destination
-    window is not known. `most_ratio` is the most that the load over the shortest window can be by
-    what the kubelet reports; None if it has not been compared.
+    corrected for changes that the windows do not show yet. `uncorrected` are the bases with the
+    usage of pods that ended, left or are leaving. `receives` is false if a destination window is
+    not known. `most_ratio` is the most that the load over the shortest window can be by what the
+    kubelet reports; None if it has not been compared.
     """
 
     rule: ResourceRule
     measured: tuple[tuple[int, float], ...]
     bases: tuple[Basis, ...]
     highest: float
+    uncorrected: tuple[Basis, ...]
     receives: bool = True
     most_ratio: float | None = None
 
     @property
     def lowest(self) -> float:
         """The ratio in the lowest window, by which a source is judged."""
-        windows = range(len(self.bases[0].ratios))
-        return min(max(basis.ratios[i] for basis in self.bases) for i in windows)
+        return _lowest(self.bases)
+
+    @property
+    def lowest_uncorrected(self) -> float:
+        """The same with the usage of pods that ended, left or are leaving."""
+        return _lowest(self.uncorrected)
+
+    @property
+    def departed(self) -> float:
+        """What those pods used in the shortest window, as a share of capacity."""
+        return self.uncorrected[0].ratios[0] - self.bases[0].ratios[0]
+
+
+def _lowest(bases: Sequence[Basis]) -> float:
+    windows = range(len(bases[0].ratios))
+    return min(max(basis.ratios[i] for basis in bases) for i in windows)
 
 
 class SourceLoad(msgspec.Struct, frozen=True, gc=False):

@@ -118,17 +118,19 @@ def lasting(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> 
     return Lasting(needed, above, unknown + needed - at, left, swing)
 
 
-def overloaded_seconds(loaded: LoadedNode, book: UsageBook) -> tuple[float, bool]:
+def overloaded_seconds(loaded: LoadedNode, book: UsageBook) -> tuple[float, bool] | None:
     """For how long a resource has been above its target without a break, by its history.
 
-    The second value is whether that is the whole history, so that it may be longer.
+    The second value is whether that is the whole history, so that it may be longer. None if the
+    history is not known, as with a policy that does not wait.
     """
-    found = [(0.0, False)]
+    found = []
     for pressure in loaded.overloaded if book.policy.history.seconds else ():
         track = _track(loaded, pressure, book)
-        run = _episode(track.points, pressure.target_ratio)
-        found.append((float(track.ages_seconds[-max(1, run)]), 0 < run == len(track.points)))
-    return max(found)
+        if track.points[-1] is not None:
+            run = _episode(track.points, pressure.target_ratio)
+            found.append((float(track.ages_seconds[-max(1, run)]), 0 < run == len(track.points)))
+    return max(found, default=None)
 
 
 def swing_of(

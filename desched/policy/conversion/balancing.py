@@ -70,6 +70,16 @@ def drop_other_plugins(profile: OriginalSection, kept: tuple[str, ...]) -> None:
             plugins.dropped(point, text)
 
 
+def args_to_convert(profile: OriginalSection, plugin: str) -> OriginalSection | None:
+    """The arguments of the plugin that relieves nodes; without them the profile is refused."""
+    args = args_of(profile, plugin)
+    if args is None:
+        profile.refuse("", f"{plugin} has no pluginConfig, so there is nothing to convert.")
+    elif plugin not in enabled_at(profile.section("plugins"), "balance"):
+        profile.held("plugins", f"{plugin} was not enabled at balance, so it did nothing.")
+    return args
+
+
 def enabled_at(plugins: OriginalSection, point: str) -> list[str]:
     """The plugins that are enabled at an extension point, in both spellings."""
     listed = plugins.section(point).value("enabled")

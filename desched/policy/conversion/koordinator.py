@@ -2,12 +2,12 @@
 
 from desched.policy.conversion.balancing import (
     args_of,
+    args_to_convert,
     convert_deviation,
     convert_limits,
     convert_scope,
     drop_other_plugins,
     drop_settings,
-    enabled_at,
 )
 from desched.policy.conversion.draft import Draft, here, of_evictor
 from desched.policy.conversion.evictor import (
@@ -57,12 +57,9 @@ def convert_koordinator(root: OriginalSection, profile: OriginalSection, draft: 
     nodes = both(selector_text(root, "nodeSelector"), selector_text(profile, "nodeSelector"))
     if nodes:
         draft.root["nodeSelector"] = nodes
-    args = args_of(profile, PLUGIN)
+    args = args_to_convert(profile, PLUGIN)
     if args is None:
-        profile.refuse("", f"{PLUGIN} has no pluginConfig, so there is nothing to convert.")
         return
-    if PLUGIN not in enabled_at(profile.section("plugins"), "balance"):
-        profile.held("plugins", f"{PLUGIN} was not enabled at balance, so it did nothing.")
     drop_other_plugins(profile, (PLUGIN, CONTROLLER, "DefaultEvictor"))
     _convert_low_node_load(args, draft, seconds or _INTERVAL_SECONDS)
     controller = args_of(profile, CONTROLLER)

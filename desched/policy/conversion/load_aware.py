@@ -4,11 +4,11 @@ from urllib.parse import urlsplit
 
 from desched.policy.conversion.balancing import (
     args_of,
+    args_to_convert,
     convert_deviation,
     convert_limits,
     convert_scope,
     drop_other_plugins,
-    enabled_at,
 )
 from desched.policy.conversion.draft import Draft, here, of_evictor
 from desched.policy.conversion.evictor import (
@@ -59,16 +59,13 @@ def convert_load_aware(root: OriginalSection, profile: OriginalSection, draft: D
     convert_limits(root, draft)
     if nodes := selector_text(root, "nodeSelector"):
         draft.root["nodeSelector"] = nodes
-    args = args_of(profile, LOAD_AWARE)
+    args = args_to_convert(profile, LOAD_AWARE)
     if args is None:
-        profile.refuse("", f"{LOAD_AWARE} has no pluginConfig, so there is nothing to convert.")
         return
     if own := [key for key in args if key in keys(LoadAwareArgs) and key not in _VOLCANO]:
         text = f"only desched has {own[0]}, so this is a policy of desched; it loads as it is."
         args.refuse(own[0], text)
         return
-    if LOAD_AWARE not in enabled_at(profile.section("plugins"), "balance"):
-        profile.held("plugins", f"{LOAD_AWARE} was not enabled at balance, so it did nothing.")
     drop_other_plugins(profile, (LOAD_AWARE, DEFAULT_EVICTOR))
     evictor = args_of(profile, DEFAULT_EVICTOR)
     if evictor is not None:

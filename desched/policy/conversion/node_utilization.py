@@ -2,11 +2,11 @@
 
 from desched.policy.conversion.balancing import (
     args_of,
+    args_to_convert,
     convert_deviation,
     convert_limits,
     convert_scope,
     drop_other_plugins,
-    enabled_at,
 )
 from desched.policy.conversion.draft import Draft, here
 from desched.policy.conversion.evictor import (
@@ -40,12 +40,9 @@ def convert_node_utilization(root: OriginalSection, profile: OriginalSection, dr
     convert_limits(root, draft)
     if nodes := selector_text(root, "nodeSelector"):
         draft.root["nodeSelector"] = nodes
-    args = args_of(profile, PLUGIN)
+    args = args_to_convert(profile, PLUGIN)
     if args is None:
-        profile.refuse("", f"{PLUGIN} has no pluginConfig, so there is nothing to convert.")
         return
-    if PLUGIN not in enabled_at(profile.section("plugins"), "balance"):
-        profile.held("plugins", f"{PLUGIN} was not enabled at balance, so it did nothing.")
     drop_other_plugins(profile, (PLUGIN, DEFAULT_EVICTOR))
     evictor = args_of(profile, DEFAULT_EVICTOR)
     if evictor is not None:

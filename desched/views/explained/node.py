@@ -30,7 +30,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     seconds, longer = None, False
     loaded = decision.pressure.known.get(node.name)
     if loaded is not None and verdict.node_class is NodeClass.OVERLOADED:
-        seconds, longer = overloaded_seconds(loaded, context.book)
+        seconds, longer = overloaded_seconds(loaded, context.book) or (None, False)
     return NodeExplanation(
         verdict,
         tuple(_loads(node, verdict, pods, decision)),
@@ -67,7 +67,7 @@ def _loads(
             load.measured,
             seen.get(resource, _NOT_SEEN).age_seconds,
             pods_ratio,
-            _others(now, pods_ratio, resource),
+            _others(now, pods_ratio, pressure, resource),
             *_excess(pressure, (e for e in decision.plan.evictions if e.node == node.name)),
             tuple(_staying(resource, pods))
             if pressure and pressure.overloaded and pods_ratio is not None
@@ -75,15 +75,21 @@ def _loads(
         )
 
 
-def _others(now: float | None, pods_ratio: float | None, resource: Resource) -> float | None:
-    """What is not of the node's pods."""
+def _others(
+    now: float | None,
+    pods_ratio: float | None,
+    pressure: ResourcePressure | None,
+    resource: Resource,
+) -> float | None:
+    """What is neither of the node's pods nor of those that ended or left."""
     if now is None or pods_ratio is None or resource is Resource.PODS:
         return None
-    return max(0.0, now - pods_ratio)
+    departed = pressure.departed_ratio if pressure else 0.0
+    return max(0.0, now - pods_ratio - departed)
 
 
 def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | None:
-    """The usage of the node's measured pods in the shortest window, as a share of capacity.
+    """The usage of measured pods that are not leaving in the shortest window, as a share.
 
     That of GPUs is known of all of its pods with a GPU, or of none.
     """
@@ -98,7 +104,7 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
         Resource.PODS: node.allocatable.pods,
     }
     pods = decision.context.cluster.pods_by_node.get(node.name, ())
-    used = [book.measured(pod, resource) for pod in pods]
+    used = [book.measured(pod, resource) for pod in pods if not pod.deleting]
     if resource is Resource.GPU and not all(used):
         return None
     return sum(each[0] for each in used if each) / max(1, sizes[resource])

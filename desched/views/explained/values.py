@@ -79,10 +79,11 @@ class LoadSummary(msgspec.Struct, frozen=True):
     """The load of one resource of a node beside its pods.
 
     `measured` has (window in seconds, ratio). `pods_ratio` is the usage of its measured pods as a
-    share of its capacity, in the shortest window, None if that is not known; `other_ratio` is the
-    rest of the load: the host, and pods that are not measured. `excess_ratio` is what the load is
-    above the stop line, `relief_ratio` what the plan takes off it; both None if the resource is not
-    overloaded. Then `staying` has what stays of it and why, the largest first.
+    share of its capacity, in the shortest window and without pods that are leaving, None if that is
+    not known; `other_ratio` is the rest of the load that counts: the host, and pods that are not
+    measured. `excess_ratio` is what the load is above the stop line, `relief_ratio` what the plan
+    takes off it; both None if the resource is not overloaded. Then `staying` has what stays of it
+    and why, the largest first.
     """
 
     resource: Resource
@@ -99,11 +100,11 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     """A node with its load and its pods, the largest load first.
 
     `overloaded_seconds` is for how long it has been above a target without a break, None if it is
-    not; `overloaded_longer` if that is as far as its history goes. `leaving` are planned evictions
-    from the node, `arriving` those whose replacements are expected on it. `changes` is what would
-    have to change for it to be relieved, or to be judged. `gpus` is what is idle of its GPUs, None
-    without any. `drains` are those that hold it, under way or planned; `held` has for what it is
-    held beside them.
+    not or that is not known; `overloaded_longer` if that is as far as its history goes. `leaving`
+    are planned evictions from the node, `arriving` those whose replacements are expected on it.
+    `changes` is what would have to change for it to be relieved, or to be judged. `gpus` is what is
+    idle of its GPUs, None without any. `drains` are those that hold it, under way or planned;
+    `held` has for what it is held beside them.
     """
 
     verdict: NodeVerdict

@@ -7,9 +7,10 @@ volume zones, claims for one pod only, preemption.
 import numpy as np
 
 from desched.model.cluster import Effect, HostPort, Pod, Taint
+from desched.model.resources import basic
 from desched.whatif.scheduler.affinity import affinity_mask
 from desched.whatif.scheduler.spread import Usable, spread_mask
-from desched.whatif.scheduler.view import ClusterView, Mask, counted
+from desched.whatif.scheduler.view import ClusterView, Mask
 
 HARD_EFFECTS = {Effect.NO_SCHEDULE, Effect.NO_EXECUTE}
 
@@ -50,7 +51,7 @@ def tolerates(pod: Pod, taint: Taint) -> bool:
 
 
 def _has_room(pod: Pod, view: ClusterView) -> Mask:
-    wanted = np.array(counted(pod.scheduling.requests))
+    wanted = np.array(basic(pod.scheduling.requests))
     enough = (view.requested + wanted <= view.allocatable) | (wanted == 0)
     fits: Mask = enough.all(axis=1)
     for name, amount in pod.scheduling.requests.extended:

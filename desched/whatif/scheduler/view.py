@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.model.cluster import ClusterState, Effect, Node, Pod, Taint
-from desched.model.resources import Amounts
+from desched.model.resources import basic
 from desched.model.selectors import NodeSelectorTerm
 
 CORDON = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
@@ -20,16 +20,6 @@ Mask = NDArray[np.bool_]
 
 BEST = 100
 """The highest score of a plugin."""
-
-
-def counted(amounts: Amounts) -> tuple[int, int, int, int]:
-    """CPU, memory, ephemeral storage and pods."""
-    return (
-        amounts.cpu_millicores,
-        amounts.memory_bytes,
-        amounts.ephemeral_storage_bytes,
-        amounts.pods,
-    )
 
 
 class ClusterView:
@@ -118,13 +108,13 @@ class ClusterView:
     @cached_property
     def allocatable(self) -> Integers:
         """The allocatable amounts of each node, as in `counted`."""
-        rows = [counted(node.allocatable) for node in self.nodes]
+        rows = [basic(node.allocatable) for node in self.nodes]
         return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
     @cached_property
     def requested(self) -> Integers:
         """The sum of requests on each node, as in `counted`."""
-        rows = [counted(pod.scheduling.requests) for pod in self.kinds]
+        rows = [basic(pod.scheduling.requests) for pod in self.kinds]
         return self.total(np.array(rows, dtype=np.int64).reshape(-1, 4))
 
     @cached_property

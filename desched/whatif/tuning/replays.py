@@ -152,15 +152,18 @@ class Stop:
         """Make it."""
         self._flag.value = True
 
+    def withdraw(self) -> None:
+        """Let new jobs run again."""
+        self._flag.value = False
+
     def __bool__(self) -> bool:
         return self._flag.value
 
 
 def usable_processors() -> int:
     """How many processors this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    allowed = getattr(os, "sched_getaffinity", None)  # only Linux limits processes to some
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 @contextmanager

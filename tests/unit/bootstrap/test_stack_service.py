@@ -50,12 +50,6 @@ BY_OPENSHIFT = by(PrometheusStack.OPENSHIFT, "openshift-monitoring")
 
 
 @pytest.fixture
-def server():
-    with FakeApiServer() as fake:
-        yield fake
-
-
-@pytest.fixture
 def reader(mocker):
     return mocker.patch("desched.bootstrap.load_source.PrometheusLoadReader", autospec=True)
 

@@ -1,11 +1,9 @@
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
 import pytest
 from structlog.testing import capture_logs
 
 from desched.bootstrap import trails
 from desched.bootstrap.trails import TRACE_VARIABLES, NoTraces, tracing
+from tests.loopback import Handler, Server
 
 
 @pytest.fixture(autouse=True)
@@ -31,35 +29,23 @@ def test_without_the_library_one_line_names_what_to_install(variable, monkeypatc
     assert "pip install 'desched[otel]'" in line["reason"]
 
 
-class Collector(BaseHTTPRequestHandler):
+class Collector(Handler):
     """Keeps the paths and bodies that it gets."""
 
     received: list[tuple[str, bytes]]
 
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.received.append((self.path, body))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        """Print nothing."""
+    def respond(self):
+        self.received.append((self.path, self.body()))
+        self.reply(b"")
 
 
 def test_the_last_spans_are_exported_when_the_run_ends(monkeypatch):
     Collector.received = []
-    with HTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            monkeypatch.setenv(TRACE_VARIABLES[0], f"http://127.0.0.1:{server.server_port}")
-            monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=prod")
-            with tracing() as found, pytest.raises(KeyError):
-                found.cycle(_fail)()
-        finally:
-            server.shutdown()
-            thread.join()
+    with Server(Collector) as server:
+        monkeypatch.setenv(TRACE_VARIABLES[0], server.url)
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=prod")
+        with tracing() as found, pytest.raises(KeyError):
+            found.cycle(_fail)()
     ((path, body),) = Collector.received
     assert path == "/v1/traces"
     for part in (b"cycle", b"desched", b"prod"):

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -6,7 +6,6 @@ import yaml
 
 from desched.cli.command import Invocation
 from desched.cli.lazy_loading import load_to_run
-from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer
 
 
 @pytest.fixture
@@ -27,13 +26,6 @@ def kubeconfig(tmp_path: Path) -> Callable[[str], str]:
         return str(path)
 
     return written
-
-
-@pytest.fixture
-def server() -> Iterator[FakeApiServer]:
-    """The API server of the cluster that `run` commands."""
-    with FakeApiServer() as fake:
-        yield fake
 
 
 @pytest.fixture

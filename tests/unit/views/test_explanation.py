@@ -9,8 +9,6 @@ import yaml
 from rich.console import Console
 
 from desched.decision import decide
-from desched.model.cluster import PodRef
-from desched.model.plan import NodeVerdict, PlannedEviction
 from desched.model.state import State
 from desched.observation import observe
 from desched.views.explained.explain import explain
@@ -22,6 +20,7 @@ from desched.whatif.demo import demo_policy
 from desched.whatif.history import Usage
 from desched.whatif.scenarios import guarded_scenario, steering_scenario
 from desched.whatif.world import Simulation
+from tests.builders import load, node, pod, policy, snapshot
 
 QUESTIONS = ("node/te3", "pod/demo/payments-1", "workload/demo/low-priority-workload")
 
@@ -48,6 +47,17 @@ def test_a_node_is_told_from_its_load_to_its_pods() -> None:
     assert "What stays: 50.0 points by 1 pod (bare_pod)" in text
     assert text.index("50.0 demo/stress") < text.index("12.5 demo/low-priority-workload-1")
     assert "would be evicted; its replacement is expected on one of 5" in text
+
+
+@pytest.mark.parametrize("question", ["node n", "pod apps/stays"])
+def test_what_pods_that_ended_used_is_told_with_the_node(question: str) -> None:
+    used = load({"n": (0.9, 0.2)}, {"stays": (1.0, 0.5), "ends": (2.0, 0.5)})
+    pods = (pod("stays", on="n"), pod("ends", on="n", phase="Succeeded"))
+    decision = decide(snapshot([node("n")], pods, used), policy(), State())
+    text = " ".join(shown(explain(parse_subject(*question.split()), decision, "test")).split())
+
+    assert "departed_load: Only pods that ended" in text
+    assert "(cpu 90.0%, 40.0% without them)." in text
 
 
 def test_a_pod_is_told_with_its_rules_in_order_and_what_would_have_to_change() -> None:
@@ -108,6 +118,3 @@ def test_names_cannot_move_the_cursor() -> None:
     text = shown(msgspec.structs.replace(found, pod=evil, target="\u202e"))
 
     assert {c for c in text if not c.isprintable()} == {"\n"}
-
-
-DESCRIBED_ELSEWHERE = {NodeVerdict, PlannedEviction, PodRef}

@@ -176,6 +176,10 @@ def test_a_pause_has_end_person_and_reason(pause, line):
             ),
         ),
         (
+            changed(WEB, evicted_at=NOW + MINUTE / 60, judged_by=None),
+            "is leaving n1, eviction requested 0 s ago (12:00 UTC), expected on n2 (100 %)",
+        ),
+        (
             changed(WEB, left_at=NOW - 2 * MINUTE),
             (
                 "left n1 2 min ago (11:58 UTC), expected on n2 (100 %); judged in 6 min "

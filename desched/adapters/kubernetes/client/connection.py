@@ -6,8 +6,6 @@ into its slow models.
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
 from threading import Event, Lock
@@ -20,7 +18,13 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError, SSLError
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
-from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds, with_deadlines
+from desched.adapters.bounded_http import (
+    RETRIED_STATUSES,
+    Deadline,
+    HttpBounds,
+    http_date,
+    with_deadlines,
+)
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
 from desched.adapters.kubernetes.client.stream import LineStream
@@ -261,14 +265,6 @@ def _seconds(retry_after: str | None) -> float | None:
     if retry_after is None or not re.fullmatch(r"[0-9]{1,9}", retry_after.strip()):
         return None
     return float(retry_after)
-
-
-def http_date(text: str | None) -> datetime | None:
-    """The time in a header `Date`, None if it has none."""
-    try:
-        return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # the only zone in HTTP
-    except (ValueError, OverflowError):
-        return None
 
 
 def _retry_after_seconds(outcome: Outcome) -> float | None:

@@ -45,9 +45,9 @@ class LineStream:
             if monotonic() - last_line_at > self._silence_seconds:
                 raise self._silent()
             if len(rest) > LONGEST_LINE_BYTES:
-                raise _broken("a line is too long")
+                raise broken("a line is too long")
         if rest:
-            raise _broken("it ended in the middle of a line")
+            raise broken("it ended in the middle of a line")
 
     def _next_chunk(self) -> bytes:
         began = monotonic()
@@ -56,10 +56,10 @@ class LineStream:
                 return self._response.read1(_CHUNK_BYTES, decode_content=True)
         except (TimeoutError, ReadTimeoutError) as error:
             if monotonic() - began < self._silence_seconds / 2:
-                raise _broken("the other end of the connection does not answer") from error
+                raise broken("the other end of the connection does not answer") from error
             raise self._silent() from error
         except (HTTPError, OSError) as error:
-            raise _broken(f"the connection broke off ({type(error).__name__})") from error
+            raise broken(f"the connection broke off ({type(error).__name__})") from error
 
     def close(self) -> None:
         """End the connection at once; another thread may be reading."""
@@ -78,5 +78,6 @@ class LineStream:
         )
 
 
-def _broken(why: str) -> ObservationError:
+def broken(why: str) -> ObservationError:
+    """A stream that ends for this reason."""
     return ObservationError(ObservationSource.CLUSTER, why)

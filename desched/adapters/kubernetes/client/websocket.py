@@ -1,7 +1,6 @@
 """A WebSocket to the API server, with the account and the deadline of any other request."""
 
 from ssl import CERT_NONE
-from types import TracebackType
 from typing import Any, Self
 
 from kubernetes.client import Configuration
@@ -32,12 +31,7 @@ class Messages:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.shutdown()  # type: ignore[no-untyped-call]  # library
 
     def send(self, message: bytes) -> None:

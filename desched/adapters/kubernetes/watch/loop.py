@@ -19,7 +19,7 @@ from desched.adapters.kubernetes.client.paged_reads import (
     UnreadKinds,
     why_refused,
 )
-from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent
+from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent, broken
 from desched.adapters.kubernetes.watch.events import (
     Change,
     Key,
@@ -148,7 +148,7 @@ class KindWatch(Generic[V]):
                 self._decoder = None
                 bug = f"{type(error).__name__}: {error}; this is a bug in desched, please report it"
                 pause_seconds = self._failed(
-                    _broken(bug), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False
+                    broken(bug), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False
                 )
             self._client.stop.wait(pause_seconds)
 
@@ -220,7 +220,7 @@ class KindWatch(Generic[V]):
             if lasted_seconds >= STEADY_SECONDS:
                 self._failures = 0
         if lasted_seconds < SHORTEST_WATCH_SECONDS:  # it would be asked again and again
-            raise _broken("the API server ended the watch at once")
+            raise broken("the API server ended the watch at once")
 
     def _open(self) -> LineStream:
         seconds = WATCH_SECONDS * (1 + self._client.random())
@@ -244,7 +244,7 @@ class KindWatch(Generic[V]):
         if answer.status not in RETRIED_STATUSES:
             raise _RefusedError(why, answer.status)
         self._asked_seconds = answer.retry_after_seconds or 0.0
-        raise _broken(why)
+        raise broken(why)
 
     def _renewed(
         self, decoder: Decoder[Any, tuple[Key, V | TooLarge]], change: Change[V | TooLarge]
@@ -305,7 +305,3 @@ def _keyed(kind: Kind[Any, V], shares: NamespaceShares) -> Kind[Any, tuple[Key, 
         kind.is_discovered,
         remembered_bytes=kind.remembered_bytes,
     )
-
-
-def _broken(why: str) -> ObservationError:
-    return ObservationError(ObservationSource.CLUSTER, why)

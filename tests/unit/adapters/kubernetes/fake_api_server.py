@@ -5,19 +5,16 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha1
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from kubernetes.client import Configuration
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount
+from tests.loopback import Handler, Server
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ NO_SUCH_PATH = Reply(404, b"404 page not found\n")
 """How a server answers that lacks the whole API group, and many a proxy."""
 
 
-class FakeApiServer:
+class FakeApiServer(Server):
     """Replies come from `answer`, else from the lists; all requests are kept.
 
     `date` is what each of them has in its header, the present time if it is None.
@@ -74,24 +71,7 @@ class FakeApiServer:
         self.services: dict[str, dict[str, Any]] = {}
         self.pods: dict[str, Callable[[Request], Reply | str]] = {}
         self.answer: Callable[[Request], Reply | None] = lambda _: None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, self))
-        self._server.daemon_threads = True
-        self._thread = Thread(target=self._server.serve_forever, args=(0.02,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(_Handler)
 
     def reply_to(self, request: Request) -> Reply:
         self.requests.append(request)
@@ -126,33 +106,16 @@ class FakeApiServer:
         return [request.path for request in self.requests]
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # it would hold back each body until the headers are confirmed
-
-    def __init__(self, fake: FakeApiServer, *arguments: Any) -> None:
-        self._fake = fake
-        super().__init__(*arguments)
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
-    def do_PATCH(self) -> None:
-        self._serve()
-
-    def log_message(self, *_: object) -> None:
-        """Keeps the tests quiet."""
+class _Handler(Handler):
+    server: FakeApiServer
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         now = super().date_time_string(timestamp)
-        return now if self._fake.date is None else self._fake.date
+        return now if self.server.date is None else self.server.date
 
-    def _serve(self) -> None:
+    def respond(self) -> None:
         parts = urlsplit(self.path)
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.body()
         request = Request(
             self.command,
             parts.path,
@@ -162,9 +125,9 @@ class Handler(BaseHTTPRequestHandler):
             self.client_address,
         )
         with suppress(ConnectionError):  # the client gave up: that is what is tested
-            reply = self._fake.reply_to(request)
-            if request.path in self._fake.pods and reply.status == HTTPStatus.OK:
-                self._forward(request, self._fake.pods[request.path])
+            reply = self.server.reply_to(request)
+            if request.path in self.server.pods and reply.status == HTTPStatus.OK:
+                self._forward(request, self.server.pods[request.path])
             else:
                 self._send(reply)
 

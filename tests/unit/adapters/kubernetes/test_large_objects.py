@@ -21,11 +21,6 @@ from tests.unit.adapters.kubernetes.large_documents import LargeObject, large_ob
 
 PODS = "/api/v1/pods"
 BUDGETS_OF_ALL = "/apis/policy/v1/poddisruptionbudgets"
-BUDGET_SELECTOR = next(
-    each
-    for each in large_objects()
-    if (each.kind.access, each.place) == (BUDGETS.access, "selector")
-)
 
 
 @pytest.mark.parametrize("large", large_objects(), ids=str)

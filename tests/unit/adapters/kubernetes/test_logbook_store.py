@@ -1,7 +1,7 @@
 """The requests behind a logbook, and what each answer of the API server means."""
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,12 +22,6 @@ from tests.unit.example_logbook import dry_run, logbook
 PATH = "/api/v1/namespaces/desched-system/configmaps/desched-logbook"
 BOOK = logbook(dry_run(0), dry_run(1))
 PACKED, _ = encode_logbook(BOOK)
-
-
-@pytest.fixture
-def server() -> Iterator[FakeApiServer]:
-    with FakeApiServer() as fake:
-        yield fake
 
 
 def config_map(version: str, logbook: str | None = None) -> Reply:

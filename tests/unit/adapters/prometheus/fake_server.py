@@ -8,12 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from desched.adapters.prometheus.queries import PART_LABEL
+from tests.loopback import Handler, Server
 
 EVALUATED_AT = 1_777_636_800.0  # 2026-05-01 12:00 UTC
 
@@ -99,7 +98,7 @@ def refusal(status: int, **body: Any) -> Reply:
     return Reply(json.dumps({"status": "error", **body}).encode(), status)
 
 
-class FakePrometheus:
+class FakePrometheus(Server):
     """Answers each part of a query by calling `answer`; `asked` records them."""
 
     def __init__(self) -> None:
@@ -110,11 +109,8 @@ class FakePrometheus:
         self.answer: Callable[[Asked], Reply] = lambda _: vector()
         fake = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # else half of the answer waits 40 ms for an ACK
-
-            def do_GET(self) -> None:
+        class Prometheus(Handler):
+            def respond(self) -> None:
                 parts = urlsplit(self.path)
                 params = {key: values[0] for key, values in parse_qs(parts.query).items()}
                 asked = Asked(
@@ -141,12 +137,7 @@ class FakePrometheus:
                         self.wfile.write(chunk)
                         self.wfile.flush()
 
-            def log_message(self, *_: object) -> None:
-                """Keep the test output quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        super().__init__(Prometheus)
 
     def reply(self, asked: Asked) -> Reply:
         """The answer to a query; the `configuration` of most servers cannot be read."""
@@ -163,11 +154,3 @@ class FakePrometheus:
         """Answer with these in turn, and then with the last of them."""
         left = list(replies)
         self.answer = lambda _: left.pop(0) if len(left) > 1 else left[0]
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()

@@ -1,8 +1,6 @@
 """Requests that Amazon's own library signs, verified by it at a server on loopback."""
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from urllib.parse import parse_qsl
 
 import pytest
@@ -14,29 +12,30 @@ from desched.adapters.prometheus.aws_signature import AwsSignature
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.errors import ConfigurationError, ObservationError
+from tests.loopback import Handler, Server
 
 REGION = "eu-west-1"
 ACCOUNT = Credentials("AKIDEXAMPLE", "s3cr3t", "session-token")
 QUERY = 'sum by (node) (rate(x{job=~"a+b|ü", path="/*"}[5m])) + 1'
 
 
-class Workspace(ThreadingHTTPServer):
+class Workspace(Server):
     """Keeps what was asked, and answers 403 to what is not signed as AWS would sign it."""
 
     def __init__(self):
         self.asked = []
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Workspace)
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.server_port}/workspaces/ws-1"
+        return f"{super().url}/workspaces/ws-1"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Workspace(Handler):
     server: Workspace
 
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+    def respond(self) -> None:
+        body = self.body()
         path, _, query = self.path.partition("?")
         # AWS takes a plus for itself, and encodes the parameters anew.
         params = parse_qsl(query.replace("+", "%2B"))
@@ -56,26 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
             f"Signature={signer.signature(text, request)}"
         )
         self.server.asked.append((is_valid, dict(params), dict(parse_qsl(body.decode()))))
-        answer = b"{}"
-        self.send_response(200 if is_valid else 403)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    do_POST = do_GET  # noqa: N815  (the library's name)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+        self.reply(b"{}", 200 if is_valid else 403)
 
 
 @pytest.fixture
 def workspace() -> Iterator[Workspace]:
     with Workspace() as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from urllib.parse import parse_qs
 
 import pytest
@@ -13,9 +11,10 @@ from google.auth import jwt
 
 from desched.adapters.prometheus.google_token import SCOPE, GoogleToken
 from desched.errors import ObservationError
+from tests.loopback import Handler, Server
 
 
-class Tokens(ThreadingHTTPServer):
+class Tokens(Server):
     """Gives a token for an assertion that it can verify."""
 
     public_key = b""
@@ -24,19 +23,14 @@ class Tokens(ThreadingHTTPServer):
         self.claims = []
         self.status = 200
         self.lasts_seconds = 3600
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}/token"
+        super().__init__(_Tokens)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Tokens(Handler):
     server: Tokens
 
-    def do_POST(self) -> None:
-        size = int(self.headers["Content-Length"])
-        (assertion,) = parse_qs(self.rfile.read(size).decode())["assertion"]
+    def respond(self) -> None:
+        (assertion,) = parse_qs(self.body().decode())["assertion"]
         self.server.claims.append(jwt.decode(assertion, certs=self.server.public_key))
         token = f"ya29.{len(self.server.claims)}"
         answer = {
@@ -46,25 +40,13 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if self.server.status != 200:
             answer = {"error": "invalid_grant", "error_description": "s3cr3t"}
-        body = json.dumps(answer).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+        self.reply(json.dumps(answer).encode(), self.server.status)
 
 
 @pytest.fixture
 def tokens() -> Iterator[Tokens]:
     with Tokens() as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -86,7 +68,7 @@ def account(tokens, tmp_path, monkeypatch):
         "private_key_id": "1",
         "private_key": private.decode(),
         "client_email": "desched@p.iam.gserviceaccount.com",
-        "token_uri": tokens.url,
+        "token_uri": f"{tokens.url}/token",
     }
     file.write_text(json.dumps(content))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))

@@ -31,7 +31,6 @@ from tests.unit.adapters.prometheus.fake_server import (
 from tests.unit.adapters.prometheus.test_reader import WEB, WORLD, Sample, good, kind_of
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
-Tracks = Sequence[tuple[Mapping[str, str], Sequence[float | None]]]
 N_A, N_B = {"node": "n-a"}, {"node": "n-b"}
 HOT = [0.9] * 11
 NOW = 0.5

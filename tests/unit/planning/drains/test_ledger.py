@@ -14,7 +14,7 @@ from desched.planning.drains.ledger import MOST_ENDED, judged
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import Policy
 from tests.builders import NOW, context_of
-from tests.unit.planning.drains.gpu_cluster import drains, gpu_node, runs, seen, waits
+from tests.unit.planning.gpu_cluster import drains, gpu_node, runs, seen, waits
 
 BIG = waits("big")
 DRAIN = Drain(

@@ -16,7 +16,7 @@ from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import SteeringRules
 from tests.builders import NOW, evicted, no_limits_but, planned
-from tests.unit.planning.drains.gpu_cluster import (
+from tests.unit.planning.gpu_cluster import (
     RULES,
     drains,
     gpu_node,

@@ -8,7 +8,7 @@ from desched.model.network_topology import HyperNode
 from desched.planning.gpus.survey import survey
 from desched.snapshot_file.redaction import labels_read
 from tests.builders import amounts, context_of, load, node, pod, policy, snapshot
-from tests.unit.planning.gpus.gpu_cluster import GPU, gpu_node, gpu_pod, surveyed
+from tests.unit.planning.gpu_cluster import GPU, gpu_node, gpu_pod, surveyed
 
 RACK = "topology.kubernetes.io/rack"
 BLOCK = "cloud.google.com/gce-topology-block"

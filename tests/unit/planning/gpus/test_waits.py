@@ -14,7 +14,7 @@ from desched.planning.gpus.survey import survey
 from desched.planning.gpus.waits import MOST_WAITS
 from desched.planning.overload.pod_usage import UsageBook
 from tests.builders import NOW, load, policy, snapshot, workload
-from tests.unit.planning.gpus.gpu_cluster import GPU, gpu_node, gpu_pod
+from tests.unit.planning.gpu_cluster import GPU, gpu_node, gpu_pod
 
 
 def measured(nodes: Iterable[Node], pods: Iterable[Pod], **cluster: Any) -> ClusterGpus:

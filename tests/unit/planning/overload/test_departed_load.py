@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from desched.model.cluster import PodRef
+from desched.model.plan import NodeClass, NodeReason, NodeVerdict
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
+from desched.planning.overload.classification import classify
 from desched.planning.overload.measurement import DepartedLoad
 from desched.planning.overload.node_load import Basis
 from desched.planning.overload.pod_usage import UsageBook
@@ -59,3 +61,46 @@ def test_a_node_settles_for_the_shortest_window(seconds_ago: float, expected: se
     seen = snapshot([node("n")], (), load({"n": (0.75, 0.1)}))
     departed = DepartedLoad(left(seconds_ago), UsageBook(seen, policy(), NOW))
     assert set(departed.settling(300)) == expected
+
+
+def judged(ratio: float, state: State | None = None, **fields: Any) -> NodeVerdict:
+    """A node with this CPU and a target of 80 %, of whose four cores a pod uses one."""
+    seen = snapshot(
+        [node("n")], [pod("p", on="n", **fields)], load({"n": (ratio, 0.1)}, {"p": (1.0, 0.1)})
+    )
+    (verdict,) = classify(UsageBook(seen, policy(), NOW), state or State()).verdicts
+    return verdict
+
+
+def departed_cpu(verdict: NodeVerdict) -> float:
+    (cpu,) = (each for each in verdict.pressures if each.resource is Resource.CPU)
+    return cpu.departed_ratio
+
+
+@pytest.mark.parametrize("fields", [{"phase": "Succeeded"}, {"deleting": True}])
+def test_a_node_above_its_target_only_by_pods_that_left_has_that_as_its_reason(
+    fields: dict[str, Any],
+) -> None:
+    verdict = judged(0.9, **fields)
+    assert verdict.node_class is NodeClass.BALANCED
+    assert verdict.reason is NodeReason.DEPARTED_LOAD
+    assert "cpu 90.0%, 65.0% without them" in verdict.detail
+    assert departed_cpu(verdict) == pytest.approx(0.25)
+
+
+def test_what_desched_evicted_is_such_a_pod() -> None:
+    verdict = judged(0.9, left(150))
+    assert (verdict.node_class, verdict.reason) == (NodeClass.BALANCED, NodeReason.DEPARTED_LOAD)
+    assert departed_cpu(verdict) == pytest.approx(0.125)
+
+
+def test_a_node_that_is_below_its_target_anyway_has_no_reason() -> None:
+    verdict = judged(0.8, phase="Succeeded")
+    assert (verdict.node_class, verdict.reason) == (NodeClass.BALANCED, None)
+
+
+def test_an_overloaded_node_has_what_left_it_in_its_numbers() -> None:
+    verdict = judged(0.99, left(240))
+    assert verdict.node_class is NodeClass.OVERLOADED
+    assert verdict.reason is NodeReason.SETTLING
+    assert departed_cpu(verdict) == pytest.approx(0.05)

@@ -115,6 +115,18 @@ def test_a_node_has_its_load_beside_that_of_its_pods() -> None:
     assert memory.excess_ratio is None
 
 
+@pytest.mark.parametrize("fields", [{"phase": "Succeeded"}, {"deleting": True}])
+def test_the_load_of_pods_that_end_is_not_that_of_others(fields: dict[str, Any]) -> None:
+    used = load({"n": (0.9, 0.2)}, {"stays": (1.0, 0.5), "ends": (2.0, 0.5)})
+    pods = (pod("stays", on="n"), pod("ends", on="n", **fields))
+    found = of_node("node n", snapshot([node("n")], pods, used))
+
+    assert found.verdict.reason is NodeReason.DEPARTED_LOAD
+    assert found.loads[0].pods_ratio == pytest.approx(0.25)
+    assert found.loads[0].other_ratio == pytest.approx(0.9 - 0.25 - 0.5)
+    assert "those pods no longer count" in " ".join(found.changes)
+
+
 def test_the_pods_of_a_node_are_there_with_their_outcome_the_largest_first() -> None:
     found = of_node("node hot", hot())
 
@@ -204,11 +216,11 @@ def test_the_age_of_the_samples_is_that_of_the_newest() -> None:
 
 @pytest.mark.parametrize(
     ("points", "seconds", "longer"),
-    [((0.9,) * 11, 600, True), ((0.1,) * 4 + (0.9,) * 7, 360, False), ((None,) * 11, 0, False)],
+    [((0.9,) * 11, 600, True), ((0.1,) * 4 + (0.9,) * 7, 360, False), ((None,) * 11, None, False)],
 )
 def test_a_node_is_overloaded_since_its_history_says_so(
     points: tuple[float | None, ...],
-    seconds: float,
+    seconds: float | None,
     longer: bool,  # noqa: FBT001  (a table)
 ) -> None:
     loads = load({"hot": (0.9, 0.1)})

@@ -1,16 +1,18 @@
-"""Small clusters with GPUs, where pods wait for them."""
+"""Small clusters with GPUs, and pods that hold them or wait for them."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from desched.model.cluster import Node, Pod, Workload
+from desched.model.cluster import ClusterState, Node, Pod, Workload
+from desched.model.gpus import ClusterGpus
 from desched.model.resources import Amounts
 from desched.model.snapshot import Snapshot
+from desched.planning.gpus.survey import survey
 from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import Policy
-from tests.builders import STEERED, amounts, load, node, pod, policy, snapshot, workload
+from tests.builders import STEERED, amounts, context_of, load, node, pod, policy, snapshot, workload
 
 GPU = "nvidia.com/gpu"
 RULES = GpuDrainRules(namespaces=("train",), pending_seconds=60)
@@ -20,6 +22,12 @@ def gpu_node(name: str, gpus: int = 8, cpu: float = 64, **fields: Any) -> Node:
     """A node with GPUs, 64 cores and 256 GiB."""
     size = msgspec.structs.replace(amounts(cpu, 256, **{GPU: gpus}), pods=110)
     return node(name, **({"capacity": size, "allocatable": size} | fields))
+
+
+def gpu_pod(name: str, on: str = "", gpus: int = 1, cpu: float = 1, **fields: Any) -> Pod:
+    """A pod of a workload with GPUs and one GiB."""
+    wanted = {GPU: gpus} if gpus else {}
+    return pod(name, on=on, request=amounts(cpu, 1, **wanted), **fields)
 
 
 def gpus(count: int, cpu: float = 4, memory_gib: float = 8) -> Amounts:
@@ -43,6 +51,13 @@ def waits(name: str, count: int = 8, **fields: Any) -> Pod:
         "started_at": None,
     }
     return pod(name, "", of=None, **(defaults | fields))
+
+
+def surveyed(nodes: Iterable[Node], pods: Iterable[Pod] = (), **cluster: Any) -> ClusterGpus:
+    """What is measured of the GPUs of the cluster."""
+    found = survey(context_of(ClusterState(tuple(nodes), tuple(pods), **cluster)))
+    assert found is not None
+    return found
 
 
 def drains(rules: GpuDrainRules | None = RULES, **fields: Any) -> Policy:

@@ -1,0 +1,313 @@
+"""`desched tune`: the policy that would have been better in the past of this cluster."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from signal import SIGINT
+from threading import Timer
+from typing import NamedTuple
+
+from desched.cli.command import Command, Invocation
+from desched.cli.exit_codes import ended_by
+from desched.cli.lazy_loading import loaded_to_run
+from desched.cli.page_file import REPORT, charts_file, write_page
+from desched.cli.past_flags import (
+    INSTEAD,
+    NOW,
+    READING_FLAGS,
+    TIME_FLAGS,
+    answer_cache,
+    given_time,
+    step_seconds,
+)
+from desched.cli.setting_flags import PROMETHEUS, own_flag
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
+
+if loaded_to_run(__name__):
+    from datetime import timedelta
+
+    from desched.bootstrap.output import write_out
+    from desched.bootstrap.past import PastSource, read_past, span_of
+    from desched.policy.durations import duration_seconds
+    from desched.policy.loading import read_policy
+    from desched.service.process.clock import SystemClock
+    from desched.service.process.logs import configure_logs
+    from desched.service.process.signals import stop_on_signals
+    from desched.settings import Settings
+    from desched.views.progress import ProgressLine
+    from desched.views.tuned_policy import policy_text
+    from desched.views.tuning import print_tuning, tuning_view
+    from desched.whatif.past.backtest import backtest, covered_share
+    from desched.whatif.past.run import Span
+    from desched.whatif.tuning.figures import Tuned, tuning_of
+    from desched.whatif.tuning.replays import Stop, local_executor, usable_processors
+    from desched.whatif.tuning.results import Question, Results, open_results
+    from desched.whatif.tuning.sampler import OptunaSampler
+    from desched.whatif.tuning.search import BATCH, Search, Tried, spans_of
+    from desched.whatif.tuning.space import Space
+
+SHORTEST_HOURS = 12
+LEAST_COVERED = 0.5
+POLICIES, MOST_POLICIES = 60, 10_000
+BUDGET = "10m"
+
+
+class Effort(NamedTuple):
+    """When the search ends: after so many policies, or after this time."""
+
+    policies: int
+    seconds: int
+    seed: int
+
+
+class Output(NamedTuple):
+    """Where the recommended policy goes; without `force` no file is replaced."""
+
+    policy_file: Path | None
+    force: bool
+
+    def write(self, text: str | None) -> None:
+        """Write the policy, if there is one and a file for it.
+
+        Raises:
+            ConfigurationError: the file cannot be written.
+        """
+        path = self.policy_file
+        if path is None:
+            return
+        if text is None:
+            sys.stderr.write(f"desched: {path} is not written: nothing is recommended.\n")
+            return
+        self.refuse_to_replace()  # it may have come to exist meanwhile
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{path} cannot be written: {error.strerror}.") from error
+        sys.stderr.write(f"desched: Wrote {path}. Try it with `desched plan --policy {path}`.\n")
+
+    def refuse_to_replace(self) -> None:
+        """Raise a ConfigurationError if there is such a file already."""
+        path = self.policy_file
+        if path is not None and path.exists() and not self.force:
+            raise ConfigurationError(f"{path} exists; pass --force to replace it.")
+
+
+class Aim(NamedTuple):
+    """A search: what varies over which time, how long, and what is kept of it."""
+
+    space: Space
+    span: Span
+    effort: Effort
+    results: Results | None
+
+
+def run(invocation: Invocation) -> int | None:
+    """Search, print what was found, and write the recommended policy if that is asked for."""
+    page, settings = charts_file(invocation), invocation.settings()
+    if find_spec("optuna") is None:
+        raise ConfigurationError(
+            "The search needs Optuna; install it with `pip install 'desched[tune]'`."
+        )
+    output, aim = _output(invocation), _aim(invocation, settings)
+    source = PastSource(
+        invocation.flags.get("kube_state_metrics", ""),
+        step_seconds(invocation),
+        answer_cache(invocation),
+    )
+    stop = Stop()
+    with stop_on_signals(stop.request) as request:
+        found = tuned(settings, aim, source, stop)
+    if found is None:
+        return ended_by(request.received or SIGINT, " before the search had a result")
+    shown, text = found
+    write_out(settings.output, shown, print_tuning)
+    if page is not None:
+        from desched.views.pages.tuning_page import tuning_page  # noqa: PLC0415  (optional)
+
+        write_page(page, tuning_page(tuning_view(shown)))
+    output.write(text)
+    return None
+
+
+def _aim(invocation: Invocation, settings: Settings) -> Aim:
+    flags = invocation.flags
+    if settings.policy is None:
+        raise ConfigurationError(
+            "No policy is given; name today's with --policy FILE (DESCHED_POLICY)."
+        )
+    effort = _effort(invocation)
+    space = Space(read_policy(settings.policy), flags.get("vary", ()))
+    interval, step = settings.interval.total_seconds(), step_seconds(invocation)
+    begin, end = given_time(invocation, SystemClock().now())
+    if end - begin < timedelta(hours=SHORTEST_HOURS):
+        raise ConfigurationError(
+            f"--since and --until must be at least {SHORTEST_HOURS}h apart, and better several "
+            "days: policies are searched on the first two thirds and judged on the rest."
+        )
+    span = span_of(begin, end, interval, step)
+    if "results" not in flags:
+        return Aim(space, span, effort, None)
+    question = Question(
+        policy=space.today.digest,
+        varied=tuple(each.text for each in space.dimensions),
+        since=flags["since"],
+        until=flags.get("until", NOW),
+        interval_seconds=interval,
+        step_seconds=step,
+    )
+    results = open_results(Path(flags["results"]), question, span)
+    if results.tried:
+        began, ended = (f"{at:%Y-%m-%d %H:%M}" for at in results.span[:2])
+        sys.stderr.write(
+            f"desched: Continuing {results.path} with {len(results.tried)} known policies, for "
+            f"{began} to {ended} UTC.\n"
+        )
+    return Aim(space, results.span, effort, results)
+
+
+def _effort(invocation: Invocation) -> Effort:
+    flags = invocation.flags
+    policies = flags.get("policies", POLICIES)
+    if not MOST_POLICIES >= policies > 1:
+        raise ConfigurationError(f"--policies must be from 2 to {MOST_POLICIES}.")
+    try:
+        seconds = duration_seconds(flags.get("budget", BUDGET))
+    except ValueError as error:
+        raise ConfigurationError(f"--budget {error}.") from error
+    if not seconds:
+        raise ConfigurationError("--budget must be longer than 0s, such as 10m.")
+    return Effort(policies, seconds, flags.get("seed", 0))
+
+
+def _output(invocation: Invocation) -> Output:
+    path, force = invocation.flags.get("write_policy"), "force" in invocation.flags
+    if force and path is None:
+        raise ConfigurationError("--force has no effect without --write-policy; omit it.")
+    output = Output(Path(path) if path else None, force)
+    output.refuse_to_replace()
+    return output
+
+
+def tuned(
+    settings: Settings, aim: Aim, source: PastSource, stop: Stop
+) -> tuple[Tuned, str | None] | None:
+    """Read the past, search, and judge; also the text of the recommended policy, if there is one.
+
+    None if it was stopped before there was anything to judge.
+
+    Raises:
+        ConfigurationError: there is no way to Prometheus.
+        ObservationError: Prometheus could not be read, or its data does not suffice.
+    """
+    configure_logs(settings.log_format, settings.log_level, sys.stderr)
+    clock, space, spans = SystemClock(), aim.space, spans_of(aim.span)
+    policies = [space.today, *space.extremes]
+    past = read_past(settings, policies, aim.span, source, clock)
+    for span in (spans.search, spans.judged):
+        _refuse_gaps(covered_share(past, span), span)
+    with local_executor(past, usable_processors(), stop) as executor:
+        search = Search(space, spans, executor, lambda: bool(stop))
+        if not _searched(search, aim, stop, clock):
+            return None
+        interrupted = bool(stop)
+        if interrupted:
+            sys.stderr.write(f"desched: Judging the best of {len(search.candidates)} policies.\n")
+        stop.withdraw()
+        recommendation = search.recommend()
+        if stop:
+            return None
+    with ProgressLine("Judging", sys.stderr, clock) as tell:
+        compared = [space.today, *([recommendation.candidate.policy] if recommendation else [])]
+        judged = backtest(past, compared, spans.judged, tell, by_first_lines=True)
+    found = tuning_of(search, recommendation, judged, aim.effort.seed, interrupted=interrupted)
+    if recommendation is None:
+        return found, None
+    return found, policy_text(space, recommendation.candidate.values, found)
+
+
+def _searched(search: Search, aim: Aim, stop: Stop, clock: SystemClock) -> bool:
+    """Whether today's policy was replayed, which is what all others are compared with."""
+    effort, began = aim.effort, clock.monotonic()
+    if not search.begin():
+        return False
+    known = aim.results.tried if aim.results else ()
+    sampler = OptunaSampler(aim.space.dimensions, aim.space.today_values, effort.seed, len(known))
+    search.resume(known, sampler)
+    # A thread, so it begins after the workers are forked.
+    timer = Timer(effort.seconds, stop.request)
+    timer.daemon = True
+    timer.start()
+    try:
+        with ProgressLine("Searching", sys.stderr, clock) as tell:
+
+            def note(tried: Tried) -> None:
+                if aim.results is not None:
+                    aim.results.add(tried)
+                spent = (clock.monotonic() - began) / effort.seconds
+                tell(min(1.0, max(spent, len(search.candidates) / effort.policies)))
+
+            search.run(sampler, effort.policies, max(BATCH, usable_processors()), note)
+    finally:
+        timer.cancel()
+    return True
+
+
+def _refuse_gaps(covered: float, span: Span) -> None:
+    if covered < LEAST_COVERED:
+        raise ObservationError(
+            ObservationSource.PROMETHEUS,
+            f"Prometheus has the load of nodes for only {covered:.0%} of the time from "
+            f"{span.started_at:%Y-%m-%d %H:%M} to {span.ended_at:%Y-%m-%d %H:%M} UTC; choose a "
+            "time that it has kept.",
+        )
+
+
+_RANGE = "targetThresholds.cpu=70..90"
+
+COMMAND = Command(
+    "tune",
+    details="It replays the past of this cluster with many policies, as `desched backtest` does "
+    "with one: the search sees the first two thirds of the time, and the best are judged on the "
+    "rest. It recommends one that leaves at least a fifth less overload with no more evictions, "
+    "or else to keep today's. Protections, budgets and what load is trusted never vary. It "
+    "needs Optuna (`pip install 'desched[tune]'`) and kube-state-metrics, and changes nothing "
+    "in the cluster. Ctrl-C ends the search and judges what it has found; a second one ends all.",
+    examples={
+        "desched tune --since 7d --policy policy.yaml --write-policy better.yaml": (
+            "find a policy for this cluster"
+        ),
+        f"desched tune --since 7d --policy policy.yaml --vary {_RANGE}": "vary one key",
+    },
+    settings=("policy", "output", "interval", "kubeconfig", "context", *PROMETHEUS),
+    parameters=(
+        *TIME_FLAGS,
+        own_flag(
+            "--vary KEY=VALUES",
+            f"A key of LoadAware that varies, as a range ({_RANGE}) or a list "
+            "(windows.cpu=5m,10m,5m+15m); repeat the flag for several. Default: targets, windows, "
+            "sustainedFor, margins, limits and steering, around today's values.",
+            multiple=True,
+        ),
+        own_flag(
+            "--budget DURATION",
+            f"How long the search may take, without reading and judging. Default: {BUDGET}.",
+        ),
+        own_flag(
+            "--policies NUMBER",
+            f"How many policies are tried, today's included. Default: {POLICIES}.",
+            type=int,
+        ),
+        own_flag("--seed NUMBER", "Decides which policies are tried. Default: 0.", type=int),
+        own_flag(
+            "--results FILE",
+            "Keep the results in this file; the same command with the same file continues them.",
+        ),
+        own_flag("--write-policy FILE", "Write the recommended policy, if there is one."),
+        own_flag("--force", "Replace the file of --write-policy if it exists."),
+        *READING_FLAGS,
+        REPORT,
+    ),
+    refused=INSTEAD,
+)
