@@ -1,5 +1,6 @@
 """Replays on the workers of a Dask cluster, configured by Dask's own settings (TLS, timeouts)."""
 
+import gc
 import logging
 import secrets
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 from distributed import Client, KilledWorker, WorkerPlugin, get_worker
 from distributed.versions import VersionMismatchWarning, get_versions
 
-from desched.errors import ConfigurationError, WorkersLost
+from desched.errors import ConfigurationError, DeschedError, WorkersLost
 from desched.history.past import Past
 from desched.whatif.tuning.replays import Job, Stop, forget_past, share_past
 
@@ -30,7 +31,7 @@ class DaskExecutor(Executor):
     """Runs jobs on the workers of a Dask cluster, which have the pasts.
 
     A job whose worker dies runs again on another one. A job that is stopped gives None, as those of
-    `local_executor` do. Where no worker is left, `submit` or the future raises `WorkersLost`.
+    `local_executor` do. Where no worker is left, its future raises `WorkersLost`.
     """
 
     def __init__(self, client: Client, search: str, stop: Stop, patience_seconds: float) -> None:
@@ -51,7 +52,8 @@ class DaskExecutor(Executor):
         job, answer = args[0], Future[Any]()
         with self._changing:
             if self._lost or self._client.status != "running":
-                raise WorkersLost(self._lost or DISCONNECTED)
+                answer.set_exception(WorkersLost(self._lost or DISCONNECTED))
+                return answer
             job = job._replace(past=self._search + job.past)
             running = self._running.submit(_alone, function, job, PACKAGES)
             self._open.add(answer)
@@ -106,14 +108,10 @@ def dask_executor(
     """
     for each in ("distributed", "distributed.client"):
         logging.getLogger(each).setLevel(logging.CRITICAL)  # what ends a search is raised
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VersionMismatchWarning)  # checked below
-            client = Client(address, timeout=patience_seconds, set_as_default=False)
-    except OSError as error:
-        raise WorkersLost(f"--workers {address}: no Dask scheduler answers ({error}).") from error
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ConfigurationError(f"--workers {address}: {error}.") from error
+    client = _client(address, patience_seconds)
+    if isinstance(client, DeschedError):
+        gc.collect()  # half a client would write to standard error as the program ends
+        raise client
     with client:
         try:
             client.wait_for_workers(1, timeout=patience_seconds)
@@ -132,6 +130,18 @@ def dask_executor(
             for name in pasts if client.status == "running" else ():
                 with suppress(OSError, ValueError):  # it is lost, or has no such plugin
                     client.unregister_worker_plugin(search + name)
+
+
+def _client(address: str, patience_seconds: float) -> Client | DeschedError:
+    """A client, or why there is none: an error with its traceback would keep half of one alive."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VersionMismatchWarning)  # compared afterwards
+            return Client(address, timeout=patience_seconds, set_as_default=False)
+    except OSError as error:
+        return WorkersLost(f"--workers {address}: no Dask scheduler answers ({error}).")
+    except (ValueError, TypeError, RuntimeError) as error:
+        return ConfigurationError(f"--workers {address}: {error}.")
 
 
 class _SharedPast(WorkerPlugin):
