@@ -103,7 +103,9 @@ def _past(day: Day, history: list[Floats]) -> Past:
         levels = next(by_workload[pod.labels["app"]])
         used[index[pod.node]] += levels
         past = PastPod(
-            msgspec.structs.replace(pod, phase="Running", ready=True, started_at=EPOCH),
+            msgspec.structs.replace(
+                pod, uid=f"past-{pod.uid}", phase="Running", ready=True, started_at=EPOCH
+            ),
             EPOCH,
             None,
             cluster.workload_of(pod),

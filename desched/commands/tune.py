@@ -51,15 +51,21 @@ if loaded_to_run(__name__):
 SHORTEST_HOURS = 12
 LEAST_COVERED = 0.5
 POLICIES, MOST_POLICIES = 60, 10_000
+MOST_MORE = 10.0
 BUDGET = "10m"
 
 
 class Effort(NamedTuple):
-    """When the search ends: after so many policies, or after this time."""
+    """When the search ends, and what it looks for.
+
+    It ends after so many policies or this time. The recommended policy may need more evictions than
+    today's by the share `more_evictions`.
+    """
 
     policies: int
     seconds: int
     seed: int
+    more_evictions: float
 
 
 class Output(NamedTuple):
@@ -178,7 +184,15 @@ def _effort(invocation: Invocation) -> Effort:
         raise ConfigurationError(f"--budget {error}.") from error
     if not seconds:
         raise ConfigurationError("--budget must be longer than 0s, such as 10m.")
-    return Effort(policies, seconds, flags.get("seed", 0))
+    try:
+        more = float(flags.get("more_evictions", "0").removesuffix("%")) / 100
+    except ValueError:
+        more = -1
+    if not 0 <= more <= MOST_MORE:
+        raise ConfigurationError(
+            f"--more-evictions must be a percentage from 0% to {MOST_MORE:.0%}, such as 20%."
+        )
+    return Effort(policies, seconds, flags.get("seed", 0), more)
 
 
 def _output(invocation: Invocation) -> Output:
@@ -215,13 +229,13 @@ def tuned(
         if interrupted:
             sys.stderr.write(f"desched: Judging the best of {len(search.candidates)} policies.\n")
         stop.withdraw()
-        recommendation = search.recommend()
+        recommendation = search.recommend(aim.effort.more_evictions)
         if stop:
             return None
     with ProgressLine("Judging", sys.stderr, clock) as tell:
         compared = [space.today, *([recommendation.candidate.policy] if recommendation else [])]
         judged = backtest(past, compared, spans.judged, tell, by_first_lines=True)
-    found = tuning_of(search, recommendation, judged, aim.effort.seed, interrupted=interrupted)
+    found = tuning_of(search, recommendation, judged, interrupted=interrupted)
     if recommendation is None:
         return found, None
     return found, policy_text(space, recommendation.candidate.values, found)
@@ -298,6 +312,10 @@ COMMAND = Command(
             "--policies NUMBER",
             f"How many policies are tried, today's included. Default: {POLICIES}.",
             type=int,
+        ),
+        own_flag(
+            "--more-evictions PERCENT",
+            "How many more evictions than today's the recommended policy may need. Default: 0%.",
         ),
         own_flag("--seed NUMBER", "Decides which policies are tried. Default: 0.", type=int),
         own_flag(

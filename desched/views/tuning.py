@@ -116,8 +116,14 @@ def _summary(found: Tuned) -> Iterator[str]:
     if best is None:
         yield (
             f"Keep {found.policy}: of the policies that were tried, none leaves a fifth less "
-            "overload with no more evictions, also on the later days."
+            "overload within the evictions that are allowed, also on the later days."
         )
+        if any(
+            each.score.evictions > found.today.evictions
+            and each.score.node_minutes < found.today.node_minutes
+            for each in found.front
+        ):
+            yield "Some leave less with more evictions; --more-evictions accepts these."
     else:
         yield f"Recommended: {count(len(best.changes), 'change')} to {found.policy}."
         yield f"In the search: {_from_to(found.today, best.searched)}."
@@ -159,11 +165,12 @@ def _reason(change: Change, score: Score) -> str:
         return "follows from the other changes"
     minutes = without.node_minutes - score.node_minutes
     evictions = without.evictions - score.evictions
-    parts = [
-        f"{abs(minutes):,.0f} {'more' if minutes >= 0 else 'fewer'} overloaded node-minutes",
-        f"{abs(evictions)} {'more' if evictions >= 0 else 'fewer'} evictions",
-    ]
-    return f"without it, {' and '.join(parts)} in the search"
+    parts = (
+        f"{abs(number):,.0f} {'more' if number > 0 else 'fewer'} {what}"
+        for number, what in ((minutes, "overloaded node-minutes"), (evictions, "evictions"))
+        if number
+    )
+    return f"without it, {' and '.join(parts) or 'higher excess'} in the search"
 
 
 def _judged(found: Tuned) -> Comparison:

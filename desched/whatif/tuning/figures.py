@@ -54,7 +54,6 @@ class Tuned(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     split_at: datetime
     ended_at: datetime
     varied: tuple[str, ...]
-    seed: int
     tried: int
     stopped: int
     interrupted: bool
@@ -69,7 +68,6 @@ def tuning_of(
     search: Search,
     recommendation: Recommendation | None,
     judged: Backtest,
-    seed: int,
     *,
     interrupted: bool,
 ) -> Tuned:
@@ -82,7 +80,6 @@ def tuning_of(
         split_at=search.spans.judged.started_at,
         ended_at=search.spans.judged.ended_at,
         varied=tuple(each.text for each in search.space.dimensions),
-        seed=seed,
         tried=len(search.candidates),
         stopped=sum(not each.played.is_whole for each in search.candidates),
         interrupted=interrupted,

@@ -89,8 +89,6 @@ def open_results(path: Path, question: Question, span: Span) -> Results:
         return Results(path, head)
     # A run that was killed may have written only a part of its last line.
     whole = [line for line in lines if line.endswith(b"\n")]
-    if len(whole) < len(lines):
-        _cut(path, sum(map(len, whole)))
     try:
         head = msgspec.json.decode(whole[0], type=Head)
         tried = tuple(msgspec.json.decode(line, type=Tried) for line in whole[1:])
@@ -98,6 +96,8 @@ def open_results(path: Path, question: Question, span: Span) -> Results:
         raise ConfigurationError(
             f"--results: {path} is no file of results; name another one."
         ) from error
+    if len(whole) < len(lines):
+        _cut(path, sum(map(len, whole)))
     if found := head.question.difference(question):
         raise ConfigurationError(
             f"--results: {path} is about another search ({found} differs); name another file."

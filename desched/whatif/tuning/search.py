@@ -120,10 +120,13 @@ def overload_share(score: Score, of: Score) -> float:
     return (minutes + points) / 2
 
 
-def is_worth_it(score: Score, today: Score) -> bool:
-    """Whether a policy leaves much less overload than today's, with no more evictions."""
+def is_worth_it(score: Score, today: Score, more_evictions: float = 0.0) -> bool:
+    """Whether a policy leaves much less overload than today's.
+
+    It may need more evictions by this share.
+    """
     return (
-        score.evictions <= today.evictions
+        score.evictions <= (1 + more_evictions) * today.evictions
         and score.node_minutes < today.node_minutes
         and score.node_minutes <= WORTH_SHARE * today.node_minutes
         and score.point_minutes <= today.point_minutes
@@ -203,14 +206,17 @@ class Search:
             for candidate in self._replayed(drawn):
                 sampler.learn(candidate.values, self._expected(candidate.played))
 
-    def recommend(self) -> Recommendation | None:
+    def recommend(self, more_evictions: float = 0.0) -> Recommendation | None:
         """The best policy that holds on the later days; None if today's is as good.
 
-        Changes without an effect are taken back first.
+        It may need more evictions than today's by this share. Changes that do little are taken
+        back first.
         """
         today = self.today.played.score
         worth = [
-            e for e in self.candidates if e.played.is_whole and is_worth_it(e.played.score, today)
+            e
+            for e in self.candidates
+            if e.played.is_whole and is_worth_it(e.played.score, today, more_evictions)
         ]
         worth.sort(key=better_first(today))
         judged_today = self._judged(self.space.today) if worth else None
@@ -219,7 +225,7 @@ class Search:
         for candidate in worth[:MOST_JUDGED]:
             simple = self._simplified(candidate)
             judged = self._judged(simple.policy)
-            if judged is not None and is_worth_it(judged, judged_today):
+            if judged is not None and is_worth_it(judged, judged_today, more_evictions):
                 return Recommendation(simple, judged, tuple(self._effects(simple)))
         return None
 

@@ -1,0 +1,159 @@
+"""Searches from the command line to the recommended policy, with a Prometheus of our own."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from desched.cli import main
+from desched.commands import tune
+from tests.unit.adapters.prometheus.fake_server import FakePrometheus
+from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
+
+POLICY = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: tune
+  pluginConfig:
+  - name: LoadAware
+    args:
+      metrics: {type: prometheus, address: "ADDRESS"}
+      targetThresholds: {cpu: 80}
+      thresholds: {cpu: 30}
+      duration: 5m
+  plugins: {balance: {enabled: [LoadAware]}}
+"""
+TIMES = tuple(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M}" for at in (BEGIN + 3600, END))
+
+
+@pytest.fixture
+def prometheus() -> Iterator[FakePrometheus]:
+    """It has a node with 95 % of its CPU in use, of which three pods use one core each."""
+    with FakePrometheus() as server:
+        cluster = SmallCluster(server, loads=(0.95, 0.3))
+        for number in range(3):
+            cluster.add_pod(f"web-{number}")
+        cluster.add_pod("web-3", "b", cores=0.1)
+        yield server
+
+
+@pytest.fixture
+def words(prometheus: FakePrometheus, tmp_path: Path, monkeypatch) -> list[str]:
+    """A search over the hour that this Prometheus has."""
+    monkeypatch.setattr(tune, "SHORTEST_HOURS", 0)
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY.replace("ADDRESS", prometheus.url))
+    times = ["--since", TIMES[0], "--until", TIMES[1]]
+    return ["tune", *times, "--policy", str(path), "--no-cache", "--policies", "6"]
+
+
+def test_a_search_shows_what_it_found_and_keeps_a_policy_that_is_good(
+    words, tmp_path, capsys
+) -> None:
+    written, page = tmp_path / "better.yaml", tmp_path / "page.html"
+    assert main([*words, "--write-policy", str(written), "--report", str(page)]) == 0
+    shown, said = capsys.readouterr()
+    assert "Keep " in shown
+    assert "today's policy" in shown
+    assert "varied: targetThresholds.cpu=70..85 " in shown
+    assert not written.exists()
+    assert f"{written} is not written: nothing is recommended" in said
+    assert "Overload left against evictions" in page.read_text()
+
+
+def test_a_search_for_programs(words, capsys) -> None:
+    assert main([*words, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["version"] == "desched.io/tuning/v1"
+    assert found["tried"] == 6
+    assert found["recommended"] is None
+    assert found["today"]["evictions"] == 1
+    assert [each["policy"] for each in found["judged"]["policies"]] == [found["policy"]]
+
+
+def test_a_second_run_continues_the_results(words, tmp_path, capsys) -> None:
+    line = [*words, "--results", str(tmp_path / "results")]
+    assert main([*line, "-o", "json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert main([*line, "-o", "json"]) == 0
+    again, said = capsys.readouterr()
+    assert "with 5 known policies" in said
+    assert json.loads(again)["front"] == first["front"]
+    assert main([*line, "--policies", "8", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tried"] == 8
+    assert main([*line, "--vary", "stopMargin=4,5"]) == 2
+    assert "is about another search (what varies differs)" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_search_and_judges_what_was_found(
+    words, tmp_path, monkeypatch, capsys
+) -> None:
+    results = tmp_path / "results"
+    add = tune.Results.add
+
+    def add_and_interrupt(self: tune.Results, tried: tune.Tried) -> None:
+        add(self, tried)
+        if len(results.read_text().splitlines()) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(tune.Results, "add", add_and_interrupt)
+    assert main([*words, "--policies", "60", "--results", str(results), "-o", "json"]) == 0
+    shown, said = capsys.readouterr()
+    found = json.loads(shown)
+    assert found["interrupted"]
+    assert 1 < found["tried"] < 60
+    assert "Judging the best of" in said
+
+
+def test_the_budget_ends_the_search(words, capsys) -> None:
+    assert main([*words, "--policies", "5000", "--budget", "1s", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--vary", "stopMargin=9..1"], "the lower bound comes first"),
+        (["--vary", "evictionLimits.workload=1,2"], "protections, budgets"),
+        (["--budget", "ten"], "--budget is not a duration"),
+        (["--budget", "0s"], "--budget must be longer than 0s"),
+        (["--policies", "1"], "--policies must be from 2"),
+        (["--more-evictions", "much"], "--more-evictions must be a percentage"),
+        (["--force"], "--force has no effect without --write-policy"),
+        (["--policy", "nowhere.yaml"], "nowhere.yaml: the policy cannot be read"),
+        (["--from", "7d"], "did you mean --since?"),
+    ],
+)
+def test_wrong_flags_are_refused_with_a_sentence(words, prometheus, capsys, flags, said) -> None:
+    assert main([*words, *flags]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+    assert prometheus.asked == []
+
+
+def test_a_short_time_cannot_be_searched(words, monkeypatch, prometheus, capsys) -> None:
+    monkeypatch.setattr(tune, "SHORTEST_HOURS", 12)
+    assert main(words) == 2
+    assert "must be at least 12h apart" in capsys.readouterr().err
+    assert prometheus.asked == []
+
+
+def test_a_time_that_prometheus_has_not_kept_is_unknown(words, prometheus, capsys) -> None:
+    SmallCluster(prometheus).series.clear()
+    assert main(words) == 3
+    assert "Prometheus" in capsys.readouterr().err
+
+
+def test_an_existing_file_is_not_replaced(words, tmp_path, prometheus, capsys) -> None:
+    path = tmp_path / "kept.yaml"
+    path.write_text("mine")
+    assert main([*words, "--write-policy", str(path)]) == 2
+    assert "pass --force to replace it" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+    assert prometheus.asked == []
