@@ -6,11 +6,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGINT
-from threading import Timer
 from typing import NamedTuple
 
 from desched.cli.command import Command, Invocation
-from desched.cli.exit_codes import ended_by
+from desched.cli.exit_codes import ExitCode, ended_by
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.past_flags import (
@@ -23,49 +22,31 @@ from desched.cli.past_flags import (
     step_seconds,
 )
 from desched.cli.setting_flags import PROMETHEUS, own_flag
-from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
     from datetime import timedelta
 
     from desched.bootstrap.output import write_out
-    from desched.bootstrap.past import PastSource, read_past, span_of
+    from desched.bootstrap.past import PastSource, span_of
+    from desched.bootstrap.tuning import Aim, Effort, Searcher, judged, past_of, started_workers
     from desched.policy.durations import duration_seconds
     from desched.policy.loading import read_policy
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.service.process.signals import stop_on_signals
     from desched.settings import Settings
-    from desched.views.progress import ProgressLine
     from desched.views.tuned_policy import policy_text
     from desched.views.tuning import print_tuning, tuning_view
-    from desched.whatif.past.backtest import backtest, covered_share
-    from desched.whatif.past.run import Span
-    from desched.whatif.tuning.figures import Tuned, tuning_of
-    from desched.whatif.tuning.replays import Stop, local_executor, usable_processors
-    from desched.whatif.tuning.results import Question, Results, open_results
-    from desched.whatif.tuning.sampler import OptunaSampler
-    from desched.whatif.tuning.search import BATCH, Search, Tried, spans_of
+    from desched.whatif.tuning.figures import Tuned
+    from desched.whatif.tuning.replays import Stop
+    from desched.whatif.tuning.results import Question, open_results
     from desched.whatif.tuning.space import Space
 
 SHORTEST_HOURS = 12
-LEAST_COVERED = 0.5
 POLICIES, MOST_POLICIES = 60, 10_000
 MOST_MORE = 10.0
 BUDGET = "10m"
-
-
-class Effort(NamedTuple):
-    """When the search ends, and what it looks for.
-
-    It ends after so many policies or this time. The recommended policy may need more evictions than
-    today's by the share `more_evictions`.
-    """
-
-    policies: int
-    seconds: int
-    seed: int
-    more_evictions: float
 
 
 class Output(NamedTuple):
@@ -100,13 +81,15 @@ class Output(NamedTuple):
             raise ConfigurationError(f"{path} exists; pass --force to replace it.")
 
 
-class Aim(NamedTuple):
-    """A search: what varies over which time, how long, and what is kept of it."""
+class Result(NamedTuple):
+    """What a search came to, and the text of the recommended policy if there is one.
 
-    space: Space
-    span: Span
-    effort: Effort
-    results: Results | None
+    With `lost` it ended early because its workers were lost.
+    """
+
+    shown: Tuned
+    text: str | None
+    lost: bool
 
 
 def run(invocation: Invocation) -> int | None:
@@ -116,25 +99,36 @@ def run(invocation: Invocation) -> int | None:
         raise ConfigurationError(
             "The search needs Optuna; install it with `pip install 'desched[tune]'`."
         )
+    address = _workers(invocation)
     output, aim = _output(invocation), _aim(invocation, settings)
     source = PastSource(
         invocation.flags.get("kube_state_metrics", ""),
         step_seconds(invocation),
         answer_cache(invocation),
     )
+    configure_logs(settings.log_format, settings.log_level, sys.stderr)
     stop = Stop()
     with stop_on_signals(stop.request) as request:
-        found = tuned(settings, aim, source, stop)
+        found = tuned(settings, aim, source, address, stop)
     if found is None:
         return ended_by(request.received or SIGINT, " before the search had a result")
-    shown, text = found
-    write_out(settings.output, shown, print_tuning)
+    write_out(settings.output, found.shown, print_tuning)
     if page is not None:
         from desched.views.pages.tuning_page import tuning_page  # noqa: PLC0415  (optional)
 
-        write_page(page, tuning_page(tuning_view(shown)))
-    output.write(text)
-    return None
+        write_page(page, tuning_page(tuning_view(found.shown)))
+    output.write(found.text)
+    return ExitCode.OBSERVATION if found.lost else None
+
+
+def _workers(invocation: Invocation) -> str:
+    """The address of the scheduler, "" for the processors of this machine."""
+    address: str = invocation.flags.get("workers", "")
+    if address and find_spec("distributed") is None:
+        raise ConfigurationError(
+            "--workers needs Dask; install it with `pip install 'desched[tune,fleet]'`."
+        )
+    return address
 
 
 def _aim(invocation: Invocation, settings: Settings) -> Aim:
@@ -205,77 +199,27 @@ def _output(invocation: Invocation) -> Output:
 
 
 def tuned(
-    settings: Settings, aim: Aim, source: PastSource, stop: Stop
-) -> tuple[Tuned, str | None] | None:
-    """Read the past, search, and judge; also the text of the recommended policy, if there is one.
+    settings: Settings, aim: Aim, source: PastSource, address: str, stop: Stop
+) -> Result | None:
+    """Read the past, search, and judge, on the workers of a Dask scheduler if one is named.
 
     None if it was stopped before there was anything to judge.
 
     Raises:
-        ConfigurationError: there is no way to Prometheus.
+        ConfigurationError: there is no way to Prometheus, or the workers cannot be used.
         ObservationError: Prometheus could not be read, or its data does not suffice.
+        WorkersLost: there are no workers.
     """
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
-    clock, space, spans = SystemClock(), aim.space, spans_of(aim.span)
-    policies = [space.today, *space.extremes]
-    past = read_past(settings, policies, aim.span, source, clock)
-    for span in (spans.search, spans.judged):
-        _refuse_gaps(covered_share(past, span), span)
-    with local_executor(past, usable_processors(), stop) as executor:
-        search = Search(space, spans, executor, lambda: bool(stop))
-        if not _searched(search, aim, stop, clock):
-            return None
-        interrupted = bool(stop)
-        if interrupted:
-            sys.stderr.write(f"desched: Judging the best of {len(search.candidates)} policies.\n")
-        stop.withdraw()
-        recommendation = search.recommend(aim.effort.more_evictions)
-        if stop:
-            return None
-    with ProgressLine("Judging", sys.stderr, clock) as tell:
-        compared = [space.today, *([recommendation.candidate.policy] if recommendation else [])]
-        judged = backtest(past, compared, spans.judged, tell, by_first_lines=True)
-    found = tuning_of(search, recommendation, judged, interrupted=interrupted)
-    if recommendation is None:
-        return found, None
-    return found, policy_text(space, recommendation.candidate.values, found)
-
-
-def _searched(search: Search, aim: Aim, stop: Stop, clock: SystemClock) -> bool:
-    """Whether today's policy was replayed, which is what all others are compared with."""
-    effort, began = aim.effort, clock.monotonic()
-    if not search.begin():
-        return False
-    known = aim.results.tried if aim.results else ()
-    sampler = OptunaSampler(aim.space.dimensions, aim.space.today_values, effort.seed, len(known))
-    search.resume(known, sampler)
-    # A thread, so it begins after the workers are forked.
-    timer = Timer(effort.seconds, stop.request)
-    timer.daemon = True
-    timer.start()
-    try:
-        with ProgressLine("Searching", sys.stderr, clock) as tell:
-
-            def note(tried: Tried) -> None:
-                if aim.results is not None:
-                    aim.results.add(tried)
-                spent = (clock.monotonic() - began) / effort.seconds
-                tell(min(1.0, max(spent, len(search.candidates) / effort.policies)))
-
-            search.run(sampler, effort.policies, max(BATCH, usable_processors()), note)
-    finally:
-        timer.cancel()
-    return True
-
-
-def _refuse_gaps(covered: float, span: Span) -> None:
-    if covered < LEAST_COVERED:
-        raise ObservationError(
-            ObservationSource.PROMETHEUS,
-            f"Prometheus has the load of nodes for only {covered:.0%} of the time from "
-            f"{span.started_at:%Y-%m-%d %H:%M} to {span.ended_at:%Y-%m-%d %H:%M} UTC; choose a "
-            "time that it has kept.",
-        )
+    clock = SystemClock()
+    past = past_of(settings, aim, source, clock)
+    with started_workers(address, {"": past}, stop) as workers:
+        searcher = Searcher({"": past}, workers, stop, clock)
+        found = searcher.search(aim)
+    if found is None:
+        return None
+    shown, best = judged(past, found, clock), found.recommendation
+    text = policy_text(aim.space, best.candidate.values, shown) if best else None
+    return Result(shown, text, searcher.lost)
 
 
 _RANGE = "targetThresholds.cpu=70..90"
@@ -321,6 +265,10 @@ COMMAND = Command(
         own_flag(
             "--results FILE",
             "Keep the results in this file; the same command with the same file continues them.",
+        ),
+        own_flag(
+            "--workers HOST:PORT",
+            "A Dask scheduler, whose workers replay the past in the place of this machine.",
         ),
         own_flag("--write-policy FILE", "Write the recommended policy, if there is one."),
         own_flag("--force", "Replace the file of --write-policy if it exists."),

@@ -1,8 +1,9 @@
 """Replays on real Dask workers, processes that speak TLS only, are those of this process."""
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from collections.abc import Iterator
+from concurrent.futures import Executor
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -12,40 +13,18 @@ import pytest
 import yaml
 from distributed import Security
 
-from desched.errors import ConfigurationError
-from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy
-from desched.whatif.past.run import Span
-from desched.whatif.tuning.dask_workers import DaskExecutor, dask_executor
-from desched.whatif.tuning.replays import Job, Played, Stop, local_executor, replayed
+from desched.whatif.tuning.clusters import OneCluster
+from desched.whatif.tuning.dask_workers import dask_executor
+from desched.whatif.tuning.replays import Stop, local_executor
+from desched.whatif.tuning.sampler import OptunaSampler
+from desched.whatif.tuning.search import Note, Search, Tried, spans_of
+from desched.whatif.tuning.space import Space
 from tests.controlplane.process import Server
 from tests.controlplane.waiting import PATIENCE_SECONDS
-from tests.unit.whatif.past.pasts import Life, a_past, at
+from tests.unit.whatif.tuning.hot_hours import SPAN, TODAY, hot_hours
 
-STEPS = 48
 NAME = "prod"
-HOT = [[0.2, 0.9][step % 12 > 3] for step in range(STEPS)]
-POLICY = """
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: default
-  pluginConfig:
-  - name: LoadAware
-    args:
-      metrics: {type: prometheus, address: "http://prometheus:9090"}
-      thresholds: {cpu: 10}
-      targetThresholds: {cpu: TARGET}
-  plugins: {balance: {enabled: [LoadAware]}}
-"""
-
-
-def policy(target: int) -> Policy:
-    return parse_policy(POLICY.replace("TARGET", str(target)), f"{target}.yaml").policy
-
-
-PAST = a_past([Life(f"web-{i}", "a", HOT) for i in range(4)], steps=STEPS)
-JOBS = [Job(policy(target), Span(at(12), at(STEPS)), past=NAME) for target in range(40, 90, 4)]
+PASTS = {NAME: hot_hours()}
 
 
 class DaskCluster:
@@ -59,9 +38,7 @@ class DaskCluster:
         scheduler = self._start("scheduler", "--port", "0")
         self.address: str = scheduler.wait_until(
             "the scheduler listens",
-            lambda: next(
-                (line.split()[-1] for line in _lines(scheduler) if "Scheduler at:" in line), ""
-            ),
+            lambda: "".join(re.findall(r"Scheduler at: +(\S+)", scheduler.log.read_text())),
         )
 
     def start_worker(self, **variables: str) -> Server:
@@ -84,7 +61,8 @@ class DaskCluster:
                 f"distributed.cli.dask_{kind}",
                 "--host",
                 "127.0.0.1",
-                "--no-dashboard",
+                "--dashboard-address",
+                "127.0.0.1:0",
                 *arguments,
             ],
             self._folder,
@@ -92,10 +70,6 @@ class DaskCluster:
         )
         self.servers.append(server)
         return server
-
-
-def _lines(server: Server) -> Sequence[str]:
-    return server.log.read_text().splitlines()
 
 
 def _only_tls(folder: Path) -> dict[str, Any]:
@@ -121,26 +95,32 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
         found.close()
 
 
-@pytest.fixture(scope="module")
-def expected() -> Sequence[Played | None]:
-    """The results of this process."""
-    with local_executor({NAME: PAST}, 1, Stop()) as executor:
-        return list(executor.map(replayed, JOBS))
+def searched(executor: Executor, note: Note = lambda _: None) -> tuple[object, ...]:
+    """All that a search tries and recommends."""
+    search = Search(Space(TODAY), spans_of(SPAN), OneCluster(executor, NAME), lambda: False)
+    assert search.begin()
+    space = search.space
+    search.run(OptunaSampler(space.dimensions, space.today_values, 0, 0), 13, 12, note)
+    found = [(dict(each.values), each.played) for each in search.candidates]
+    return found, search.recommend()
 
 
-def test_nothing_is_lost_when_workers_die_and_others_join(
-    cluster: DaskCluster, expected: Sequence[Played | None]
-) -> None:
+def test_nothing_is_lost_when_workers_die_and_others_join(cluster: DaskCluster) -> None:
     first, second = cluster.start_worker(), cluster.start_worker()
+    tried: list[Tried] = []
+
+    def kill(each: Tried) -> None:
+        tried.append(each)
+        if len(tried) == 1:
+            first.signal(SIGKILL)
+            cluster.start_worker()
+        elif len(tried) == 6:
+            second.signal(SIGKILL)  # what is left is for the one that has joined
+
     address = cluster.address.removeprefix("tls://")
-    with dask_executor(address, {NAME: PAST}, Stop(), PATIENCE_SECONDS) as executor:
+    with dask_executor(address, PASTS, Stop(), PATIENCE_SECONDS) as executor:
         second.wait_until("both workers are there", lambda: executor.workers == 2)
-        futures = [executor.submit(replayed, job) for job in JOBS]
-        wait(futures, PATIENCE_SECONDS, FIRST_COMPLETED)
-        assert not all(future.done() for future in futures)
-        first.signal(SIGKILL)
-        assert [future.result(PATIENCE_SECONDS) for future in futures] == expected
-        cluster.start_worker()
-        second.signal(SIGKILL)
-        assert executor.submit(replayed, JOBS[0]).result(PATIENCE_SECONDS) == expected[0]
-    assert len({each.score for each in expected if each is not None}) > 1
+        found = searched(executor, kill)
+    with local_executor(PASTS, 1, Stop()) as here:
+        assert found == searched(here)
+    assert len(tried) > 6

@@ -18,7 +18,7 @@ from desched.history.past import Past
 from desched.whatif.tuning.replays import Job, Stop, forget_past, share_past
 
 PATIENCE_SECONDS, WATCH_SECONDS = 60.0, 0.2
-"""How long to wait for the scheduler, and for a worker if there is none; how often to look."""
+"""How long to wait for a worker if there is none, and how often to look."""
 
 Packages = Mapping[str, str | None]
 PACKAGES: Packages = get_versions(packages=["desched"])["packages"]
@@ -108,7 +108,7 @@ def dask_executor(
     """
     for each in ("distributed", "distributed.client"):
         logging.getLogger(each).setLevel(logging.CRITICAL)  # what ends a search is raised
-    client = _client(address, patience_seconds)
+    client = _client(address)
     if isinstance(client, DeschedError):
         gc.collect()  # half a client would write to standard error as the program ends
         raise client
@@ -132,12 +132,12 @@ def dask_executor(
                     client.unregister_worker_plugin(search + name)
 
 
-def _client(address: str, patience_seconds: float) -> Client | DeschedError:
+def _client(address: str) -> Client | DeschedError:
     """A client, or why there is none: an error with its traceback would keep half of one alive."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VersionMismatchWarning)  # compared afterwards
-            return Client(address, timeout=patience_seconds, set_as_default=False)
+            return Client(address, set_as_default=False)
     except OSError as error:
         return WorkersLost(f"--workers {address}: no Dask scheduler answers ({error}).")
     except (ValueError, TypeError, RuntimeError) as error:

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import dask
 import pytest
 
 from desched.cli import main
 from desched.commands import tune
+from desched.whatif.tuning.results import Results
+from desched.whatif.tuning.search import Tried
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
+from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
 
 POLICY = """
 apiVersion: descheduler/v1alpha2
@@ -94,20 +98,52 @@ def test_ctrl_c_ends_the_search_and_judges_what_was_found(
     words, tmp_path, monkeypatch, capsys
 ) -> None:
     results = tmp_path / "results"
-    add = tune.Results.add
+    add = Results.add
 
-    def add_and_interrupt(self: tune.Results, tried: tune.Tried) -> None:
+    def add_and_interrupt(self: Results, tried: Tried) -> None:
         add(self, tried)
         if len(results.read_text().splitlines()) == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(tune.Results, "add", add_and_interrupt)
+    monkeypatch.setattr(Results, "add", add_and_interrupt)
     assert main([*words, "--policies", "60", "--results", str(results), "-o", "json"]) == 0
     shown, said = capsys.readouterr()
     found = json.loads(shown)
     assert found["interrupted"]
     assert 1 < found["tried"] < 60
     assert "Judging the best of" in said
+
+
+def test_workers_of_dask_find_the_same(words, capsys) -> None:
+    line = [*words, "-o", "json"]
+    assert main(line) == 0
+    here = capsys.readouterr().out
+    with workers_in_this_process() as cluster:
+        assert main([*line, "--workers", cluster.scheduler_address]) == 0
+    assert capsys.readouterr().out == here
+
+
+def test_what_was_found_is_judged_here_if_the_workers_are_lost(words, monkeypatch, capsys) -> None:
+    found: list[Tried] = []
+    with workers_in_this_process() as cluster:
+
+        def add_and_end(_: Results, tried: Tried) -> None:
+            found.append(tried)
+            cluster.close()
+
+        monkeypatch.setattr(Results, "add", add_and_end)
+        line = ["--policies", "60", "--results", "results", "-o", "json"]
+        monkeypatch.chdir(Path(words[words.index("--policy") + 1]).parent)
+        assert main([*words, *line, "--workers", cluster.scheduler_address]) == 3
+    shown, said = capsys.readouterr()
+    assert json.loads(shown)["tried"] == len(found) + 1 < 60
+    assert "connection to the scheduler is lost. This machine judges" in said
+
+
+def test_no_workers_is_a_sentence(words, capsys) -> None:
+    with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
+        assert main([*words, "--workers", "127.0.0.1:1"]) == 3
+    assert "no Dask scheduler answers" in capsys.readouterr().err
 
 
 def test_the_budget_ends_the_search(words, capsys) -> None:

@@ -1,7 +1,9 @@
 """What ends a search on Dask workers, with a cluster of threads of this process."""
 
 from collections.abc import Iterator
+from typing import Any
 
+import dask
 import pytest
 from distributed import LocalCluster
 
@@ -10,25 +12,20 @@ from desched.whatif.past.run import Span
 from desched.whatif.tuning import dask_workers
 from desched.whatif.tuning.dask_workers import dask_executor
 from desched.whatif.tuning.replays import Job, Stop, replayed
-from tests.contracts.test_dask_workers import policy
+from desched.whatif.tuning.space import Space
 from tests.unit.whatif.past.pasts import Life, a_past, at
+from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
+from tests.unit.whatif.tuning.hot_hours import TODAY
 
 PATIENCE_SECONDS = 60.0
 STEPS = 60_000
-SHORT, LONG = (Job(policy(50), Span(at(12), at(end))) for end in (24, STEPS))
+SHORT, LONG = (Job(Space(TODAY).today, Span(at(12), at(end))) for end in (24, STEPS))
 PASTS = {"": a_past([Life(f"web-{i}", "a", [0.9] * STEPS) for i in range(4)], steps=STEPS)}
 
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        processes=False,
-        protocol="tcp://",
-        host="127.0.0.1",
-        dashboard_address=None,
-    ) as found:
+    with workers_in_this_process() as found:
         yield found
 
 
@@ -62,18 +59,19 @@ def test_a_job_is_lost_with_the_scheduler(cluster: LocalCluster) -> None:
 
 
 def test_a_search_leaves_nothing_behind(cluster: LocalCluster) -> None:
-    before = set(cluster.scheduler.worker_plugins)
+    scheduler: Any = cluster.scheduler
+    before = set(scheduler.worker_plugins)
     with dask_executor(cluster.scheduler_address, PASTS, Stop()) as executor:
-        during = set(cluster.scheduler.worker_plugins)
+        during = set(scheduler.worker_plugins)
         executor.submit(replayed, SHORT).result(PATIENCE_SECONDS)
     assert during - before
-    assert set(cluster.scheduler.worker_plugins) == before
+    assert set(scheduler.worker_plugins) == before
 
 
 def test_workers_with_another_version_are_refused(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = dask_workers.PACKAGES | {"desched": "0.0.9"}
+    other = {**dask_workers.PACKAGES, "desched": "0.0.9"}
     monkeypatch.setattr(dask_workers, "PACKAGES", other)
     with (
         pytest.raises(ConfigurationError, match=r"has desched 0\.1.*, the command 0\.0\.9"),
@@ -101,5 +99,9 @@ def test_a_scheduler_without_workers_is_refused(cluster: LocalCluster) -> None:
     ],
 )
 def test_a_bad_address_gets_a_sentence(address: str, error: type[Exception], why: str) -> None:
-    with pytest.raises(error, match=why), dask_executor(address, PASTS, Stop(), 0.5):
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "500ms"}),
+        pytest.raises(error, match=why),
+        dask_executor(address, PASTS, Stop()),
+    ):
         pass

@@ -47,7 +47,7 @@ def searching(past: Past, vary: Sequence[str], stop: Stop | None = None) -> Iter
         yield search
 
 
-def found(past: Past, vary: Sequence[str], *values: Mapping[str, object]) -> Search:
+def found(past: Past, vary: Sequence[str], *values: Values) -> Search:
     with searching(past, vary) as search:
         search.run(Proposals(*values), len(values) + 1, batch=1)
         return search
@@ -184,10 +184,10 @@ def scores_of(executor: Executor, seed: int = 0) -> list[tuple[Values, Score]]:
 
 
 def test_one_seed_gives_one_search_whatever_runs_it() -> None:
-    past = hot_hours()
-    with local_executor(past, 2, Stop()) as processes:
+    pasts = {"": hot_hours()}
+    with local_executor(pasts, 2, Stop()) as processes:
         several = scores_of(processes)
-    with local_executor(past, 1, Stop()) as thread:
+    with local_executor(pasts, 1, Stop()) as thread:
         assert scores_of(thread) == several
         assert scores_of(thread, seed=1) != several
     assert len(several) == 24
