@@ -87,11 +87,11 @@ class TimedReader:
         self._reader = reader
         self.read_seconds = 0.0
 
-    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(self, *named: Sequence[str]) -> ClusterState:
         """The whole cluster."""
         began = time.perf_counter()
         try:
-            return self._reader.read_cluster(declared_kinds)
+            return self._reader.read_cluster(*named)
         finally:
             self.read_seconds = time.perf_counter() - began
 

@@ -59,7 +59,7 @@ class OneCluster:
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = replace(cluster, server_times=None)
 
-    def read_cluster(self, _: object = ()) -> ClusterState:
+    def read_cluster(self, *_: object) -> ClusterState:
         """The same cluster each time."""
         return self._cluster
 

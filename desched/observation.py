@@ -74,7 +74,9 @@ def _steady(clock: Clock) -> Callable[[], datetime]:
 
 def _without_load(world: World, policy: Policy, now: Callable[[], datetime]) -> Snapshot:
     began = now()
-    cluster = world.cluster.read_cluster(policy.protections.understood_owner_kinds)
+    cluster = world.cluster.read_cluster(
+        policy.protections.understood_owner_kinds, policy.scheduler.volcano_configurations
+    )
     between = now()
     lead = lead_seconds(cluster.server_times, began, between)
     return Snapshot(cluster, ClusterLoad({}, {}), between, lead)

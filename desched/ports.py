@@ -36,10 +36,13 @@ MaybeFreshPod = FreshPod | None | ObservationError
 class ClusterReader(Protocol):
     """Reads the state of the cluster."""
 
-    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(
+        self, declared_kinds: Sequence[str] = (), volcano_configurations: Sequence[str] = ()
+    ) -> ClusterState:
         """Everything that planning needs, in a bounded number of requests.
 
-        Of controllers of the declared kinds only the annotations are read.
+        Of controllers of the declared kinds only the annotations are read. Configurations of
+        Volcano schedulers are named by the namespace and the name of their ConfigMap.
 
         Raises:
             ObservationError: something could not be read in time.

@@ -12,11 +12,14 @@ from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client.access import (
     FEATURES,
+    LIST_CLUSTER_QUEUES,
     LIST_KUEUE_TOPOLOGIES,
     LIST_VOLCANO_JOBS,
+    LIST_VOLCANO_QUEUES,
     LOGBOOK_ACCESS,
     MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
+    QUEUE_ACCESS,
     Access,
     Feature,
     Where,
@@ -111,6 +114,14 @@ _OF_MODELS = _Systems(
     MODEL_CACHE_ACCESS,
     "deploy/model-caches",
 )
+_OF_QUEUES = _Systems(
+    {
+        "Kueue": [LIST_CLUSTER_QUEUES, LIST_CLUSTER_QUEUES._replace(version="v1beta2")],
+        "Volcano": [LIST_VOLCANO_QUEUES],
+    },
+    QUEUE_ACCESS,
+    "deploy/queues",
+)
 
 
 class DoctorQuestions:
@@ -142,7 +153,8 @@ class DoctorQuestions:
             return self._with_load(self._examination(policy, version, SILENT))
         self._tell("Reading the cluster")
         began = self._clock.now()
-        cluster = _answered(self._reader.read_cluster)
+        named = policy.policy.scheduler.volcano_configurations
+        cluster = _answered(lambda: self._reader.read_cluster((), named))
         ended = self._clock.now()
         moves_jobs = policy.policy.volcano_jobs is VolcanoJobs.SURPLUS
         groups = _OF_VOLCANO_JOBS if moves_jobs else _OF_GANGS
@@ -153,6 +165,7 @@ class DoctorQuestions:
             rights=self._rights(),
             pod_groups=_answered(lambda: self._systems(groups)),
             model_caches=_answered(lambda: self._systems(_OF_MODELS)),
+            queues=_answered(lambda: self._systems(_OF_QUEUES)),
             node_autoscalers=_answered(self._node_autoscalers),
             prometheus=PrometheusFacts(services=_answered(self._services)),
             state=_answered(store.load),

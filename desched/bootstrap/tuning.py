@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
 from threading import Timer
 from typing import NamedTuple
 
 from desched.bootstrap.past import PastSource, read_past
-from desched.errors import ObservationError, ObservationSource, WorkersLost
+from desched.errors import ConfigurationError, ObservationError, ObservationSource, WorkersLost
 from desched.history.past import Past
 from desched.service.process.clock import SystemClock
 from desched.settings import Settings
@@ -22,6 +22,7 @@ from desched.whatif.tuning.sampler import OptunaSampler
 from desched.whatif.tuning.search import BATCH, Recommendation, Search, Tried, spans_of
 from desched.whatif.tuning.space import Space
 
+SEED = 0
 LEAST_COVERED = 0.5
 
 
@@ -34,7 +35,6 @@ class Effort(NamedTuple):
 
     policies: int
     seconds: int
-    seed: int
     more_evictions: float
 
 
@@ -96,6 +96,7 @@ class Searcher:
         `jobs` makes what runs the search's jobs of what runs those of the workers.
 
         Raises:
+            ConfigurationError: there is too little memory.
             WorkersLost: there were no workers from the beginning.
         """
         search = Search(
@@ -107,6 +108,11 @@ class Searcher:
             if not search.candidates:
                 raise
             sys.stderr.write(f"desched: {error} This machine judges what is found.\n")
+        except BrokenExecutor as error:
+            raise ConfigurationError(
+                "A process of the search was ended by somebody else, most likely because memory "
+                "ran out; choose a shorter time or a longer --step. --results keeps what was found."
+            ) from error
         self.lost = True
         # In a thread: a fork would lose those that this process has.
         with local_executor(self._pasts, 1, self._stop) as here:
@@ -118,9 +124,11 @@ class Searcher:
         effort, began = aim.effort, self._clock.monotonic()
         if not search.begin():
             return False
+        if not search.today.played.score.node_minutes:
+            return True  # no policy could leave less
         known = aim.results.tried if aim.results else ()
         today = aim.space.today_values
-        sampler = OptunaSampler(aim.space.dimensions, today, effort.seed, len(known))
+        sampler = OptunaSampler(aim.space.dimensions, today, SEED, len(known))
         search.resume(known, sampler)
         # A thread, so it begins after the workers are forked.
         timer = Timer(effort.seconds, self._stop.request)
@@ -142,9 +150,9 @@ class Searcher:
 
     def _recommended(self, search: Search, aim: Aim) -> Found | None:
         interrupted = bool(self._stop)
+        self._stop.withdraw()
         if interrupted:
             sys.stderr.write(f"desched: Judging the best of {len(search.candidates)} policies.\n")
-        self._stop.withdraw()
         recommendation = search.recommend(aim.effort.more_evictions)
         return None if self._stop else Found(search, recommendation, interrupted)
 

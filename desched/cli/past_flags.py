@@ -15,23 +15,16 @@ CACHE = "~/.cache/desched/backtest"
 NOW = "now"
 
 TIME_FLAGS = (
-    own_flag("--since TIME", "When the time to replay begins, such as 7d or 2026-11-09."),
+    own_flag("--since TIME", "When the time begins, such as 7d or 2026-11-09."),
     own_flag("--until TIME", "When it ends. Default: now."),
 )
 READING_FLAGS = (
-    own_flag(
-        "--step DURATION",
-        f"How exactly load is read. Default: {DEFAULT_STEP}.",
-    ),
+    own_flag("--step DURATION", f"How exactly load is read. Default: {DEFAULT_STEP}."),
     own_flag(
         "--kube-state-metrics MATCHERS",
-        "Which series are those of kube-state-metrics, if its job has an unusual name.",
+        "Its series, if its job has an unusual name.",
     ),
-    own_flag(
-        "--cache DIRECTORY",
-        "Where answers of Prometheus are kept, so that an interrupted or repeated run "
-        f"asks less. Default: {CACHE}.",
-    ),
+    own_flag("--cache DIRECTORY", f"Where answers are kept. Default: {CACHE}."),
     own_flag("--no-cache", "Keep no answers of Prometheus, and use none."),
 )
 INSTEAD = {"--from": "did you mean --since?", "--to": "did you mean --until?"}

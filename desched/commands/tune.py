@@ -30,6 +30,7 @@ if loaded_to_run(__name__):
     from desched.bootstrap.output import write_out
     from desched.bootstrap.past import PastSource, span_of
     from desched.bootstrap.tuning import Aim, Effort, Searcher, judged, past_of, started_workers
+    from desched.history.past import Past
     from desched.policy.durations import duration_seconds
     from desched.policy.loading import read_policy
     from desched.service.process.clock import SystemClock
@@ -107,9 +108,10 @@ def run(invocation: Invocation) -> int | None:
         answer_cache(invocation),
     )
     configure_logs(settings.log_format, settings.log_level, sys.stderr)
+    past = past_of(settings, aim, source, SystemClock())
     stop = Stop()
     with stop_on_signals(stop.request) as request:
-        found = tuned(settings, aim, source, address, stop)
+        found = tuned(past, aim, address, stop)
     if found is None:
         return ended_by(request.received or SIGINT, " before the search had a result")
     write_out(settings.output, found.shown, print_tuning)
@@ -132,13 +134,13 @@ def _workers(invocation: Invocation) -> str:
 
 
 def _aim(invocation: Invocation, settings: Settings) -> Aim:
-    flags = invocation.flags
-    if settings.policy is None:
+    flags, effort = invocation.flags, _effort(invocation)
+    path = Path(flags["today"]) if "today" in flags else settings.policy
+    if path is None:
         raise ConfigurationError(
             "No policy is given; name today's with --policy FILE (DESCHED_POLICY)."
         )
-    effort = _effort(invocation)
-    space = Space(read_policy(settings.policy), flags.get("vary", ()))
+    space = Space(read_policy(path), flags.get("vary", ()))
     interval, step = settings.interval.total_seconds(), step_seconds(invocation)
     begin, end = given_time(invocation, SystemClock().now())
     if end - begin < timedelta(hours=SHORTEST_HOURS):
@@ -186,7 +188,7 @@ def _effort(invocation: Invocation) -> Effort:
         raise ConfigurationError(
             f"--more-evictions must be a percentage from 0% to {MOST_MORE:.0%}, such as 20%."
         )
-    return Effort(policies, seconds, flags.get("seed", 0), more)
+    return Effort(policies, seconds, more)
 
 
 def _output(invocation: Invocation) -> Output:
@@ -198,20 +200,16 @@ def _output(invocation: Invocation) -> Output:
     return output
 
 
-def tuned(
-    settings: Settings, aim: Aim, source: PastSource, address: str, stop: Stop
-) -> Result | None:
-    """Read the past, search, and judge, on the workers of a Dask scheduler if one is named.
+def tuned(past: Past, aim: Aim, address: str, stop: Stop) -> Result | None:
+    """Search and judge, on the workers of a Dask scheduler if one is named.
 
     None if it was stopped before there was anything to judge.
 
     Raises:
-        ConfigurationError: there is no way to Prometheus, or the workers cannot be used.
-        ObservationError: Prometheus could not be read, or its data does not suffice.
+        ConfigurationError: the workers cannot be used, or there is too little memory.
         WorkersLost: there are no workers.
     """
     clock = SystemClock()
-    past = past_of(settings, aim, source, clock)
     with started_workers(address, {"": past}, stop) as workers:
         searcher = Searcher({"": past}, workers, stop, clock)
         found = searcher.search(aim)
@@ -222,55 +220,30 @@ def tuned(
     return Result(shown, text, searcher.lost)
 
 
-_RANGE = "targetThresholds.cpu=70..90"
-
 COMMAND = Command(
     "tune",
-    details="It replays the past of this cluster with many policies, as `desched backtest` does "
-    "with one: the search sees the first two thirds of the time, and the best are judged on the "
-    "rest. It recommends one that leaves at least a fifth less overload with no more evictions, "
-    "or else to keep today's. Protections, budgets and what load is trusted never vary. It "
-    "needs Optuna (`pip install 'desched[tune]'`) and kube-state-metrics, and changes nothing "
-    "in the cluster. Ctrl-C ends the search and judges what it has found; a second one ends all.",
+    details="It replays that past with many policies, and recommends one if, also on days that "
+    "the search has not seen, it leaves a fifth less overload with no more evictions. It needs "
+    "the extra `desched[tune]`.",
     examples={
-        "desched tune --since 7d --policy policy.yaml --write-policy better.yaml": (
-            "find a policy for this cluster"
-        ),
-        f"desched tune --since 7d --policy policy.yaml --vary {_RANGE}": "vary one key",
+        "desched tune --since 7d --policy a.yaml --write-policy b.yaml": "find a better policy",
+        "desched tune --since 7d --policy a.yaml --vary sustainedFor=5m..30m": "vary one key",
     },
-    settings=("policy", "output", "interval", "kubeconfig", "context", *PROMETHEUS),
+    settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
     parameters=(
         *TIME_FLAGS,
+        own_flag("--policy FILE", "Today's policy.", name="today"),
         own_flag(
             "--vary KEY=VALUES",
-            f"A key of LoadAware that varies, as a range ({_RANGE}) or a list "
-            "(windows.cpu=5m,10m,5m+15m); repeat the flag for several. Default: targets, windows, "
-            "sustainedFor, margins, limits and steering, around today's values.",
+            "A key that varies: LOW..HIGH or A,B,C; repeatable.",
             multiple=True,
         ),
-        own_flag(
-            "--budget DURATION",
-            f"How long the search may take, without reading and judging. Default: {BUDGET}.",
-        ),
-        own_flag(
-            "--policies NUMBER",
-            f"How many policies are tried, today's included. Default: {POLICIES}.",
-            type=int,
-        ),
-        own_flag(
-            "--more-evictions PERCENT",
-            "How many more evictions than today's the recommended policy may need. Default: 0%.",
-        ),
-        own_flag("--seed NUMBER", "Decides which policies are tried. Default: 0.", type=int),
-        own_flag(
-            "--results FILE",
-            "Keep the results in this file; the same command with the same file continues them.",
-        ),
-        own_flag(
-            "--workers HOST:PORT",
-            "A Dask scheduler, whose workers replay the past in the place of this machine.",
-        ),
-        own_flag("--write-policy FILE", "Write the recommended policy, if there is one."),
+        own_flag("--budget DURATION", f"How long to search. Default: {BUDGET}."),
+        own_flag("--policies NUMBER", f"How many to try. Default: {POLICIES}.", type=int),
+        own_flag("--more-evictions PERCENT", "How many more are accepted. Default: 0%."),
+        own_flag("--results FILE", "Keep results there, and continue them."),
+        own_flag("--workers HOST:PORT", "A Dask scheduler whose workers replay."),
+        own_flag("--write-policy FILE", "Write the recommended policy."),
         own_flag("--force", "Replace the file of --write-policy if it exists."),
         *READING_FLAGS,
         REPORT,

@@ -37,6 +37,7 @@ class CheckName(StrEnum):
     RIGHTS_OWN_EVENTS = "rights_own_events"
     POD_GROUPS = "pod_groups"
     MODEL_CACHES = "model_caches"
+    QUEUES = "queues"
     CLUSTER = "cluster"
     PROMETHEUS = "prometheus"
     MATCHERS = "matchers"

@@ -19,7 +19,7 @@ from desched.doctor.prometheus_address import (
 from desched.doctor.rights import check_rights
 from desched.doctor.scheduler import check_scheduler
 from desched.doctor.state import check_soft_taints, check_state
-from desched.doctor.systems import check_model_caches, check_pod_groups
+from desched.doctor.systems import check_model_caches, check_pod_groups, check_queues
 from desched.doctor.thresholds import check_nodes, check_thresholds
 from desched.doctor.windows import check_history, check_windows
 from desched.model.cluster import ClusterState
@@ -71,6 +71,7 @@ def diagnose(examination: Examination) -> Diagnosis:
         *check_rights(examination),
         check_pod_groups(examination),
         check_model_caches(examination),
+        check_queues(examination),
         *_of_cluster(examination),
         *_of_metrics(examination),
         *_of_load(examination),

@@ -136,6 +136,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     state: StoredState | Unanswered
     pod_groups: tuple[SystemFacts, ...] | Unanswered = ()
     model_caches: tuple[SystemFacts, ...] | Unanswered = ()
+    queues: tuple[SystemFacts, ...] | Unanswered = ()
     node_autoscalers: Mapping[str, str] | Unanswered = {}
     cluster_lead_seconds: float = 0.0
     load_lead_seconds: float = 0.0
@@ -143,7 +144,8 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lacks_rights(self) -> bool:
         """Whether the account may not do something that desched could."""
-        systems = [e for e in (self.pod_groups, self.model_caches) if not isinstance(e, Unanswered)]
+        objects = self.pod_groups, self.model_caches, self.queues
+        systems = [each for each in objects if not isinstance(each, Unanswered)]
         of_systems = (facts.rights for each in systems for facts in each)
         return any(rights.missing for rights in (*self.rights, *of_systems))
 

@@ -34,7 +34,25 @@ def check_scheduler(cluster: ClusterState, examination: Examination) -> Check:
         return ok(name, f"All pods are placed by {DEFAULT_SCHEDULER}.", _NOT_VISIBLE)
     listed = ", ".join(f"{scheduler} ({number})" for scheduler, number in used.most_common(5))
     found = f"Pods are placed by {listed}."
-    known = examination.policy.policy.scheduler.others
+    rules = examination.policy.policy.scheduler.by(cluster.volcano_configurations)
+    known = rules.others
+    unclear = [f"{each}: {known[each].unclear}" for each in known if known[each].unclear]
+    if unclear:
+        return warning(
+            name,
+            f"Nothing is known of the scores of {'; '.join(unclear)}. Landings of their pods are "
+            "not forecast, and soft taints do not steer them.",
+            "Correct the ConfigMap or the right to read it (`rights.volcanoConfiguration` in the "
+            "chart), or remove `configMap` from `scheduler.others` in the policy.",
+        )
+    differing = [f"{each}: {known[each].differing}" for each in known if known[each].differing]
+    if differing:
+        return warning(
+            name,
+            f"The policy contradicts the configuration of {'; '.join(differing)}. What the policy "
+            "says counts.",
+            "If the configuration is right, remove these `arguments` from `scheduler.others`.",
+        )
     unknown = [scheduler for scheduler in others if scheduler not in known]
     if not unknown:
         return ok(name, found, "The policy has the profiles of all others than kube-scheduler.")

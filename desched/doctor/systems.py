@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from desched.doctor.checks import Check, CheckName, ok, skipped, unknown, warning
 from desched.doctor.examination import Examination, RunFacts, SystemFacts, Unanswered
+from desched.policy.compatibility import Queues
 from desched.views.formatting import first_names
 
 
@@ -29,6 +30,12 @@ _MODEL_CACHES = _Objects(
     "Local volumes keep their pods, and other pods move as if they needed no model.",
     "rights.modelCaches",
 )
+_QUEUES = _Objects(
+    CheckName.QUEUES,
+    "queues",
+    "Pods move whatever else waits in their queue.",
+    "rights.queues",
+)
 
 
 def check_pod_groups(examination: Examination) -> Check:
@@ -39,6 +46,13 @@ def check_pod_groups(examination: Examination) -> Check:
 def check_model_caches(examination: Examination) -> Check:
     """Whether desched may read which nodes hold which models."""
     return _check(_MODEL_CACHES, examination.model_caches, examination)
+
+
+def check_queues(examination: Examination) -> Check:
+    """Whether desched may read what waits in the queues that the cluster has."""
+    if examination.policy.policy.queues is Queues.IGNORE:
+        return skipped(CheckName.QUEUES, "The policy's queues is Ignore.")
+    return _check(_QUEUES, examination.queues, examination)
 
 
 def _check(

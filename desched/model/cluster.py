@@ -24,6 +24,7 @@ from desched.model.names import (
     ObjectName,
     Plain,
     PodName,
+    QueueName,
     TaintValue,
     Uid,
     VolumeName,
@@ -32,6 +33,7 @@ from desched.model.names import (
 from desched.model.network_topology import GroupTopology, HyperNode, HyperNodeTree, Topology
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.model.volcano_scheduler import VolcanoConfiguration
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 """Priorities from here on belong to system-cluster-critical and system-node-critical."""
@@ -450,7 +452,8 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `parts`, each of them keeps its own minimum too; a pod is in the first that it matches, and one
     in none of them stays. `topology` is how near to each other its pods must be. `together`: all
     pods of the group may leave at once, whatever keeps a single one. A disruption budget of its
-    system needs `budget` of its pods, also if all of them would leave.
+    system needs `budget` of its pods, also if all of them would leave. It is in the `queue` of its
+    system, empty for the default one, and `waits` there to be admitted.
     """
 
     system: Plain
@@ -462,6 +465,25 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     topology: GroupTopology | None = None
     together: bool = False
     budget: Count = 0
+    queue: QueueName = ""
+    waits: bool = False
+
+
+class Queue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A queue of a system; those without a namespace belong to none.
+
+    A LocalQueue of Kueue uses the share of the `cluster_queue`. `waiting` is how many objects wait
+    in the queue, as far as it counts them. `closed` is why it admits nothing, `unclear` why that or
+    what waits is not known.
+    """
+
+    system: Plain
+    namespace: Namespace
+    name: QueueName
+    cluster_queue: QueueName = ""
+    waiting: Count = 0
+    closed: Annotated[str, Instead("closed")] = ""
+    unclear: Annotated[str, Instead("not read")] = ""
 
 
 class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -514,8 +536,9 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     `sized_owners` has the kind, the namespace and the name of what VerticalPodAutoscalers target.
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
-    None outside the cluster. `server_times` is the API server's clock, in whole seconds, at its
-    earliest and its latest response; None if it is desched's clock.
+    None outside the cluster. `volcano_configurations` are those that the policy names, by the
+    namespace and the name of their ConfigMap. `server_times` is the API server's clock, in whole
+    seconds, at its earliest and its latest response; None if it is desched's clock.
     """
 
     nodes: tuple[Node, ...]
@@ -539,6 +562,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    volcano_configurations: Mapping[Plain, VolcanoConfiguration] = {}
     declared_owners: Mapping[ControllerKey, Annotations] = {}
     unread_kinds: Mapping[Plain, Annotated[str, Instead("its objects were not read")]] = {}
     too_large: Mapping[Namespace, LargeObjects] = {}

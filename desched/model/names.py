@@ -34,6 +34,7 @@ class Form(Enum):
     GANG = auto()  # `gang namespace/name (system)`
     GROUP = auto()  # the name of a group as its pods have it, which depends on its system
     MODEL = auto()  # the name of a model as a pod's label has it
+    QUEUE = auto()  # the name of a queue as a pod's label has it
     OWNER = auto()  # the name of a node or of a workload, by the kind of the owner
     POOL = auto()  # with the path of the domain that `balanceScope` makes of it
     PAUSED = auto()  # a workload, a namespace or a pool, by the scope of the pause
@@ -65,6 +66,7 @@ Plain = Annotated[str, Form.PLAIN]
 WorkloadText = Annotated[str, Form.WORKLOAD]
 Pool = Annotated[str, Form.POOL]
 Model = Annotated[str, Form.MODEL]
+QueueName = Annotated[str, Form.QUEUE]
 TaintValue = Annotated[str, Form.TAINT]
 HostPath = Annotated[str, Form.PATH]
 Labels = Annotated[Mapping[str, str], Form.LABELS]

@@ -130,6 +130,8 @@ class RefusalReason(StrEnum):
     RESIZE_UNDER_WAY = "resize_under_way"
     MIGRATION_UNDER_WAY = "migration_under_way"
     REQUESTS_UNKNOWN = "requests_unknown"
+    QUEUE_BUSY = "queue_busy"
+    QUEUE_UNKNOWN = "queue_unknown"
     REPLICAS_NOT_READY = "replicas_not_ready"
     BUDGET_EXHAUSTED = "budget_exhausted"
     BUDGET_NOT_CURRENT = "budget_not_current"
@@ -254,10 +256,12 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `steered` names the nodes that must have their soft taint before the eviction; the forecast
     depends on it. `scheduler` is the pod's scheduler if it is not the default one, and
     `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
-    equally likely. `chain` is the one that the move begins or ends. `gang` is the one that moves
+    equally likely. `scheduler_note` is why its configuration is not known, or where the policy
+    contradicts it. `chain` is the one that the move begins or ends. `gang` is the one that moves
     whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
-    `drain` is the one that it belongs to. In a saturated pool `levelled_to` is what the node is
-    left with, as a share of its capacity; the destination must not be fuller.
+    `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again,
+    and what could happen there. In a saturated pool `levelled_to` is what the node is left with,
+    as a share of its capacity; the destination must not be fuller.
     """
 
     pod: PodRef
@@ -281,12 +285,14 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     steered: tuple[str, ...] = ()
     scheduler: str = ""
     scheduler_profile: str = ""
+    scheduler_note: str = ""
     chain: Chain | None = None
     gang: str = ""
     gpus: float = 0.0
     levelled_to: tuple[ResourceRelief, ...] = ()
     drain: Drain | None = None
     purpose: Purpose = Purpose.RELIEF
+    queue: str = ""
 
     @property
     def expected_node(self) -> str:

@@ -368,13 +368,25 @@ def _memberships(pod: Pod, workload: Workload | None) -> Iterator[tuple[GroupSys
         found.append({key: on_workload[key] for key in _INHERITED if key in on_workload})
     if pod.scheduling_group:
         found.append({SCHEDULING_GROUP: pod.scheduling_group})
-    marks = {mark for values in found if values for mark in _marks_in(values)}
-    if not marks:
+    if not any(map(_is_marked, found)):
         return  # nearly all pods
+    marks = {mark for values in found for mark in _marks_in(values)}
     for row in SYSTEMS:
         if not marks.isdisjoint(row.marks):
             keys = row.named_by or row.marks[:1]
             yield row, "-".join(v for key in keys for v in _values(key, found)[:1]), found
+
+
+def _is_marked(values: Mapping[str, str]) -> bool:
+    """Whether there is any mark, faster than which ones."""
+    if not values:
+        return False
+    if not _MARKS.isdisjoint(values):
+        return True
+    for key in values:  # noqa: SIM110 (a generator takes twice as long)
+        if key.startswith(GROUP_PREFIXES):
+            return True
+    return False
 
 
 def _marks_in(values: Mapping[str, str]) -> Iterator[str]:

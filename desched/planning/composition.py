@@ -205,10 +205,12 @@ def _eviction(
         steered=move.destination.steered,
         scheduler="" if pod.scheduler == DEFAULT_SCHEDULER else pod.scheduler,
         scheduler_profile=landing.scheduler.profile if landing.scheduler else "",
+        scheduler_note=landing.scheduler.differing if landing.scheduler else landing.unclear,
         chain=chain,
         levelled_to=tuple(
             ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
         ),
         gpus=measured[Resource.GPU],
         purpose=purpose,
+        queue=move.candidate.queue,
     )

@@ -13,7 +13,6 @@ from desched.policy.cron import CronField
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.scheduler import VOLCANO_ARGUMENTS
 from desched.policy.document.sections import keys, names, sections_below
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
 from desched.policy.document.values import Section
@@ -101,6 +100,7 @@ def _rows(policy: Policy) -> _Rows:
     yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
     yield ("volcanoJobs",), policy.volcano_jobs.value
+    yield ("queues",), policy.queues.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
     yield ("chainedMoves",), _flag(policy.chains)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
@@ -125,9 +125,13 @@ def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
         for key, name in names(_section(("scheduler", "weights"))).items():
             yield (*at, "weights", key), str(getattr(other.weights, name))
     if other.profile is SchedulerProfile.VOLCANO:
-        for argument, name in VOLCANO_ARGUMENTS.items():
-            yield (*at, "arguments", argument), str(getattr(other.volcano, name))
+        for argument, weight in other.volcano.arguments.items():
+            by_config_map = other.config_map and argument not in other.written
+            text = "that of configMap" if by_config_map else str(weight)
+            yield (*at, "arguments", argument), text
         yield (*at, "furtherPoints"), str(other.further_points)
+        yield (*at, "configMap"), other.config_map or NONE
+        yield (*at, "networkTopologyAware"), str(other.network_topology_aware).lower()
 
 
 def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:

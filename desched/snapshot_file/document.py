@@ -25,6 +25,7 @@ from desched.model.cluster import (
     Pod,
     PodDisruptionBudget,
     PodRef,
+    Queue,
     SchedulingClass,
     Service,
     StorageClass,
@@ -45,6 +46,7 @@ from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.stored_state import decode_state, encode_state
+from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.snapshot_file.content import LabelKeys, SnapshotContent
 
 FORMAT = "desched.io/snapshot/v1"
@@ -75,6 +77,8 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    volcano_configurations: Mapping[str, VolcanoConfiguration] = {}
     declared_owners: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     unread_kinds: Mapping[str, str] = {}
     too_large: Mapping[str, LargeObjects] = {}

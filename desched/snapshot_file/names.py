@@ -27,6 +27,7 @@ from desched.model.pod_groups import (
     NETWORK_MODES,
     VOLCANO_GROUP,
 )
+from desched.model.queues import QUEUE_NAME
 from desched.model.selectors import Requirement
 from desched.model.state import Pause, PauseScope
 from desched.planning.eligibility.rules import COOLDOWN_TIME, SYSTEM_NAMESPACES
@@ -162,6 +163,11 @@ def _model(names: Names, name: str, _owner: object) -> str:
     return _value(names, KSERVE_MODEL, name)
 
 
+def _queue(names: Names, name: str, _owner: object) -> str:
+    """As a pod's label has it."""
+    return _value(names, QUEUE_NAME, name)
+
+
 def _uid(names: Names, uid: str, _owner: object) -> str:
     """A uid, or that of a workload known only by its pods, which begins with the namespace."""
     namespace, slash, own = uid.rpartition("/")
@@ -263,6 +269,7 @@ FORMS: Mapping[Form, Rename] = {
     Form.GANG: _gang,
     Form.GROUP: _group_name,
     Form.MODEL: _model,
+    Form.QUEUE: _queue,
     Form.OWNER: _owner_name,
     Form.POOL: _pool,
     Form.PAUSED: _paused,

@@ -19,6 +19,7 @@ from desched.model.cluster import (
 )
 from desched.model.model_caches import KSERVE_LABELS, models_of
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
+from desched.model.queues import QUEUE_LABELS
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
 from desched.planning.annotations import ANNOTATIONS
@@ -44,7 +45,7 @@ NODE_LABELS = frozenset(
         *(key for key, _ in VIRTUAL_LABELS),
     }
 )
-POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *KSERVE_LABELS})
+POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *KSERVE_LABELS, *QUEUE_LABELS})
 """Labels that desched reads whatever the policy and the objects are."""
 
 V = TypeVar("V")

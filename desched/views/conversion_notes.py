@@ -36,15 +36,15 @@ def _table(notes: Iterable[ConversionNote]) -> Table:
     table.add_column(justify="right", style="dim")
     table.add_column(overflow="fold", ratio=1)
     for note in notes:
-        key = "" if note.effect is Effect.ADDED else _short(note)
+        key = _short(note)
         text = Text(on_one_line(f"{key}: " if key else ""), style="bold")
         table.add_row(str(note.place.line), text.append(on_one_line(note.text), style="not bold"))
     return table
 
 
 def _short(note: ConversionNote) -> str:
-    """The key without the way to the args of its plugin."""
-    path = note.path
+    """The key without the way to the args of its plugin; one that is added is of the new policy."""
+    path = note.here if note.effect is Effect.ADDED else note.path
     if _ARGS in path[:-1]:
         path = path[path.index(_ARGS) + 1 :]
     return key_path(path)

@@ -56,7 +56,7 @@ from desched.views.rendering import View
 from desched.views.status import Section, StateView
 
 _CHOICES: Mapping[str, str] = {
-    "": "possibly on any other node where it fits",
+    "": "possibly on any node where it fits; scheduler.others in the policy can name its profile",
     "KubeScheduler": "a kube-scheduler by the policy",
     "Volcano": "forecast by what is known of its scores; equal nodes at random, and back to its "
     "node if no other has room",
@@ -232,7 +232,10 @@ class EvictionView(NamedTuple):
             yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
         if eviction.scheduler:
             choice = _CHOICES.get(eviction.scheduler_profile, _CHOICES[""])
-            yield f"placed by {eviction.scheduler}, {choice}"
+            note = f" ({eviction.scheduler_note})" if eviction.scheduler_note else ""
+            yield f"placed by {eviction.scheduler}, {choice}{note}"
+        if eviction.queue:
+            yield eviction.queue
 
     @property
     def result(self) -> Iterator[str]:

@@ -231,6 +231,8 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
         return
     if pod.node_verdict is not None:
         console.print(Text(plain(_node_line(pod.node_verdict))))
+    if pod.queue:
+        console.print(Text(plain(f"If it is evicted, {pod.queue}.")))
     console.print()
     _print_changes("for it to move", pod.changes, console)
     _print_rules(pod.rules, console)
@@ -349,20 +351,26 @@ def _print_forecast(
     table = plain_table()
     table.add_column("Node", overflow="fold")
     table.add_column("probability", justify="right", overflow="fold")
-    table.add_column("score", justify="right", overflow="fold")
-    table.add_column("of it", overflow="fold")
+    is_known = forecast.most_risk is not None
+    if is_known:
+        table.add_column("score", justify="right", overflow="fold")
+        table.add_column("of it", overflow="fold")
     for each in forecast.nodes:
         parts = ", ".join(f"{name} {score}" for name, score in each.by_plugin.items() if score)
         name = f"{each.node} (harmful)" if each.harmful else each.node
-        table.add_row(
-            Text(plain(name)), f"{each.probability:.0%}", str(each.score), Text(parts, style="dim")
-        )
+        scores = [Text(str(each.score)), Text(parts, style="dim")]
+        share = Text(f"{each.probability:.0%}")
+        table.add_row(Text(plain(name)), share, *(scores if is_known else ()))
     placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler
     print_section(f"Where {plain(placing)} would put its replacement:", table, console)
+    accepted = (
+        "any is accepted; scheduler.others in the policy can name the scheduler's profile"
+        if forecast.most_risk is None
+        else f"at most {forecast.most_risk:.0%} is accepted"
+    )
     line = (
         f"Risk {forecast.risk:.0%}: {forecast.back_ratio:.0%} to come back to {source}, "
-        f"{forecast.harm_ratio:.0%} to land elsewhere where it would do harm; "
-        f"at most {forecast.most_risk:.0%} is accepted."
+        f"{forecast.harm_ratio:.0%} to land elsewhere where it would do harm; {accepted}."
     )
     if forecast.steered:
         steered = ", ".join(forecast.steered)

@@ -89,7 +89,7 @@ def plain_value(value: object) -> object:
         case float():
             return round(value, DECIMALS) if math.isfinite(value) else None
         case dict():
-            return {key: plain_value(item) for key, item in value.items()}
+            return {str(plain_value(key)): plain_value(item) for key, item in value.items()}
         case list() | tuple():
             return [plain_value(item) for item in value]
         case _:

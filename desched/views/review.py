@@ -120,15 +120,15 @@ def print_history(moves: Sequence[LoggedMove], console: Console) -> None:
         line.append(plain(str(move.pod)), style="bold")
         line.append(plain(f"  {move.workload}"))
         console.print(line)
-        console.print(Text(f"  {_what_came(move)}", style="dim"))
+        console.print(Text(plain(f"  {_what_came(move)}"), style="dim"))
     if not moves:
         console.print(Text("No eviction is in the logbook."))
 
 
 def _what_came(move: LoggedMove) -> str:
-    route = plain(f"from {move.node} ({move.reason}), expected on {move.expected_on}")
+    route = f"from {move.node} ({move.reason}), expected on {move.expected_on}"
     if move.dry_run:
         often = f"planned in {count(move.cycles, 'cycle')}"
         return f"dry run: {route}; {often} until {move.last_at:%m-%d %H:%M}"
-    landed = plain(f", landed on {move.landed_on}") if move.landed_on else ""
+    landed = f", landed on {move.landed_on}" if move.landed_on else ""
     return f"{route}{landed}: {move.result or move.verdict}"

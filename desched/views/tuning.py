@@ -113,7 +113,9 @@ def tuning_view(found: Tuned) -> TuningView:
 
 def _summary(found: Tuned) -> Iterator[str]:
     best = found.recommended
-    if best is None:
+    if best is None and not found.today.node_minutes:
+        yield f"Keep {found.policy}: it leaves no overload in the time of the search."
+    elif best is None:
         yield (
             f"Keep {found.policy}: of the policies that were tried, none leaves a fifth less "
             "overload within the evictions that are allowed, also on the later days."

@@ -68,6 +68,7 @@ class SimulatedCluster:
     def read_cluster(
         self,
         declared_kinds: Sequence[str] = (),  # noqa: ARG002 (port)
+        volcano_configurations: Sequence[str] = (),  # noqa: ARG002 (port)
     ) -> ClusterState:
         """Everything as it is now; the owners of pods are those of the cluster around."""
         return replace(

@@ -60,8 +60,8 @@ class AgedCluster:
         self.cycles += 1
         return report
 
-    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
-        found = self._reader.read_cluster(declared_kinds)
+    def read_cluster(self, *named: Sequence[str]) -> ClusterState:
+        found = self._reader.read_cluster(*named)
         return replace(found, pods=self._older(found.pods), nodes=self._older(found.nodes))
 
     def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:

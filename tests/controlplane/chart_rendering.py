@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.client.access import MODEL_CACHE_ACCESS, POD_GROUP_ACCESS
+from desched.adapters.kubernetes.client.access import (
+    MODEL_CACHE_ACCESS,
+    POD_GROUP_ACCESS,
+    QUEUE_ACCESS,
+)
 from tests.controlplane.binaries import (
     RENDERERS,
     SKIPPED,
@@ -67,6 +71,14 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
         )
         for system in MODEL_CACHE_ACCESS
     },
+    **{
+        f"queues/{system}.yaml": ("queues-rbac.yaml", {"rights": {"queues": {system: True}}})
+        for system in QUEUE_ACCESS
+    },
+    "volcano-configuration.yaml": (
+        "volcano-configuration-rbac.yaml",
+        {"rights": {"volcanoConfiguration": "volcano-system/volcano-scheduler-configmap"}},
+    ),
     "custom-metrics/rbac.yaml": (
         "custom-metrics-rbac.yaml",
         {"rights": {"customMetrics": True}},

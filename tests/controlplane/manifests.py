@@ -1,8 +1,13 @@
 """Objects that the tests apply."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from desched.adapters.kubernetes.client.access import Access
+
 Object = dict[str, Any]
+
+_RBAC = "rbac.authorization.k8s.io"
 
 
 def usage(cpu: str, memory: str = "200Mi") -> dict[str, str]:
@@ -14,6 +19,39 @@ def pod_spec(cpu_request: str = "", **fields: Any) -> Object:
     """A pod's spec with one container."""
     requests = {"requests": {"cpu": cpu_request}} if cpu_request else {}
     return {"containers": [{"name": "app", "image": "app", "resources": requests}], **fields}
+
+
+def service_account(namespace: str, name: str = "default") -> Object:
+    """A ServiceAccount as the subject of a binding."""
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+def rule(group: str, *resources: str, verbs: Sequence[str]) -> Object:
+    """A rule of a role."""
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+
+
+def rules_of(*accesses: Access) -> list[Object]:
+    """Rules that allow these, and nothing else."""
+    return [rule(each.group, each.resource, verbs=[each.verb]) for each in accesses]
+
+
+def role(
+    name: str, subject: Object, rules: Sequence[Object], namespace: str | None = None
+) -> list[Object]:
+    """A role with its binding; without a namespace it holds in the whole cluster."""
+    kind = "ClusterRole" if namespace is None else "Role"
+    metadata = {"name": name} | ({} if namespace is None else {"namespace": namespace})
+    return [
+        {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata, "rules": list(rules)},
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": name},
+            "subjects": [subject],
+        },
+    ]
 
 
 def deployment(name: str, replicas: int, cpu: str, namespace: str, **fields: Any) -> Object:

@@ -19,7 +19,7 @@ from desched.adapters.running_service import PAGES_PORT
 from desched.errors import ObservationError
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, Query, serve
 from tests.controlplane.cluster import HERE, ControlPlane
-from tests.controlplane.manifests import deployment
+from tests.controlplane.manifests import deployment, role, service_account
 from tests.controlplane.process import Server, free_ports
 
 ACCOUNT = "reader"
@@ -104,17 +104,9 @@ def asked_as_a_reader(
     plane: ControlPlane, namespace: str, rules: list[dict[str, list[str]]]
 ) -> Answered:
     here = {"name": ACCOUNT, "namespace": namespace}
-    rbac = "rbac.authorization.k8s.io"
     plane.apply(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": here},
-        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": here, "rules": rules},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "RoleBinding",
-            "metadata": here,
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": ACCOUNT},
-            "subjects": [{"kind": "ServiceAccount", **here}],
-        },
+        *role(ACCOUNT, service_account(namespace, ACCOUNT), rules, namespace),
     )
     connection = connect(plane.kubeconfig_for(namespace, ACCOUNT), None)
     return ForwardedPort(connection, namespace, "desched", PAGES_PORT).get(

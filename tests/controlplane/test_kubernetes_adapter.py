@@ -15,6 +15,7 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS
+from desched.adapters.kubernetes.objects.volcano_scheduler import KEY
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import (
     ClusterState,
@@ -23,6 +24,7 @@ from desched.model.cluster import (
     PodAffinityTerm,
     PodRef,
     PodVolume,
+    Queue,
     Service,
     SpreadConstraint,
     Taint,
@@ -38,6 +40,7 @@ from desched.ports import Announcement, PodToRead
 from desched.service.process.clock import SystemClock
 from tests.builders import planned_eviction
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.installation import DEPLOY
 from tests.controlplane.manifests import custom_kind, pod_spec
 
 Object = dict[str, Any]
@@ -521,6 +524,71 @@ def test_controllers_of_declared_kinds_are_read_by_the_right_to_list_them(
     (look,) = reader.read_around([PodToRead(PodRef(namespace, "web-1"))])
     assert isinstance(look, FreshPod)
     assert look.owner_annotations == {"desched.io/evict": "false"}
+
+
+def test_queues_and_the_configuration_of_volcano_are_read_by_rights_of_their_own(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """X3, X4: as `deploy/` grants them; without them, nothing is known of either."""
+    place = "volcano-system/volcano-scheduler-configmap"
+    kueue, volcano = "kueue.x-k8s.io", "scheduling.volcano.sh"
+    kinds = [
+        custom_kind(kueue, "v1beta1", "ClusterQueue", scope="Cluster"),
+        custom_kind(kueue, "v1beta1", "LocalQueue"),
+        custom_kind(volcano, "v1beta1", "Queue", scope="Cluster"),
+    ]
+    active = [{"type": "Active", "status": "True", "reason": "Ready"}]
+    for name in ("desched-system", "volcano-system"):
+        control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for kind in kinds:
+        control_plane.serve(kind)
+    control_plane.apply(
+        (DEPLOY / "base" / "rbac.yaml").read_text(),
+        {
+            "apiVersion": f"{kueue}/v1beta1",
+            "kind": "ClusterQueue",
+            "metadata": {"name": "team-a"},
+            "status": {"pendingWorkloads": 2, "conditions": active},
+        },
+        {
+            "apiVersion": f"{kueue}/v1beta1",
+            "kind": "LocalQueue",
+            "metadata": {"name": "main", "namespace": namespace},
+            "spec": {"clusterQueue": "team-a"},
+            "status": {"conditions": active},
+        },
+        {
+            "apiVersion": f"{volcano}/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": "research"},
+            "status": {"state": "Closed"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": place.partition("/")[2], "namespace": "volcano-system"},
+            "data": {KEY: "tiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]"},
+        },
+    )
+    reader = reader_of(control_plane.kubeconfig_for("desched-system", "desched"))
+
+    found = reader.read_cluster((), (place,))
+    assert found.queues == ()
+    assert "may not get configmaps" in found.volcano_configurations[place].unclear
+    for file in ("queues/kueue.yaml", "queues/volcano.yaml", "volcano-configuration.yaml"):
+        control_plane.apply((DEPLOY / file).read_text())
+    control_plane.wait_for("the rights", lambda: len(reader.read_cluster().queues) == 3)
+    found = reader.read_cluster((), (place,))
+    assert set(found.queues) == {
+        Queue("Kueue", "", "team-a", waiting=2),
+        Queue("Kueue", namespace, "main", cluster_queue="team-a"),
+        Queue("Volcano", "", "research", closed="it admits nothing (Closed)"),
+    }
+    stated = found.volcano_configurations[place]
+    assert (stated.unclear, stated.weights["tainttoleration.weight"]) == ("", 3)
+    assert stated.weights["binpack.weight"] == 0
+    for kind in kinds:
+        control_plane.kubectl("delete", "crd", kind["metadata"]["name"])
 
 
 def test_credentials_that_nobody_knows_are_refused_with_a_sentence(

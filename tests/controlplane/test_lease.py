@@ -17,6 +17,7 @@ from desched.service.election.leadership import Leadership, LeaseTiming
 from desched.service.process.clock import seconds_since_boot
 from tests.contracts.lease_contract import LeaseContract
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.manifests import role, rule, service_account
 from tests.controlplane.waiting import wait_for
 
 NAME = "desched"
@@ -67,32 +68,13 @@ class TestRealLease(LeaseContract):
     """The fixture `lab` is the module's."""
 
 
-def role(namespace: str, verbs: list[str]) -> tuple[dict[str, Any], ...]:
-    """A ServiceAccount `replica` that may do so much with leases of its namespace."""
-    here = {"namespace": namespace, "name": "replica"}
-    rbac = "rbac.authorization.k8s.io"
-    return (
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": here},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "Role",
-            "metadata": here,
-            "rules": [
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}
-            ],
-        },
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "RoleBinding",
-            "metadata": here,
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "replica"},
-            "subjects": [{"kind": "ServiceAccount", **here}],
-        },
-    )
-
-
 def may(control_plane: ControlPlane, namespace: str, verbs: list[str]) -> Path:
-    control_plane.apply(*role(namespace, verbs))
+    """The account of a replica that may do so much with leases of its namespace."""
+    here = {"namespace": namespace, "name": "replica"}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": here}
+    rules = [rule("coordination.k8s.io", "leases", verbs=verbs)]
+    subject = service_account(namespace, "replica")
+    control_plane.apply(account, *role("replica", subject, rules, namespace))
     return control_plane.kubeconfig_for(namespace, "replica")
 
 

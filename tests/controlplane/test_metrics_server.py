@@ -19,7 +19,7 @@ from tests.controlplane import forks
 from tests.controlplane.adapter import PATH, adapter
 from tests.controlplane.chart_rendering import DEPLOY
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.manifests import Object, deployment, usage
+from tests.controlplane.manifests import Object, deployment, role, rule, usage
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.waiting import wait_for
 from tests.documented_commands import documented_commands
@@ -87,28 +87,14 @@ def aggregated(name: str, group: str, port: int) -> tuple[Object, Object]:
     return service, api_service
 
 
-def readable_by_anybody() -> tuple[Object, Object]:
+def readable_by_anybody() -> list[Object]:
     """Lets metrics-server answer the API server, which has no certificate for it here.
 
     The API server itself has checked the rights of whoever asks.
     """
-    group, name = "rbac.authorization.k8s.io", "metrics-of-anybody"
-    role: Object = {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": name},
-        "rules": [
-            {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes", "pods"], "verbs": ["list"]}
-        ],
-    }
-    binding: Object = {
-        "apiVersion": f"{group}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": "system:anonymous"}],
-    }
-    return role, binding
+    anybody = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}
+    rules = [rule("metrics.k8s.io", "nodes", "pods", verbs=["list"])]
+    return role("metrics-of-anybody", anybody, rules)
 
 
 def add_node(plane: ControlPlane, name: str) -> None:

@@ -163,7 +163,7 @@ class Once:
         self._state: ClusterState | None = None
         self._found: ClusterLoad | None = None
 
-    def read_cluster(self, _: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(self, *_: Sequence[str]) -> ClusterState:
         self._state = self._state or self._cluster.read_cluster()
         return self._state
 

@@ -1,7 +1,6 @@
 """Memory in a real ConfigMap behaves as the contract says, with the rights of its Role alone."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -18,27 +17,9 @@ from desched.cli.lazy_loading import load_to_run
 from desched.errors import ObservationError, StateRefused
 from tests.contracts.state_store_contract import FIRST, StateStoreContract
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.manifests import role, rules_of, service_account
 
 ACCOUNT = "default"
-
-
-def role(namespace: str) -> list[dict[str, Any]]:
-    rules = [
-        {"apiGroups": [a.group], "resources": [a.resource], "verbs": [a.verb]}
-        for a in OWN_NAMESPACE_ACCESS
-    ]
-    metadata = {"name": "desched", "namespace": namespace}
-    rbac = "rbac.authorization.k8s.io"
-    return [
-        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "desched"},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
-        },
-    ]
 
 
 class RealLab:
@@ -47,7 +28,9 @@ class RealLab:
     def __init__(self, control_plane: ControlPlane) -> None:
         self.control_plane = control_plane
         self.namespace = control_plane.create_namespace()
-        control_plane.apply(*role(self.namespace))
+        rules = rules_of(*OWN_NAMESPACE_ACCESS)
+        account = service_account(self.namespace, ACCOUNT)
+        control_plane.apply(*role("desched", account, rules, self.namespace))
         self._kubeconfig = control_plane.kubeconfig_for(self.namespace, ACCOUNT)
         self.path = f"/api/v1/namespaces/{self.namespace}/configmaps/{CONFIG_MAP}"
         control_plane.wait_for("the rights of the Role", self._may_load)

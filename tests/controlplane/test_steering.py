@@ -14,28 +14,9 @@ from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.model.cluster import STEERING_TAINT, Node, Taint
 from tests.contracts.steerer_contract import UNTIL, SteererContract
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.manifests import role, rules_of, service_account
 
 ACCOUNT = "default"
-RBAC = "rbac.authorization.k8s.io"
-
-
-def rights(namespace: str) -> list[dict[str, Any]]:
-    """The ServiceAccount of the namespace may do what steering needs, and nothing else."""
-    rules = [
-        {"apiGroups": [a.group], "resources": [a.resource], "verbs": [a.verb]}
-        for a in (LIST_NODES, *STEERING_ACCESS)
-    ]
-    metadata = {"name": "steering"}
-    return [
-        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules},
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "steering"},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
-        },
-    ]
 
 
 class RealSteeringLab:
@@ -43,7 +24,8 @@ class RealSteeringLab:
 
     def __init__(self, plane: ControlPlane) -> None:
         namespace = plane.create_namespace()
-        plane.apply(*rights(namespace))
+        rules = rules_of(LIST_NODES, *STEERING_ACCESS)
+        plane.apply(*role("steering", service_account(namespace, ACCOUNT), rules))
         self.plane = plane
         self.steerer = KubernetesSteerer(connect(plane.kubeconfig_for(namespace, ACCOUNT), None))
         self._reader = KubernetesReader(connect(plane.admin_kubeconfig, None))

@@ -48,7 +48,7 @@ class Live:
         self.seen, self.state = cluster.snapshot(), cluster.state()
         self.world = World(self, self, VirtualClock(NOW), None)
 
-    def read_cluster(self, _: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(self, *_: Sequence[str]) -> ClusterState:
         return self.seen.cluster
 
     def read_around(self, *_: object) -> Sequence[MaybeFreshPod]:

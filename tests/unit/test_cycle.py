@@ -56,7 +56,7 @@ class ScriptedWorld:
         self.unwritable = False
         self.state = State()
 
-    def read_cluster(self, _: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(self, *_: Sequence[str]) -> ClusterState:
         self.looks += 1
         return self.seen.cluster
 

@@ -20,6 +20,7 @@ from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
     EVICTING_ACCESS,
     FEATURES,
+    GET_VOLCANO_CONFIGURATION,
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
     METRICS_ACCESS,
@@ -27,6 +28,7 @@ from desched.adapters.kubernetes.client.access import (
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     POD_GROUP_ACCESS,
+    QUEUE_ACCESS,
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
@@ -178,7 +180,11 @@ def test_no_other_roles_are_shipped() -> None:
 
 OPTIONAL = [
     (folder, system, rights)
-    for folder, systems in (("pod-groups", POD_GROUP_ACCESS), ("model-caches", MODEL_CACHE_ACCESS))
+    for folder, systems in (
+        ("pod-groups", POD_GROUP_ACCESS),
+        ("model-caches", MODEL_CACHE_ACCESS),
+        ("queues", QUEUE_ACCESS),
+    )
     for system, rights in systems.items()
 ]
 
@@ -202,6 +208,28 @@ def test_the_right_to_read_the_objects_of_a_system_is_added_on_its_own(
     ) == sorted((access.verb, access.group, access.resource) for access in rights)
     account = manifest("ServiceAccount")["metadata"]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
+
+
+def test_the_configuration_of_volcano_is_one_config_map_that_may_be_read() -> None:
+    """X3: by its name, in its namespace, and not with any other right."""
+    file = ROOT / "deploy" / "volcano-configuration.yaml"
+    role, binding = yaml.safe_load_all(file.read_text())
+    (rule,) = role["rules"]
+    access = GET_VOLCANO_CONFIGURATION
+
+    assert (role["kind"], binding["kind"]) == ("Role", "RoleBinding")
+    assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {"volcano-system"}
+    assert (rule["verbs"], rule["apiGroups"], rule["resources"]) == (
+        [access.verb],
+        [access.group],
+        [access.resource],
+    )
+    assert rule["resourceNames"] == ["volcano-scheduler-configmap"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    account = manifest("ServiceAccount")["metadata"]
     assert binding["subjects"] == [
         {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
     ]

@@ -38,6 +38,7 @@ from desched.adapters.kubernetes.objects.network_topology import (
 )
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import pods_kind
+from desched.adapters.kubernetes.objects.queues import QUEUES
 from desched.adapters.kubernetes.objects.resource_claims import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
@@ -52,6 +53,7 @@ from desched.adapters.kubernetes.objects.vertical_autoscalers import (
     sizing_by_target,
 )
 from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
+from desched.adapters.kubernetes.objects.volcano_scheduler import read_configuration
 from desched.adapters.kubernetes.objects.workloads import (
     DEPLOYMENTS,
     JOBS,
@@ -70,6 +72,7 @@ from desched.model.cluster import (
     Owner,
     Pod,
     PodRef,
+    Queue,
     Workload,
 )
 from desched.model.pod_groups import declared_keys, groups_of
@@ -107,6 +110,7 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     *MODEL_CACHES.values(),
     HYPER_NODES,
     *TOPOLOGIES,
+    *QUEUES,
     *DEVICE_KINDS,
 )
 """All kinds that the state of the cluster is made from, beside pods."""
@@ -147,20 +151,33 @@ class KubernetesReader:
     unread: UnreadKinds = field(default_factory=UnreadKinds)
     _owner_kinds: Mapping[str, OwnerKind] = field(default_factory=dict, init=False)
 
-    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(
+        self, declared_kinds: Sequence[str] = (), volcano_configurations: Sequence[str] = ()
+    ) -> ClusterState:
         """All that planning needs, in a few consistent lists."""
         read = self._reading(self.cluster_deadline_seconds)
         state = cluster_state(read, lambda: _facts(read, self._version()), self.own_pod)
-        return self.with_declared_owners(state, declared_kinds)
+        return self.with_named(state, declared_kinds, volcano_configurations)
 
-    def with_declared_owners(self, state: ClusterState, kinds: Sequence[str]) -> ClusterState:
-        """The same state with the controllers of the declared kinds, read now.
+    def with_named(
+        self, state: ClusterState, kinds: Sequence[str], volcano_configurations: Sequence[str]
+    ) -> ClusterState:
+        """The same state with what the policy names, read now.
 
-        Looks at single pods read again those of the kinds of the last call.
+        These are the controllers of the declared kinds, and configurations of Volcano. Looks at
+        single pods read again the controllers of the kinds of the last call.
         """
-        found = read_declared_owners(self._reading(self.cluster_deadline_seconds), kinds)
+        read = self._reading(self.cluster_deadline_seconds)
+        found = read_declared_owners(read, kinds)
         self._owner_kinds = found.kinds
-        return replace(state, declared_owners=found.annotations, unread_kinds=found.unread)
+        return replace(
+            state,
+            declared_owners=found.annotations,
+            unread_kinds=found.unread,
+            volcano_configurations={
+                place: read_configuration(read, place) for place in volcano_configurations
+            },
+        )
 
     def read_server(self) -> ServerFacts:
         """The version and the time of the API server, in one request that has to succeed.
@@ -283,6 +300,7 @@ def cluster_state(
         model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
         hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
         topologies=tuple(dict.fromkeys(each for kind in TOPOLOGIES for each in read.all(kind))),
+        queues=_queues(read),
         own_pod=own_pod,
     )
     facts = server()
@@ -294,6 +312,12 @@ def cluster_state(
         too_large=_large_objects(read.too_large, reduced),
         namespaces={**state.namespaces, **{name: {NAME_OF_NAMESPACE: name} for name in large}},
     )
+
+
+def _queues(read: Lists) -> tuple[Queue, ...]:
+    """The queues, each once."""
+    found = (queue for kind in QUEUES for queue in read.all(kind))
+    return tuple({(each.system, each.namespace, each.name): each for each in found}.values())
 
 
 def _large_objects(found: Iterable[TooLarge], reduced: Iterable[Pod]) -> Mapping[str, LargeObjects]:

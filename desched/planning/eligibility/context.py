@@ -22,6 +22,7 @@ from desched.model.groups import grouped
 from desched.model.model_caches import CachedModel, models_of
 from desched.model.plan import RefusalReason
 from desched.model.pod_groups import VOLCANO_JOB, PodGroup, groups_of
+from desched.model.queues import KnownQueues, Requeue
 from desched.model.snapshot import FreshPod
 from desched.model.state import State
 from desched.planning.deadline import OutOfTime, PlanningTime
@@ -45,11 +46,15 @@ class GangCount(NamedTuple):
 
 
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
-    """The cluster in which pods are judged, with the usage of its pods, and the terms."""
+    """The cluster in which pods are judged, with the usage of its pods, and the terms.
+
+    `queues` are those of the cluster as it was observed, also for a pod that was read just now.
+    """
 
     cluster: ClusterState
     book: UsageBook
     terms: Terms
+    queues: KnownQueues
     deadline: PlanningTime = PlanningTime()
 
     @classmethod
@@ -62,7 +67,10 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy, cluster = book.policy, book.snapshot.cluster
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
-        return cls(cluster, book, Terms(policy, state, book.now, threshold))
+        rules = policy.scheduler.by(cluster.volcano_configurations)
+        policy = msgspec.structs.replace(policy, scheduler=rules)
+        terms = Terms(policy, state, book.now, threshold)
+        return cls(cluster, book, terms, KnownQueues(cluster))
 
     def for_planning(self, state: State, out_of_time: OutOfTime) -> "EligibilityContext":
         """The same context after the follow-up, with a deadline for planning."""
@@ -162,6 +170,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def gangs_of(self, pod: Pod) -> Iterator[PodGroup]:
         """The gangs that the pod belongs to."""
         return groups_of(pod, self.cluster.workload_of(pod), self._declared_groups)
+
+    def requeue(self, pod: Pod) -> Requeue | None:
+        """The queue in which the replacement of the pod waits again, if any."""
+        workload, declared = self.cluster.workload_of(pod), self.cluster.declared_by_key
+        return self.queues.requeue(pod, workload, declared)
 
     @cached_property
     def _declared_groups(self) -> Mapping[GroupKey, DeclaredGroup]:

@@ -1,14 +1,14 @@
 """Whether a pod may leave its node, and how many replicas of its workload and gang may."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import Surplus, surpluses
-from desched.planning.eligibility.rules import refuse, waits_for_moves
+from desched.planning.eligibility.rules import may_refuse_for, refuse, waits_for_moves
 from desched.planning.eligibility.terms import Refused
 from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 
@@ -27,6 +27,10 @@ class Eligibility:
             names = ", ".join(pod.scheduling.unevaluated)
             return Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
         return finding
+
+    def may_refuse_for(self, reasons: Collection[RefusalReason], pod: Pod) -> bool:
+        """Whether one of these reasons keeps the pod, perhaps beside others that come first."""
+        return may_refuse_for(reasons, pod, self.context)
 
     def may_leave(self, pod: Pod) -> bool:
         """Whether the pod may leave its node alone."""

@@ -13,6 +13,7 @@ from desched.planning.eligibility import (
     availability,
     devices,
     pod_groups,
+    queues,
     recent_moves,
     volumes,
 )
@@ -55,6 +56,15 @@ def refuse_beside(
     return next(_refusals(pod, context, lifted), None)
 
 
+def may_refuse_for(
+    reasons: Collection[RefusalReason], pod: Pod, context: EligibilityContext
+) -> bool:
+    """Whether one of the rules of these reasons refuses the pod; others may come before it."""
+    workload = context.cluster.workload_of(pod)
+    rules = (rule for rule in RULES if rule.reason in reasons)
+    return any(_finding(rule, pod, workload, context) is not None for rule in rules)
+
+
 def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
     """Whether only moves of its workload that are under way may keep the pod from moving."""
     workload = context.cluster.workload_of(pod)
@@ -77,9 +87,11 @@ def _refusals(
 ) -> Iterator[Finding[RefusalReason]]:
     """What the rules find, without those of some reasons."""
     workload = context.cluster.workload_of(pod)
-    for rule in (each for each in RULES if each.reason not in without):
+    for rule in RULES:
         finding = _finding(rule, pod, workload, context)
-        if finding is not None and not (rule.lifted and _requests_move(pod, context)):
+        if finding is None or rule.reason in without:
+            continue
+        if not (rule.lifted and _requests_move(pod, context)):
             yield finding
 
 
@@ -87,18 +99,19 @@ def _finding(
     rule: "Rule", pod: Pod, workload: Workload | None, context: EligibilityContext
 ) -> Refused:
     """Why the rule refuses the pod, whether or not that is lifted."""
+    reason, of_pod, of_workload, in_cluster, _ = rule
     found: Why | Refused = None
-    if rule.pod is not None:
-        found = rule.pod(pod, context.terms)
-    elif rule.in_cluster is not None:
-        found = rule.in_cluster(pod, context)
-    elif rule.workload is not None and workload is not None:
-        found = rule.workload(workload, context.terms)
+    if of_pod is not None:
+        found = of_pod(pod, context.terms)
+    elif in_cluster is not None:
+        found = in_cluster(pod, context)
+    elif of_workload is not None and workload is not None:
+        found = of_workload(workload, context.terms)
     if found is None or found is False:
         return None
     if isinstance(found, Finding):
         return found
-    return Finding(rule.reason, "" if found is True else found)
+    return Finding(reason, "" if found is True else found)
 
 
 def _requests_move(pod: Pod, context: EligibilityContext) -> bool:
@@ -297,6 +310,7 @@ RULES: tuple[Rule, ...] = (
         RefusalReason.REQUESTS_UNKNOWN,
         workload=lambda workload, _: workload.requests_unknown or None,
     ),
+    Rule(RefusalReason.QUEUE_BUSY, in_cluster=queues.waiting),
     Rule(RefusalReason.PAUSED, workload=recent_moves.paused),
     Rule(RefusalReason.IN_FLIGHT, workload=recent_moves.in_flight),
     Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),

@@ -23,8 +23,8 @@ class Destination(msgspec.Struct, frozen=True):
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
     view at the landing. `bad` has the bad nodes, see `Landing.risk`. `shares` is by how much the
     replacement counts on each node. `steered` names the nodes whose soft taints make the risk
-    acceptable. `beyond_preferred`: the pod leaves a domain that it only prefers. `at_most` is as
-    for `Destinations.find`.
+    acceptable. `beyond_preferred` is the share of the domains that it only prefers, by level, which
+    the pod leaves. `at_most` is as for `Destinations.find`.
     """
 
     landing: Landing
@@ -35,7 +35,7 @@ class Destination(msgspec.Struct, frozen=True):
     bad: Mask
     shares: Floats
     steered: tuple[str, ...] = ()
-    beyond_preferred: bool = False
+    beyond_preferred: float = 0.0
     at_most: Mapping[Resource, float] = NO_LIMITS
 
     @property

@@ -179,11 +179,15 @@ class Destinations:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free
         free = self.free
         found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
-        if isinstance(found, Finding) and free.limits.has_preferred_domains(pod):
-            free = free.within(free.limits.beyond_preferred())
-            found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
+        steps = free.limits.preferred_steps(pod) if isinstance(found, Finding) else 0
+        for step in range(1, steps + 1):
+            wider = free.within(free.limits.loosened(step))
+            if np.array_equal(wider.limits.outside_domains(pod), free.limits.outside_domains(pod)):
+                continue  # the same nodes
+            free, found = wider, self._find_within(wider, pod, charge, cool=cool, at_most=at_most)
             if isinstance(found, Destination):
-                found = msgspec.structs.replace(found, beyond_preferred=True)
+                found = msgspec.structs.replace(found, beyond_preferred=step / steps)
+                break
         if isinstance(found, Finding) and free.limits.models.may_download(pod):
             free = free.within(free.limits.with_downloads())
             found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)

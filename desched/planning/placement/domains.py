@@ -3,6 +3,7 @@
 kube-scheduler does not consider them, so nodes outside count as bad landings.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.balance_scope import BalanceScope
-from desched.planning.placement.network_levels import Bound, NetworkLevels, numbered
+from desched.planning.placement.network_levels import Bound, Domain, NetworkLevels, numbered
 from desched.policy.placement_domains import DomainMode
 
 
@@ -42,26 +43,55 @@ class DomainLimits:
         self._domains = context.policy.domains
         self._known: dict[tuple[int, tuple[str, ...], NetworkBounds], Mask] = {}
 
-    def outside(self, pod: Pod, *, beyond_preferred: bool = False) -> Mask:
+    def outside(self, pod: Pod, *, loosened: int = 0) -> Mask:
         """The nodes outside the domains of a pod on a node. Do not modify.
 
-        With `beyond_preferred`, only domains count that are required.
+        So many of `preferred_steps` are `loosened`; after the last, only domains count that are
+        required.
         """
         source = self._arrays.index[pod.node]
         found = self._network_bounds(pod, source)
         labels = self._labels(pod, source)
-        if beyond_preferred:
-            labels = tuple(name for name in labels if not self._is_preferred(name))
-            found = found._replace(bounds=tuple(b for b in found.bounds if not b.preferred))
+        if loosened:
+            if loosened == self.preferred_steps(pod):
+                labels = tuple(name for name in labels if not self._is_preferred(name))
+            bounds = (bound.loosened(loosened) for bound in found.bounds)
+            found = found._replace(bounds=tuple(bound for bound in bounds if bound is not None))
         return self._outside(source, labels, found)
 
-    def outside_of_gang(self, pod: Pod) -> Mask:
+    def outside_of_gang(self, pod: Pod, inside: Domain | None = None) -> Mask:
         """The nodes outside the domains of a pod whose whole gang moves. Do not modify.
 
-        It leaves none, also if it only prefers it: the gang must not spread.
+        It leaves none, also if it only prefers it: the gang must not spread. It may enter another
+        HyperNode if that is the one that its scheduler chooses: `inside`.
         """
         source = self._arrays.index[pod.node]
-        return self._outside(source, self._labels(pod, source), self._gang_bounds(pod))
+        labels = self._labels(pod, source)
+        if inside is None:
+            return self._outside(source, labels, self._gang_bounds(pod))
+        return self._outside(source, labels, NO_BOUNDS) | self.outside_domain(inside)
+
+    def outside_domain(self, domain: Domain) -> Mask:
+        """The nodes that are not in this domain."""
+        mask = self._arrays.all()
+        mask[domain.positions] = False
+        return mask
+
+    def kept_by_volcano(self, gang: Sequence[Pod]) -> Sequence[Domain] | str | None:
+        """The HyperNodes to one of which Volcano keeps a gang of which no pod is left.
+
+        None if it does not choose, or keeps it to none; a text is why they are not known.
+        """
+        others = self._context.policy.scheduler.others
+        schedulers = [others.get(pod.scheduler) for pod in gang]
+        if not all(each is not None and each.network_topology_aware for each in schedulers):
+            return None
+        topologies = [group.topology for group in self._context.gangs_of(gang[0])]
+        topology = next((each for each in topologies if each is not None and each.is_hard), None)
+        if topology is None or topology.by_labels:
+            return None
+        doubt = self._network.doubt(range(len(self._arrays)))
+        return doubt or self._network.allowed(topology)
 
     def _outside(self, source: int, labels: tuple[str, ...], found: NetworkBounds) -> Mask:
         key = source, labels, found
@@ -78,12 +108,17 @@ class DomainLimits:
             self._known[key] = mask
         return mask
 
-    def has_preferred(self, pod: Pod) -> bool:
-        """Whether the pod may leave some of its domains if it cannot move inside."""
+    def preferred_steps(self, pod: Pod) -> int:
+        """In how many steps the pod may leave domains if it cannot move inside.
+
+        Each gives up a level of the network, the narrowest first; the last one all that the pod
+        only prefers, groups of nodes as well.
+        """
         source = self._arrays.index[pod.node]
         bounds = self._network_bounds(pod, source).bounds
-        labels = self._labels(pod, source)
-        return any(map(self._is_preferred, labels)) or any(each.preferred for each in bounds)
+        levels = max((len(b.looser) + 1 for b in bounds if b.preferred), default=0)
+        groups = any(map(self._is_preferred, self._labels(pod, source)))
+        return max(levels, int(groups))
 
     def _is_preferred(self, label: str) -> bool:
         return self._domains.mode_of(label) is DomainMode.PREFER
@@ -96,10 +131,11 @@ class DomainLimits:
                 mask |= self._network.outside(bound)
         return mask
 
-    def describe(self, pod: Pod, *, whole: bool = False) -> str:
+    def describe(self, pod: Pod, *, whole: bool = False, inside: Domain | None = None) -> str:
         """The domains of the pod, as in `nvidia.com/gpu.clique=7`.
 
-        Those of its gangs begin with their names, unless its `whole` gang moves.
+        Those of its gangs begin with their names, unless its `whole` gang moves, perhaps `inside`
+        a HyperNode.
         """
         source = self._arrays.index[pod.node]
         labels = self._arrays.nodes[source].labels
@@ -107,6 +143,9 @@ class DomainLimits:
         if self._scope.is_on:
             domain = self._scope.domain(self._arrays.nodes[source])
             found.append(f"{self._context.policy.balance_scope}={domain}")
+        if inside is not None:
+            found.append(f"HyperNode {inside.name}")
+            return ", ".join(found)
         network = self._gang_bounds(pod) if whole else self._network_bounds(pod, source)
         bounds = dict.fromkeys(bound.text for bound in (*network.bounds, *network.enforced))
         if bounds:

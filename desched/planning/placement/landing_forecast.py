@@ -20,7 +20,7 @@ from desched.planning.kube_scheduler.scores.node_sampling import (
     nodes_to_find,
     shares_by_bounds,
 )
-from desched.planning.kube_scheduler.scores.total import total_scores
+from desched.planning.kube_scheduler.scores.total import Scored, total_scores
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.other_schedulers import score_bounds
 from desched.policy.policy import OtherScheduler, SchedulerProfile
@@ -53,6 +53,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     placement domains, and the source, unless its whole gang has left. `any_fit` is true if a
     scheduler places the pod whose scores are not known: then all feasible nodes are equally likely.
     `scheduler` is another scheduler whose scores are known; `scores` are its highest possible ones.
+    `scored` is how a kube-scheduler comes to its scores. `unclear` is why they are not known though
+    the policy names the scheduler.
     """
 
     names: tuple[str, ...]
@@ -63,6 +65,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     wrong: Mask
     any_fit: bool = False
     scheduler: OtherScheduler | None = None
+    scored: Scored | None = None
+    unclear: str = ""
 
     @cached_property
     def destinations(self) -> Mask:
@@ -139,8 +143,11 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
     def seen_by(self, view: SchedulerView) -> "Landing":
         """The landing of the same replacement with the soft taints of this view."""
-        alternatives, scores = _alternatives(self.departure, self.feasible, view)
-        return msgspec.structs.replace(self, alternatives=alternatives, scores=scores)
+        found = _alternatives(self.departure, self.feasible, view, self.scored)
+        alternatives, scores, scored = found
+        return msgspec.structs.replace(
+            self, alternatives=alternatives, scores=scores, scored=scored
+        )
 
     def at(self, node: str) -> "Landing":
         """The same landing on this node, for certain."""
@@ -158,21 +165,20 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     moves.
     """
     source = view.arrays.index[pod.node]
-    other, scheduler = pod.scheduler != DEFAULT_SCHEDULER, view.rules.others.get(pod.scheduler)
+    other, scheduler = pod.scheduler != DEFAULT_SCHEDULER, view.rules.known(pod.scheduler)
     possible = ~free.limits.never_chosen(pod) if other else free.arrays.all()
     leaving = LeavingPod(pod, source, gone=False)
     destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving) & possible
     if free.may_return or _goes_first(pod) or not np.count_nonzero(destinations):
         leaving = LeavingPod(pod, source, gone=True, away=free.may_return)
         destinations = free.feasible(pod, pod.node) & view.fits(leaving) & possible
-    alternatives, scores = _alternatives(leaving, destinations, view)
+    alternatives, scores, scored = _alternatives(leaving, destinations, view)
     wrong = view.unfamiliar(pod) | free.limits.outside(pod)
     if not leaving.away:  # a gang may come back to nodes that are not overloaded
         wrong[source] = True
     any_fit = other and scheduler is None
-    return Landing(
-        view.names, destinations, alternatives, scores, leaving, wrong, any_fit, scheduler
-    )
+    known = any_fit, scheduler, scored, view.rules.unclear(pod.scheduler)
+    return Landing(view.names, destinations, alternatives, scores, leaving, wrong, *known)
 
 
 def _goes_first(pod: Pod) -> bool:
@@ -185,19 +191,22 @@ def _goes_first(pod: Pod) -> bool:
 
 
 def _alternatives(
-    leaving: LeavingPod, destinations: Mask, view: SchedulerView
-) -> tuple[Floats, Ints]:
-    """The probabilities and the scores, both of shape (alternatives or 1, nodes)."""
+    leaving: LeavingPod, destinations: Mask, view: SchedulerView, known: Scored | None = None
+) -> tuple[Floats, Ints, Scored | None]:
+    """The probabilities and the scores, both of shape (alternatives or 1, nodes).
+
+    `known` are scores of a kube-scheduler for the same pod in this or another view.
+    """
     somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
-    scheduler = view.rules.others.get(leaving.pod.scheduler)
+    scheduler = view.rules.known(leaving.pod.scheduler)
     unknown = leaving.pod.scheduler != DEFAULT_SCHEDULER and scheduler is None
     if unknown or not np.count_nonzero(somewhere):
         shares: Floats = destinations / np.maximum(destinations.sum(axis=-1, keepdims=True), 1)
-        return shares, np.zeros_like(destinations, dtype=np.int64)
+        return shares, np.zeros_like(destinations, dtype=np.int64), None
     if scheduler is None or scheduler.profile is SchedulerProfile.KUBE_SCHEDULER:
-        scores = total_scores(leaving, view, somewhere, scheduler)
-        return _winners(scores, destinations), scores
-    return _by_bounds(leaving, view, destinations, scheduler)
+        scored = total_scores(leaving, view, somewhere, scheduler, known)
+        return _winners(scored.total, destinations), scored.total, scored
+    return *_by_bounds(leaving, view, destinations, scheduler), None
 
 
 def _by_bounds(
@@ -227,9 +236,7 @@ def _winners(totals: Ints, destinations: Mask) -> Floats:
     sample = nodes_to_find(nodes)
     if nodes > sample and max(map(np.count_nonzero, destinations)) > sample:
         # The scheduler scores only a sample of the feasible nodes.
-        return np.array(
-            [best_of_sample(t, p, sample) for t, p in zip(totals, destinations, strict=True)]
-        )
+        return best_of_sample(totals, destinations, sample)
     # The scheduler draws among the nodes with the highest total; totals are never negative.
     compared = np.where(destinations, totals, -1)
     best = destinations & (compared == compared.max(axis=-1, keepdims=True))

@@ -10,7 +10,7 @@ else a pod beside a peer could go nowhere. A rack of one node is a rack.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -148,16 +148,12 @@ def numbered(values: Iterable[object]) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def _to_last(modes: Sequence[DomainMode], counting: Collection[DomainMode]) -> int:
-    """The number of levels down to the last of such a mode; it implies those above it."""
-    return max((i for i, mode in enumerate(modes, 1) if mode in counting), default=0)
-
-
 class Bound(NamedTuple):
     """Where a pod stays: on nodes with at least a number of levels in common with a node.
 
     The levels are those of the domains of this number, or of these labels. `text` is what the nodes
-    have in common. A pod leaves what is only `preferred` if it cannot move inside.
+    have in common. A pod leaves what is only `preferred` if it cannot move inside, level by level:
+    then it stays on nodes with one of the numbers `looser` in common, the largest first.
     """
 
     domains: int | tuple[str, ...]
@@ -165,6 +161,13 @@ class Bound(NamedTuple):
     least: int
     text: str
     preferred: bool = False
+    looser: tuple[int, ...] = ()
+
+    def loosened(self, steps: int) -> "Bound | None":
+        """The bound without so many of the narrowest preferred levels; None if none is left."""
+        if not self.preferred or not steps:
+            return self
+        return self._replace(least=self.looser[steps - 1]) if steps <= len(self.looser) else None
 
 
 class NetworkLevels:
@@ -220,11 +223,18 @@ class NetworkLevels:
         """The bounds of a node by the number of levels that count in each of the domains."""
         for number, (domains, shared) in enumerate(zip(self._domains, least, strict=True)):
             modes = [policy.mode_of(key) for key in domains.names(source)[:shared]]
-            required = _to_last(modes, {DomainMode.REQUIRE})
-            wanted = _to_last(modes, {DomainMode.REQUIRE, DomainMode.PREFER})
-            for count, preferred in ((required, False), (wanted, True)):
-                if count > (required if preferred else 0):
-                    yield Bound(number, source, count, domains.text(source, count - 1), preferred)
+            required = max(
+                (i for i, m in enumerate(modes, 1) if m is DomainMode.REQUIRE), default=0
+            )
+            if required:
+                yield Bound(number, source, required, domains.text(source, required - 1))
+            preferred = [
+                i for i, m in enumerate(modes, 1) if m is DomainMode.PREFER and i > required
+            ]
+            if preferred:
+                *looser, wanted = preferred
+                text = domains.text(source, wanted - 1)
+                yield Bound(number, source, wanted, text, preferred=True, looser=(*looser[::-1],))
 
     def allowed(self, topology: GroupTopology) -> Sequence[Domain] | str:
         """The domains one of which has a group with a hard topology, or why they are not known."""

@@ -65,7 +65,11 @@ def _of_volcano(
     own = np.array(requested_amounts(scheduling), dtype=float)[:, None]
     with_pod = requested.amounts + own
     sums = sums + weights.most_requested * plugins.most_allocated(with_pod[:, 2:], capacity)
-    sums = sums + weights.binpack * _packed(with_pod[:, :2], own[:2], view, weights)
+    packed = weights.binpack * _packed(with_pod[:, :2], own[:2], view, weights)
+    # Which of the other resources binpack counts is not kept, and most pods request none.
+    others = scheduler.packs_others and bool(scheduling.requests.extended)
+    sums = sums + (0.0 if others else packed)
+    most_packed = weights.binpack * BEST if others else 0.0
     if scheduling.preferred_node_affinity:  # its sum is not normalized
         sums = sums + weights.node_affinity * view.facts.preferred(
             scheduling.preferred_node_affinity
@@ -81,7 +85,7 @@ def _of_volcano(
     # Whole points: nodes that differ by less need not be told apart, which takes time.
     return ScoreBounds(
         np.floor(sums + balanced * lowest - SLACK / 2),
-        np.ceil(sums + balanced * highest + SLACK / 2 + scheduler.further_points),
+        np.ceil(sums + balanced * highest + SLACK / 2 + scheduler.further_points + most_packed),
     )
 
 

@@ -19,7 +19,7 @@ class PlacementLimits:
 
     def __init__(self, domains: DomainLimits, models: ModelLimits, gpus: GpuLimits) -> None:
         self.domains, self.models, self.gpus = domains, models, gpus
-        self._may_download = self._beyond_preferred = False
+        self._may_download, self._loosened = False, 0
 
     @classmethod
     def of(cls, context: EligibilityContext, arrays: NodeArrays) -> "PlacementLimits":
@@ -27,10 +27,10 @@ class PlacementLimits:
         domains = DomainLimits(context, arrays)
         return cls(domains, ModelLimits(context, arrays), GpuLimits(context, arrays))
 
-    def beyond_preferred(self) -> "PlacementLimits":
-        """The same, but pods may leave the domains that they only prefer."""
+    def loosened(self, steps: int) -> "PlacementLimits":
+        """The same, but pods may leave domains that they only prefer, see `preferred_steps`."""
         relaxed: PlacementLimits = copy.copy(self)
-        relaxed._beyond_preferred = True
+        relaxed._loosened = steps
         return relaxed
 
     def with_downloads(self) -> "PlacementLimits":
@@ -45,15 +45,15 @@ class PlacementLimits:
 
     def outside_domains(self, pod: Pod) -> Mask:
         """The nodes outside the placement domains of the pod."""
-        return self.domains.outside(pod, beyond_preferred=self._beyond_preferred)
+        return self.domains.outside(pod, loosened=self._loosened)
 
     def without_model(self, pod: Pod) -> Mask:
         """The nodes that lack a model of the pod."""
         return self.models.lacking(pod, may_download=self._may_download)
 
-    def has_preferred_domains(self, pod: Pod) -> bool:
-        """Whether the pod may leave some of its domains if it cannot move inside."""
-        return self.domains.has_preferred(pod)
+    def preferred_steps(self, pod: Pod) -> int:
+        """In how many steps the pod may leave domains, see `DomainLimits.preferred_steps`."""
+        return self.domains.preferred_steps(pod)
 
     def never_chosen(self, pod: Pod) -> Mask:
         """The nodes where the pod's own scheduler never puts its replacement."""

@@ -21,7 +21,7 @@ IF_EARLIER_LATE = (
 )
 
 
-_UNNAMED = "; scheduler.others in the policy can name its profile"
+_UNNAMED = "scheduler.others in the policy can name its profile"
 
 
 def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]:
@@ -48,14 +48,15 @@ def choice_of_others(
     """Why a pod of another scheduler, whose choice is not known, stays."""
     if not landing.any_fit:
         return None
+    remedy = landing.unclear or _UNNAMED
     if not (landing.destinations & fit.under_ceiling).any():
         why = f"until it leaves, {pod.scheduler} can place it on no node under its ceiling"
         return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
     if (landing.destinations & limits.outside_domains(pod)).any():
-        why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside{_UNNAMED}"
+        why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside; {remedy}"
         return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
     if (landing.destinations & limits.without_model(pod)).any():
-        why = f"{limits.models.describe(pod)}: {pod.scheduler} may place it elsewhere{_UNNAMED}"
+        why = f"{limits.models.describe(pod)}: {pod.scheduler} may place it elsewhere; {remedy}"
         return Finding(RefusalReason.MODEL_CACHE, why)
     return None
 
@@ -78,6 +79,8 @@ def too_risky(
         found += f", {encounter:.0%} to land with earlier moves on a node without room for all"
     if landing.any_fit:
         found += f"; {pod.scheduler} may choose any node where it fits"
+        if landing.unclear:
+            found += f" ({landing.unclear})"
     elif landing.scheduler is not None and not landing.scheduler.honours_soft_taints:
         found += f"; {pod.scheduler} ignores soft taints"
     elif within.is_on:

@@ -11,6 +11,7 @@ from desched.model.resources import Resource
 from desched.model.text import shortened
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.eligibility.queues import requeued
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.replacement import replacement_of
@@ -25,7 +26,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     `usage` has one value for each window of a resource. `charge` is the usage that a destination is
     charged. `cost` is the cost of the eviction. `measured` is the highest measured usage of each
-    resource, watched or not.
+    resource, watched or not. `queue` is in which queue its replacement waits again.
     """
 
     pod: Pod
@@ -34,6 +35,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     cost: float = 1.0
     workload: Workload | None = None
     measured: Mapping[Resource, float] = {}
+    queue: str = ""
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -153,4 +155,5 @@ def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
         cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod)),
         workload,
         {resource: max(book.measured(pod, resource), default=0.0) for resource in Resource},
+        requeued(pod, context),
     )

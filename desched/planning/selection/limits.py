@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.model.state import State
@@ -164,27 +165,10 @@ class EvictionQuota:
         return found
 
     def _use(self, pod: Pod) -> Iterator[LimitUse]:
-        limits = self._limits
         workload = self._cluster.workload_of(pod)
         owner = workload.uid if workload else pod.uid
-        of_namespace = count_of(limits.namespace, self._pods_in.get(pod.namespace, 0))
-        replicas = workload.desired_replicas if workload else 1
-        of_workload = count_of(limits.workload, replicas)
-        of_workload_in_flight = count_of(limits.in_flight_workload, replicas)
-        of_workload_hourly = count_of(limits.workload_hourly, replicas)
-        in_flight = RefusalReason.LIMIT_IN_FLIGHT
-        for reason, key, limit in (
-            (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
-            (RefusalReason.LIMIT_NODE, ("node", pod.node), limits.node),
-            (RefusalReason.LIMIT_NAMESPACE, ("namespace", pod.namespace), of_namespace),
-            (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), of_workload),
-            (in_flight, ("in flight", ""), self._in_flight_total),
-            (in_flight, ("in flight", owner), of_workload_in_flight),
-            (RefusalReason.LIMIT_HOURLY, ("hour", owner), of_workload_hourly),
-        ):
-            if limit is not None:
-                detail = self._details.get(reason, "{limit} per cycle")
-                yield LimitUse(key, limit, reason, detail.format(limit=limit, replicas=replicas))
+        yield from self._of_limits(pod.node, pod.namespace)
+        yield from self._of_limits_of_workload(owner, workload.desired_replicas if workload else 1)
         spare = self._eligibility.replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"
@@ -202,6 +186,47 @@ class EvictionQuota:
                 RefusalReason.BUDGET_EXHAUSTED,
                 f"{budget}, by this plan",
             )
+
+    @cached
+    def _of_limits(self, node: str, namespace: str) -> tuple[LimitUse, ...]:
+        limits = self._limits
+        of_namespace = count_of(limits.namespace, self._pods_in.get(namespace, 0))
+        return self._limited(
+            (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
+            (RefusalReason.LIMIT_NODE, ("node", node), limits.node),
+            (RefusalReason.LIMIT_NAMESPACE, ("namespace", namespace), of_namespace),
+        )
+
+    @cached
+    def _of_limits_of_workload(self, owner: str, replicas: int) -> tuple[LimitUse, ...]:
+        limits, in_flight = self._limits, RefusalReason.LIMIT_IN_FLIGHT
+        of_workload = count_of(limits.workload, replicas)
+        of_workload_in_flight = count_of(limits.in_flight_workload, replicas)
+        hourly = count_of(limits.workload_hourly, replicas)
+        return self._limited(
+            (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), of_workload),
+            (in_flight, ("in flight", ""), self._in_flight_total),
+            (in_flight, ("in flight", owner), of_workload_in_flight),
+            (RefusalReason.LIMIT_HOURLY, ("hour", owner), hourly),
+            replicas=replicas,
+        )
+
+    def _limited(
+        self, *uses: tuple[RefusalReason, tuple[str, str], int | None], replicas: int = 0
+    ) -> tuple[LimitUse, ...]:
+        """Those of these uses that have a limit."""
+        return tuple(
+            LimitUse(
+                key,
+                limit,
+                reason,
+                self._details.get(reason, "{limit} per cycle").format(
+                    limit=limit, replicas=replicas
+                ),
+            )
+            for reason, key, limit in uses
+            if limit is not None
+        )
 
 
 def _since_tick(state: State) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,8 @@ def _excesses(node: str, eligibility: Eligibility) -> Iterator[tuple[Pod, Excess
     """The pods of the node that stay and use more than they request."""
     context = eligibility.context
     for pod in context.cluster.pods_by_node.get(node, ()):
+        if not eligibility.may_refuse_for(BY_OWN_CHOICE, pod):
+            continue  # nearly all pods
         requests = pod.scheduling.requests
         limits = {Resource.CPU: requests.cpu_millicores, Resource.MEMORY: requests.memory_bytes}
         excess = {

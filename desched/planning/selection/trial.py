@@ -68,7 +68,7 @@ class Trial:
         if isinstance(found, Finding):
             return found
         if found.beyond_preferred:
-            cost = candidate.cost + OUTSIDE_PREFERRED
+            cost = candidate.cost + OUTSIDE_PREFERRED * found.beyond_preferred
             candidate = msgspec.structs.replace(candidate, cost=cost)
         return Move(candidate, found)
 

@@ -34,7 +34,9 @@ _KEYS = ("thresholds", "targetThresholds")
 _DEAD = ("evictLocalStoragePods", "evictSystemCriticalPods", "evictFailedBarePods")
 _WOKEN = "had no effect there; here it protects pods, as it says."
 _AVERAGED = "each value counts as a mean over 10m, as in Volcano's rules; see averagedOver."
-_ONLY_LOWER_CASE = "LoadAware knows lower case only, so it did nothing there; it is read here."
+_ONLY_LOWER_CASE = (
+    "Volcano reads it in lower case only, so its LoadAware did nothing; desched reads it, and acts."
+)
 _SHORTEST_SECONDS = 300
 _VOLCANO = {
     *_KEYS,

@@ -10,6 +10,7 @@ from desched.policy.compatibility import (
     Compatibility,
     GangMode,
     GpuPods,
+    Queues,
     VolcanoJobs,
 )
 from desched.policy.document.limits import (
@@ -120,6 +121,10 @@ class LoadAwareArgs(PluginArgs):
     """`Surplus`: pods of Volcano Jobs move that neither `minAvailable` of the job nor that of their
     task needs, if no policy of the job acts on an eviction. It requires the rights to read Volcano
     Jobs and PodGroups. `Stay`: they never move."""
+    queues: Queues | None = optional(Queues.RESPECT.value, example="Ignore")
+    """`Respect`: a pod whose replacement waits in a queue of Kueue or Volcano again stays while
+    something else waits there, or while that is not known. It requires the rights to read queues;
+    without them such pods move. `Ignore`: queues do not count."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )

@@ -25,7 +25,7 @@ class PlacementDomainsSection(Section):
 
     mode: DomainMode | None = optional(EXTENDED.domains.value, example="Ignore")
     """`Require`: a pod moves only to nodes in the same domains. `Prefer`: it leaves them if it
-    cannot move inside, as the last choice. `Ignore`: domains do not count."""
+    cannot move inside, level by level. `Ignore`: domains do not count."""
     modes: dict[LabelKey, DomainMode] | None = optional(
         example={"topology.kubernetes.io/zone": "Prefer", "topology.volcano.sh/tier-1": "Ignore"}
     )

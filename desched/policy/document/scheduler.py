@@ -1,6 +1,5 @@
 """How schedulers are configured, and whether soft taints may steer what they do."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -8,7 +7,12 @@ from pydantic.alias_generators import to_pascal
 
 from desched.policy.compatibility import SteeringMode
 from desched.policy.document.values import Section, matching, optional
-from desched.policy.policy import SchedulerProfile, SchedulerRules
+from desched.policy.policy import (
+    VOLCANO_ARGUMENTS,
+    OtherScheduler,
+    SchedulerProfile,
+    SchedulerRules,
+)
 
 Weight = Annotated[int, Field(ge=0, le=100)]
 
@@ -20,27 +24,21 @@ SchedulerName = Annotated[
     ),
 ]
 
-VOLCANO_ARGUMENTS: Mapping[str, str] = {
-    "leastrequested.weight": "least_requested",
-    "mostrequested.weight": "most_requested",
-    "nodeaffinity.weight": "node_affinity",
-    "podaffinity.weight": "pod_affinity",
-    "balancedresource.weight": "balanced_resource",
-    "tainttoleration.weight": "taint_toleration",
-    "imagelocality.weight": "image_locality",
-    "podtopologyspread.weight": "pod_topology_spread",
-    "binpack.weight": "binpack",
-    "binpack.cpu": "binpack_cpu",
-    "binpack.memory": "binpack_memory",
-}
-"""Arguments of nodeorder and binpack in volcano-scheduler.conf, and the weights that they set."""
-
 VolcanoArgument = Annotated[
     str, matching("|".join(VOLCANO_ARGUMENTS), f"allowed are {', '.join(VOLCANO_ARGUMENTS)}")
 ]
 
+ConfigMapPlace = Annotated[
+    str,
+    matching(
+        "^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
+        "allowed is the namespace and the name of a ConfigMap, with a slash between them",
+    ),
+]
+
 _DEFAULTS = SchedulerRules()
 _WEIGHTS = _DEFAULTS.weights
+_VOLCANO = OtherScheduler(SchedulerProfile.VOLCANO)
 
 
 def _off_is_a_word(value: object) -> object:
@@ -96,6 +94,18 @@ class OtherSchedulerSection(Section):
     further_points: Annotated[int, Field(ge=0, le=1_000_000)] | None = optional(0, example=100)
     """The most points that further plugins of a `Volcano` give a node, such as 100 for
     network-topology-aware. Soft taints count for 300 by default."""
+    network_topology_aware: bool | None = optional(_VOLCANO.network_topology_aware, example=True)
+    """Whether the plugin network-topology-aware of a `Volcano` is on. Then a gang with a hard
+    topology that moves whole may enter another HyperNode, and `furtherPoints` is 100 by default."""
+
+    config_map: ConfigMapPlace | None = optional(
+        example="volcano-system/volcano-scheduler-configmap"
+    )
+    """The namespace and the name of the ConfigMap with the volcano-scheduler.conf of a `Volcano`.
+    It is read in each cycle, in place of the weights of the Helm chart; `arguments` that are
+    written count before it. It requires the right to read that ConfigMap. What cannot be read, or
+    is not understood, leaves all scores unknown: soft taints then steer no pod of this
+    scheduler."""
 
 
 class SchedulerSection(Section):

@@ -2,7 +2,7 @@
 
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import Compatibility, GangMode, SteeringMode, VolcanoJobs
+from desched.policy.compatibility import Compatibility, GangMode, Queues, SteeringMode, VolcanoJobs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.placement_domains import (
     PlacementDomainsSection,
@@ -85,6 +85,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         cache_affinity=defaults.cache_affinity,
         gang_mode=args.gang_mode or GangMode.SURPLUS,
         volcano_jobs=args.volcano_jobs or VolcanoJobs.STAY,
+        queues=args.queues or Queues.RESPECT,
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         gpu_drains=gpu_drain_rules(gpu_fragmentation, profile),

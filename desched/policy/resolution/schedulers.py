@@ -6,7 +6,6 @@ from pydantic.alias_generators import to_camel
 
 from desched.model.cluster import DEFAULT_SCHEDULER
 from desched.policy.document.scheduler import (
-    VOLCANO_ARGUMENTS,
     OtherSchedulerSection,
     SchedulerSection,
     ScoreWeightsSection,
@@ -27,6 +26,8 @@ _KEYS_OF = {
     "weights": SchedulerProfile.KUBE_SCHEDULER,
     "arguments": SchedulerProfile.VOLCANO,
     "further_points": SchedulerProfile.VOLCANO,
+    "config_map": SchedulerProfile.VOLCANO,
+    "network_topology_aware": SchedulerProfile.VOLCANO,
 }
 
 
@@ -48,12 +49,16 @@ def _other(name: str, section: OtherSchedulerSection, notes: Notes) -> OtherSche
     for key, profile in _KEYS_OF.items():
         if getattr(section, key) is not None and section.profile is not profile:
             notes.refuse(f"has no effect here; it is for profile: {profile}.", to_camel(key))
-    arguments = {VOLCANO_ARGUMENTS[key]: n for key, n in (section.arguments or {}).items()}
+    arguments = section.arguments or {}
+    aware, points = bool(section.network_topology_aware), section.further_points
     return OtherScheduler(
         section.profile,
         **_scores(section.strategy, section.weights),
-        volcano=VolcanoWeights(**arguments),
-        further_points=section.further_points or 0,
+        volcano=VolcanoWeights.of(arguments),
+        further_points=100 * aware if points is None else points,
+        network_topology_aware=aware,
+        config_map=section.config_map or "",
+        written=arguments if section.config_map else {},
     )
 
 

@@ -93,9 +93,11 @@ class _Cluster:
         self._reader = reader
         self._tracer = tracer
 
-    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(
+        self, declared_kinds: Sequence[str] = (), volcano_configurations: Sequence[str] = ()
+    ) -> ClusterState:
         with self._tracer.start_as_current_span("read cluster") as span:
-            cluster = self._reader.read_cluster(declared_kinds)
+            cluster = self._reader.read_cluster(declared_kinds, volcano_configurations)
             counts = {"desched.nodes": len(cluster.nodes), "desched.pods": len(cluster.pods)}
             span.set_attributes(counts)
             return cluster

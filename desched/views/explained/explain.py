@@ -67,7 +67,9 @@ def _workload(subject: Subject, cluster: ClusterState) -> Workload:
     found = [each for each in of_kind.values() if each.name == subject.name]
     if not found:
         names = [each.name for each in of_kind.values()]
-        raise _absent(subject, names, f"{subject.namespace}/")
+        # One of another kind may be there.
+        kinds = "" if subject.workload_kind else " that desched understands"
+        raise _absent(subject, names, f"{subject.namespace}/", kinds)
     if len(found) > 1:
         kinds = ", ".join(sorted(each.kind for each in found))
         raise ConfigurationError(
@@ -77,7 +79,7 @@ def _workload(subject: Subject, cluster: ClusterState) -> Workload:
     return found[0]
 
 
-def _absent(subject: Subject, names: list[str], before: str) -> ConfigurationError:
+def _absent(subject: Subject, names: list[str], before: str, kinds: str = "") -> ConfigurationError:
     near = get_close_matches(subject.name, names[:MOST_NAMES_COMPARED], n=1)
     ending = f"; did you mean {before}{near[0]}?" if near else "."
-    return ConfigurationError(f"There is no {subject}{ending}")
+    return ConfigurationError(f"There is no {subject}{kinds}{ending}")

@@ -114,7 +114,7 @@ class _Placing:
             landing.risk(found.bad),
             back,
             max(0.0, landing.risk_alone(found.bad) - back),
-            found.most_risk,
+            None if landing.any_fit else found.most_risk,
             found.landing.risk(found.bad),
             destination.steered if destination else (),
         )

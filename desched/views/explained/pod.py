@@ -7,6 +7,7 @@ from desched.model.cluster import Pod
 from desched.model.drains import Purpose
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.queues import requeued
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
 from desched.views.explained.drains import drains_of, eviction_of, unserved
@@ -44,6 +45,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         eviction_of(pod, decision),
         tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
         unserved(pod, decision),
+        requeued(pod, context),
     )
 
 

@@ -160,15 +160,16 @@ class LandingForecast(msgspec.Struct, frozen=True):
 
     `nodes` are the likeliest, then those with the highest scores. `risk` is the probability of a
     harmful landing: `back_ratio` of them on its own node, `harm_ratio` elsewhere; at most
-    `most_risk` is accepted. `without_taints` is the risk if no further node gets a soft taint;
-    `steered` are the nodes that would get one.
+    `most_risk` is accepted, or any if that is None: the policy has no profile of the scheduler, and
+    all nodes where the pod fits are equally likely. `without_taints` is the risk if no further node
+    gets a soft taint; `steered` are the nodes that would get one.
     """
 
     nodes: tuple[NodeChance, ...]
     risk: float
     back_ratio: float
     harm_ratio: float
-    most_risk: float
+    most_risk: float | None
     without_taints: float
     steered: tuple[str, ...] = ()
 
@@ -214,7 +215,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     keeps it from getting some.
     `moved` is its own eviction, or the one after which it replaces a pod, as long as desched
     follows it. `drains` are those for it, under way or planned, and `unserved` is why none is, if
-    the policy allows one.
+    the policy allows one. `queue` is in which queue its replacement would wait again.
     """
 
     summary: PodSummary
@@ -230,6 +231,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     moved: EvictionRecord | None = None
     drains: tuple[Drain, ...] = ()
     unserved: Unserved | None = None
+    queue: str = ""
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):

@@ -51,6 +51,9 @@ class Head(msgspec.Struct, frozen=True):
     ended_at: datetime
 
 
+_HEAD, _TRIED = msgspec.json.Decoder(Head), msgspec.json.Decoder(Tried)
+
+
 class Results(NamedTuple):
     """A file of results as it was, None before it exists, and what is written to it."""
 
@@ -90,8 +93,8 @@ def open_results(path: Path, question: Question, span: Span) -> Results:
     # A run that was killed may have written only a part of its last line.
     whole = [line for line in lines if line.endswith(b"\n")]
     try:
-        head = msgspec.json.decode(whole[0], type=Head)
-        tried = tuple(msgspec.json.decode(line, type=Tried) for line in whole[1:])
+        head = _HEAD.decode(whole[0])
+        tried = tuple(map(_TRIED.decode, whole[1:]))
     except (IndexError, msgspec.DecodeError) as error:
         raise ConfigurationError(
             f"--results: {path} is no file of results; name another one."

@@ -4,8 +4,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from desched import observation
+from desched.bootstrap import doctor_questions
+from desched.cli import main
 from desched.cli.command import Invocation
 from desched.cli.lazy_loading import load_to_run
+from desched.service.process.clock import SystemClock
+from tests.unit.commands.sampled_cluster import SampledCluster
 
 
 @pytest.fixture
@@ -38,3 +43,34 @@ def run(server, kubeconfig, capsys):
         return capsys.readouterr().out
 
     return printed
+
+
+@pytest.fixture
+def sampled(server, mocker) -> SampledCluster:
+    """The cluster of `server` with metrics-server; its clock moves while desched waits."""
+    built = SampledCluster(server)
+
+    def wait(_clock, seconds):
+        built.move(seconds)
+        return False
+
+    mocker.patch.object(SystemClock, "wait", autospec=True, side_effect=wait)
+    # How long the test itself takes is no difference of clocks.
+    for module in (observation, doctor_questions):
+        mocker.patch.object(module, "lead_seconds", autospec=True, return_value=0.0)
+    return built
+
+
+@pytest.fixture
+def command_line(server, kubeconfig, monkeypatch, capsys):
+    """Runs a command line from a laptop; its exit code, and what it printed."""
+    for variable in ("DESCHED_PROMETHEUS_URL", "DESCHED_POLICY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("DESCHED_KUBECONFIG", kubeconfig(server.url))
+
+    def run(*words):
+        code = main(list(words))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run

@@ -2,15 +2,10 @@
 
 import json
 from copy import deepcopy
-from datetime import timedelta
-from email.utils import format_datetime
 
 import pytest
 
-from desched import observation
 from desched.adapters.metrics_apis.reader import SampledLoadReader
-from desched.bootstrap import doctor_questions
-from desched.cli import main
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.model.cluster import ClusterState
 from desched.policy.loading import load_policy
@@ -18,80 +13,30 @@ from desched.service.process.clock import SystemClock
 from desched.service.telemetry.samples_endpoint import samples_answers
 from tests.builders import node
 from tests.unit.adapters.kubernetes.fake_api_server import (
-    FakeApiServer,
     Reply,
     connection_to,
-    status,
 )
-from tests.unit.adapters.metrics_apis.test_reader import NODES, PODS, node_metrics, pod_metrics
-from tests.unit.commands.test_doctor import NODE, POD, REVIEWS
+from tests.unit.commands.test_doctor import NODE, POD
 
 BY_METRICS_SERVER = STARTING_POLICY.replace("{type: prometheus}", "{type: metrics-server}")
 
 
-class Cluster:
-    """Two nodes, of which one is hot; its clock moves only while desched waits."""
-
-    def __init__(self, server):
-        self.server, self.usage = server, {"n-a": "3600m", "n-b": "1"}
-        cold = deepcopy(NODE)
-        cold["metadata"] |= {"name": "n-b", "uid": "v"}
-        server.lists["/api/v1/nodes"] = [NODE, cold]
-        server.lists["/api/v1/pods"] = [POD]
-        server.answer = self.answer
-        self.at = SystemClock().now()
-
-    def begin(self, seconds_ago):
-        self.at = SystemClock().now() - timedelta(seconds=seconds_ago)
-        self.move(0)
-
-    def move(self, seconds):
-        self.at += timedelta(seconds=seconds)
-        self.server.date = format_datetime(self.at, usegmt=True)
-        self.server.lists[NODES] = [
-            node_metrics(self.at, name, cpu=cpu) for name, cpu in self.usage.items()
-        ]
-        pod = pod_metrics(self.at, ("2", "1Gi"))
-        pod["metadata"]["namespace"] = "shop"
-        self.server.lists[PODS] = [pod]
-
-    @staticmethod
-    def answer(request):
-        if request.path == REVIEWS:
-            return Reply(201, {"status": {"allowed": True}})
-        return status(404, "not found") if "/configmaps/" in request.path else None
+@pytest.fixture
+def cluster(sampled):
+    """Two nodes, of which one is hot."""
+    cold = deepcopy(NODE)
+    cold["metadata"] |= {"name": "n-b", "uid": "v"}
+    sampled.server.lists |= {"/api/v1/nodes": [NODE, cold], "/api/v1/pods": [POD]}
+    sampled.usage = {"n-a": "3600m", "n-b": "1"}
+    sampled.pod_usage = {("shop", "web-1"): "2"}
+    sampled.begin(0)
+    return sampled
 
 
 @pytest.fixture
-def cluster(mocker):
-    with FakeApiServer() as server:
-        built = Cluster(server)
-
-        def wait(_clock, seconds):
-            built.move(seconds)
-            return False
-
-        mocker.patch.object(SystemClock, "wait", autospec=True, side_effect=wait)
-        # How long the test itself takes is no difference of clocks.
-        for module in (observation, doctor_questions):
-            mocker.patch.object(module, "lead_seconds", autospec=True, return_value=0.0)
-        built.begin(0)
-        yield built
-
-
-@pytest.fixture
-def run(cluster, kubeconfig, monkeypatch, capsys):
+def run(cluster, command_line):  # noqa: ARG001 (what it runs on)
     """Runs a command from a laptop; its exit code, and what it printed."""
-    for variable in ("DESCHED_PROMETHEUS_URL", "DESCHED_POLICY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("DESCHED_KUBECONFIG", kubeconfig(cluster.server.url))
-
-    def run(*words):
-        code = main(list(words))
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+    return command_line
 
 
 @pytest.fixture

@@ -28,6 +28,11 @@ def test_the_policy_goes_to_standard_output_and_the_notes_to_standard_error(caps
     assert lines[-1].endswith("notes; the policy has them as comments.")
 
 
+def test_a_note_on_what_is_added_has_the_new_key(capsys):
+    assert main(["policy", "convert", str(ROOT / "policies" / "volcano-published.yaml")]) == 0
+    assert "numberOfNodes: 0 requires one node" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("columns", ["40", "80"])
 def test_the_notes_fit_the_terminal(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from desched.cli import main
 from desched.commands import tune
 from desched.whatif.tuning.results import Results
-from desched.whatif.tuning.search import Tried
+from desched.whatif.tuning.search import Search, Tried
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
 from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
@@ -112,6 +113,24 @@ def test_ctrl_c_ends_the_search_and_judges_what_was_found(
     assert found["interrupted"]
     assert 1 < found["tried"] < 60
     assert "Judging the best of" in said
+
+
+def test_nothing_is_searched_where_today_s_policy_leaves_nothing(words, tmp_path, capsys) -> None:
+    high = tmp_path / "high.yaml"
+    high.write_text((tmp_path / "policy.yaml").read_text().replace("cpu: 80", "cpu: 97"))
+    assert main([*words, "--policy", str(high)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "it leaves no overload in the time of the search" in shown
+    assert "1 policy replayed" in shown
+
+
+def test_the_end_of_a_worker_has_a_reason(words, monkeypatch, capsys) -> None:
+    def end(*_: object) -> None:
+        raise BrokenExecutor
+
+    monkeypatch.setattr(Search, "run", end)
+    assert main(words) == 2
+    assert "memory ran out" in capsys.readouterr().err
 
 
 def test_workers_of_dask_find_the_same(words, capsys) -> None:

@@ -31,9 +31,11 @@ from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import StoredState
-from desched.policy.compatibility import SteeringMode
+from desched.model.volcano_scheduler import VolcanoConfiguration
+from desched.policy.compatibility import Queues, SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
+    VOLCANO_ARGUMENTS,
     DestinationWindow,
     MetricsSource,
     MetricsType,
@@ -271,6 +273,33 @@ POD_GROUPS = [
     ),
     Case(Name.POD_GROUPS, examination(pod_groups=SILENT), WARNING, "no connection", "/apis"),
     Case(Name.POD_GROUPS, examination(server_version=SILENT), SKIPPED, "does not answer"),
+]
+
+QUEUE_FILES = "deploy/queues"
+UNREADABLE_QUEUES = groups(
+    "Kueue", folder=QUEUE_FILES, missing=("list localqueues",), without=("pods move anyway",)
+)
+QUEUES = [
+    Case(Name.QUEUES, examination(), OK, "The cluster has no queues"),
+    Case(
+        Name.QUEUES,
+        examination(queues=(groups("Volcano", folder=QUEUE_FILES),)),
+        OK,
+        "may read the queues of Volcano.",
+    ),
+    Case(
+        Name.QUEUES,
+        examination(queues=(UNREADABLE_QUEUES,)),
+        WARNING,
+        "has Kueue, but the account may not list localqueues. Without it, pods move anyway.",
+        "`kubectl apply -f deploy/queues/kueue.yaml`, or `rights.queues` in the chart",
+    ),
+    Case(
+        Name.QUEUES,
+        examination(queues=(UNREADABLE_QUEUES,), policy=by(queues=Queues.IGNORE)),
+        SKIPPED,
+        "queues is Ignore",
+    ),
 ]
 
 CACHES = "deploy/model-caches"
@@ -1074,6 +1103,20 @@ def draining(**fields: Any) -> Any:
 
 
 KNOWN_VOLCANO = {"volcano": OtherScheduler(SchedulerProfile.VOLCANO)}
+
+
+def configured(configuration: VolcanoConfiguration) -> Any:
+    """A pod of Volcano, by a policy that names its configuration and a weight of binpack."""
+    place = "volcano-system/volcano-scheduler-configmap"
+    written = {"binpack.weight": 0}
+    volcano = OtherScheduler(SchedulerProfile.VOLCANO, config_map=place, written=written)
+    known = cluster(pods=[pod("x", on="a", scheduler="volcano")])
+    known = msgspec.structs.replace(known, volcano_configurations={place: configuration})
+    by_policy = by(scheduler=SchedulerRules(others={"volcano": volcano}))
+    return examination(cluster=known, policy=by_policy)
+
+
+WEIGHTS = dict.fromkeys(VOLCANO_ARGUMENTS, 1)
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
 OTHERS = [
     Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
@@ -1212,6 +1255,26 @@ OTHERS = [
     ),
     Case(
         Name.SCHEDULER,
+        configured(VolcanoConfiguration(unclear="the account may not get configmaps")),
+        WARNING,
+        "scores of volcano: ConfigMap volcano-system/volcano-scheduler-configmap: the account may",
+        "`rights.volcanoConfiguration`",
+    ),
+    Case(
+        Name.SCHEDULER,
+        configured(VolcanoConfiguration(WEIGHTS)),
+        WARNING,
+        "contradicts the configuration of volcano: binpack.weight is 0 in the policy and 1 in",
+        "remove these `arguments`",
+    ),
+    Case(
+        Name.SCHEDULER,
+        configured(VolcanoConfiguration(WEIGHTS | {"binpack.weight": 0})),
+        OK,
+        "volcano (1)",
+    ),
+    Case(
+        Name.SCHEDULER,
         beside(scheduler="gke.io/optimize-utilization-scheduler"),
         WARNING,
         "gke.io/optimize-utilization-scheduler (1)",
@@ -1230,6 +1293,7 @@ CASES = [
     *RIGHTS,
     *POD_GROUPS,
     *MODEL_CACHES,
+    *QUEUES,
     *POLICY,
     *PROMETHEUS,
     *HONORED_LABELS,

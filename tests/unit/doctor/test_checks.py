@@ -32,6 +32,8 @@ OF_OTHERS = {
     "node",  # a label of series
     "rights.podGroups",  # values of the chart
     "rights.modelCaches",
+    "rights.queues",
+    "rights.volcanoConfiguration",
     "KUBERNETES_VIRTUAL_GPUS=true",  # a setting of DCGM's exporter
 }
 """Words that a person must type elsewhere than in desched's policy or command line."""

@@ -5,7 +5,6 @@ import json
 
 import msgspec
 import pytest
-import yaml
 from rich.console import Console
 
 from desched.doctor.checks import CheckName, Diagnosis, ok, problem, unknown, warning
@@ -65,12 +64,10 @@ def test_the_summary_counts_what_stands_in_the_way(checks, said):
     assert summary(Diagnosis(checks)) == said
 
 
-def test_json_and_yaml_have_every_field_of_every_check():
+def test_json_has_every_field_of_every_check():
     found = report(FINE, ODD)
     document = json.loads(rendered(found, print_diagnosis, "json"))
 
-    assert document == yaml.safe_load(rendered(found, print_diagnosis, "yaml"))
-    assert document["version"] == "desched.io/doctor/v1"
     assert document["safe_to_start"] is True
     assert document["checks"][1] == {
         "name": "budgets",
@@ -87,10 +84,3 @@ def test_no_line_is_wider_than_the_terminal(width):
     for examined in (examination(), *(case.examined for case in CASES[::10])):
         text = printed(report(*diagnose(examined).checks), width)
         assert max(map(len, text.splitlines())) <= width
-
-
-def test_hostile_names_stay_text():
-    hostile = "\x1b[2J[red]x[/red]\n"
-    text = printed(report(warning(CheckName.NODES, f"{hostile}.", f"`{hostile}`.", [hostile])))
-    assert "\x1b" not in text
-    assert "[red]x[/red]" in text

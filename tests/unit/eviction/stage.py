@@ -133,7 +133,7 @@ class Stage(Journal):
 
     # The ports
 
-    def read_cluster(self, _: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(self, *_: Sequence[str]) -> ClusterState:
         raise NotImplementedError
 
     def read_load(

@@ -283,7 +283,7 @@ def test_a_node_rests_after_losing_a_pod_until_its_shortest_window_has_passed() 
 def test_load_that_has_left_is_not_counted_although_the_window_still_shows_it() -> None:
     seen = hot_node(a=1.7, b=1.7)
     plan = planned(seen, state=State((record("gone", seconds_ago=0, cores=0.5),)))
-    assert verdict(plan, "hot") == ("balanced", None)
+    assert verdict(plan, "hot") == ("balanced", "departed_load")
     cpu = next(v for v in plan.nodes if v.node == "hot").pressures[1]
     assert dict(cpu.measured) == {300: pytest.approx(0.85)}
     assert cpu.lowest_ratio == pytest.approx(0.85 - 0.125)

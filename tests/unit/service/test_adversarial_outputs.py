@@ -11,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from desched.cli import main
 from desched.model.landing import LandingChance
-from desched.model.load import UnknownReason
 from desched.model.plan import PlannedTaint, ResourceRelief
 from desched.model.report import (
     CycleReport,
@@ -23,13 +22,10 @@ from desched.model.report import (
     TaintChange,
 )
 from desched.model.resources import Resource
-from desched.ports import LeaseRecord
 from desched.service.telemetry.kubernetes_events import move_note
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.views.rendering import rendered
-from desched.views.status import Status, print_status
 from tests.properties.mutations import STEERING_TEXTS
-from tests.properties.outputs import FORMATS, every_output, harmless
+from tests.properties.outputs import every_output, harmless
 from tests.shown import shown
 from tests.unit.service.example_reports import (
     BACK,
@@ -111,15 +107,6 @@ def test_details_do_not_pass_for_lines_of_the_summary() -> None:
     assert r"(x\nEvicted all\u2028of it)." in summary
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_status_is_harmless(form: Any) -> None:
-    lease = LeaseRecord("desched-0", 15, 1, STARTED_AT, STARTED_AT, "7")
-    status = Status(
-        STARTED_AT, "here", "ConfigMap", FOLLOWED_UP.state, "a problem", lease, "another"
-    )
-    harmless(rendered(poisoned(status), print_status, form))
-
-
 def test_the_exposition_can_be_read_whatever_nodes_are_called() -> None:
     metrics = ServiceMetrics(Mode.EVICT)
     metrics.cycle_completed(poisoned(with_all(REPORT)))
@@ -130,12 +117,6 @@ def test_the_exposition_can_be_read_whatever_nodes_are_called() -> None:
 
 def test_a_note_on_a_move_names_the_pod() -> None:
     assert BACK.pod.name in move_note(BACK)
-
-
-def test_reasons_of_unknown_nodes_have_no_markup() -> None:
-    table = shown(poisoned(with_all(REPORT)), "table")
-    assert UnknownReason.STALE in table
-    assert "[bold]" in table
 
 
 def test_an_error_of_the_command_line_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from desched.model.cluster import (
     GroupPart,
     ModelCopies,
     PodVolume,
+    Queue,
     VolumeKind,
 )
 from desched.model.model_caches import (
@@ -24,6 +25,7 @@ from desched.model.model_caches import (
 )
 from desched.model.names import Form, NodeName, Plain
 from desched.model.pod_groups import TASK, groups_of
+from desched.model.queues import MANAGED, QUEUE_NAME, KnownQueues
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
@@ -41,6 +43,7 @@ PLAIN_TEXTS = frozenset(
         "ClusterState.sized_owners",
         "ClusterState.storage_classes",
         "ClusterState.unread_kinds",
+        "ClusterState.volcano_configurations",
         "DeclaredGroup.system",
         "Drain.reserve",
         "GroupPart.match_label_keys",
@@ -64,6 +67,7 @@ PLAIN_TEXTS = frozenset(
         "Pod.qos",
         "Pod.scheduler",
         "PodAffinityTerm.topology_key",
+        "Queue.system",
         "Requirement.key",
         "SchedulingClass.images",
         "SpreadConstraint.match_label_keys",
@@ -77,6 +81,8 @@ PLAIN_TEXTS = frozenset(
         "Toleration.operator",
         "Topology.levels",
         "Topology.system",
+        "VolcanoConfiguration.further",
+        "VolcanoConfiguration.weights",
         "Workload.kind",
     }
 )
@@ -260,3 +266,31 @@ def test_nodes_hold_the_same_models_of_objects_by_new_names() -> None:
     assert [mount.is_on(each) for each in renamed.nodes] == [True, False]
     assert kserve_claim(one, renamed.nodes_by_model) == one.volumes[0].claim
     assert not {"llama", "llama-gpu", digest, "gone"} & set(str(renamed).split("'"))
+
+
+def test_a_pod_is_in_the_same_queue_by_new_names() -> None:
+    """What waits there decides whether it moves."""
+    of_kueue = {MANAGED: "true", QUEUE_NAME: "main"}
+    of_volcano = {"scheduling.k8s.io/group-name": "podgroup-web"}
+    pods = [
+        pod("a", on="n0", labels=of_kueue),
+        pod("b", on="n0", annotations=of_volcano),
+    ]
+    queues = (
+        Queue("Kueue", "apps", "main", cluster_queue="team-a"),
+        Queue("Kueue", "", "team-a", waiting=3),
+        Queue("Volcano", "", "research"),
+    )
+    groups = (
+        DeclaredGroup("Volcano", "apps", "podgroup-web", 1, queue="research"),
+        DeclaredGroup("Volcano", "apps", "llama", 1, queue="research", waits=True),
+    )
+    seen = snapshot([node("n0")], pods, load({}), queues=queues, declared_groups=groups)
+    renamed = with_new_names(SnapshotContent(seen, State(), ""), policy()).snapshot.cluster
+
+    found = [KnownQueues(renamed).requeue(p, None, renamed.declared_by_key) for p in renamed.pods]
+    assert [each.busy.partition(":")[0] for each in found if each] == [
+        "3 Workloads wait there",
+        "1 PodGroup waits there",
+    ]
+    assert not {"main", "team-a", "research", "llama"} & set(str(renamed).split("'"))

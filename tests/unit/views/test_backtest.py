@@ -1,12 +1,9 @@
 """Backtests as tables, as JSON and as a page."""
 
 import io
-import json
 from datetime import timedelta
 from functools import cache
 
-import pytest
-import yaml
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -19,7 +16,6 @@ from desched.whatif.figures import Backtest
 from desched.whatif.past.backtest import backtest
 from desched.whatif.past.run import Span
 from tests.builders import policy, rule
-from tests.properties.outputs import harmless
 from tests.unit.whatif.past.pasts import Life, a_past, at
 
 STEPS = 36
@@ -76,27 +72,6 @@ def test_workloads_hours_and_caveats_are_listed() -> None:
     for each in (*replayed().assumed, *replayed().unknown):
         assert sentence(each) in text
     assert "These pods have no recorded usage; their load stays with the node (3 pods)." in text
-
-
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(map(len, shown(width).splitlines())) <= width
-
-
-def test_json_and_yaml_have_the_same_content() -> None:
-    document = json.loads(rendered(replayed(), print_backtest, "json"))
-    assert document == yaml.safe_load(rendered(replayed(), print_backtest, "yaml"))
-    assert document["version"] == "desched.io/backtest/v1"
-    assert [each["policy"] for each in document["policies"]] == ["policy.yaml", "late.yaml"]
-    assert document["policies"][0]["before"]["name"] == "what happened"
-
-
-def test_names_cannot_move_the_cursor() -> None:
-    evil = replace(replayed().policies[0], policy="\x1b[2J")
-    doubt = Doubt(Caveat.HISTORY_GAPS, "Prometheus warns: \x9b31m")
-    found = replace(replayed(), policies=(evil,), unknown=(doubt,))
-    for form in ("table", "json", "yaml"):
-        harmless(rendered(found, print_backtest, form))
 
 
 def test_a_backtest_can_be_a_page() -> None:

@@ -1,12 +1,9 @@
 """Simulations as tables and as JSON."""
 
 import io
-import json
 import re
 from functools import cache
 
-import pytest
-import yaml
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -16,13 +13,12 @@ from desched.views.pages.timeline_page import timeline_page
 from desched.views.policies import print_simulation, simulation_view
 from desched.views.progress import ProgressLine
 from desched.views.reasons import sentence_of
-from desched.views.rendering import rendered
 from desched.whatif.clock import VirtualClock
 from desched.whatif.demo import demo_policy
 from desched.whatif.figures import Assumption, GpuFigures, Simulated
 from desched.whatif.scenarios import guarded_scenario
 from desched.whatif.simulate import Beginning, Course, simulate
-from tests.properties.outputs import Terminal, harmless
+from tests.properties.outputs import Terminal
 
 BY = demo_policy()
 LOW = replace(BY, source="low", rules=tuple(replace(r, target_ratio=0.7) for r in BY.rules))
@@ -98,27 +94,6 @@ def test_what_is_assumed_is_said() -> None:
 
     for each in simulated().assumed:
         assert sentence_of(each.assumption).removesuffix(".") in text
-
-
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(map(len, shown(width).splitlines())) <= width
-
-
-def test_json_and_yaml_have_the_same_content() -> None:
-    document = json.loads(rendered(simulated(), print_simulation, "json"))
-
-    assert document == yaml.safe_load(rendered(simulated(), print_simulation, "yaml"))
-    assert document["version"] == "desched.io/simulation/v1"
-    assert [each["policy"] for each in document["policies"]][1:] == ["low", "full"]
-
-
-def test_names_cannot_move_the_cursor() -> None:
-    evil = replace(simulated().policies[0], policy="\x1b[2J")
-    found = replace(simulated(), target="\x9b31m", policies=(evil,))
-
-    for form in ("table", "json", "yaml"):
-        harmless(rendered(found, print_simulation, form))
 
 
 def test_a_simulation_can_be_a_page() -> None:

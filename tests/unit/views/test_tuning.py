@@ -1,6 +1,7 @@
 """What people see of a search that recommends a policy, and the file that it writes."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import pytest
 
@@ -22,8 +23,9 @@ SPACE = Space(TODAY, ["sustainedFor=5m,30m"])
 Found = tuple[Tuned, Recommendation]
 
 
-@pytest.fixture(scope="module")
-def found() -> Found:
+@cache
+def tuned() -> Found:
+    """A search that recommends a policy."""
     past, spans = hot_hours(), spans_of(SPAN)
     share_past(past)
     with ThreadPoolExecutor(1) as executor:
@@ -37,29 +39,34 @@ def found() -> Found:
     return tuning_of(search, best, judged, interrupted=False), best
 
 
+@pytest.fixture
+def found() -> Found:
+    return tuned()
+
+
 def test_the_recommendation_has_figures_of_both_times_and_of_each_change(found: Found) -> None:
-    tuned, best = found
-    shown = rendered(tuned, print_tuning, "table")
-    assert "Recommended: 1 change to today.yaml." in shown
-    assert "sustainedFor: 30m → 5m" in shown
-    before, after = tuned.today.node_minutes, best.candidate.played.score.node_minutes
-    assert f"In the search: {before:.0f} → {after:.0f} overloaded node-minutes" in shown
-    assert f"without it, {before - after:.0f} more overloaded node-minutes" in shown
-    assert "What the history cannot show:" in shown
+    shown, best = found
+    text = rendered(shown, print_tuning, "table")
+    assert "Recommended: 1 change to today.yaml." in text
+    assert "sustainedFor: 30m → 5m" in text
+    before, after = shown.today.node_minutes, best.candidate.played.score.node_minutes
+    assert f"In the search: {before:.0f} → {after:.0f} overloaded node-minutes" in text
+    assert f"without it, {before - after:.0f} more overloaded node-minutes" in text
+    assert "What the history cannot show:" in text
 
 
 def test_both_policies_are_judged_by_the_targets_of_today(found: Found) -> None:
-    tuned, best = found
-    today, recommended = tuned.judged.policies
+    shown, best = found
+    today, recommended = shown.judged.policies
     assert today.without == recommended.without
-    assert tuned.recommended is not None
+    assert shown.recommended is not None
     assert recommended.with_policy.node_minutes == best.judged.node_minutes
-    assert tuned.today_judged.node_minutes == today.with_policy.node_minutes
+    assert shown.today_judged.node_minutes == today.with_policy.node_minutes
 
 
 def test_the_file_is_the_recommended_policy_with_its_reasons(found: Found) -> None:
-    tuned, best = found
-    text = policy_text(SPACE, best.candidate.values, tuned)
+    shown, best = found
+    text = policy_text(SPACE, best.candidate.values, shown)
     written = parse_policy(text, "better.yaml").policy
     assert policy_differences(written, best.candidate.policy) == ()
     assert "# sustainedFor: 30m → 5m; without it," in text
@@ -67,7 +74,7 @@ def test_the_file_is_the_recommended_policy_with_its_reasons(found: Found) -> No
 
 
 def test_the_page_has_the_changes_the_front_and_the_later_days(found: Found) -> None:
-    tuned, _ = found
-    page = tuning_page(tuning_view(tuned))
+    shown, _ = found
+    page = tuning_page(tuning_view(shown))
     for part in ('id="changes"', 'id="front"', 'id="figures"', "today.yaml, tuned"):
         assert part in page

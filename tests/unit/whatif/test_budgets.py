@@ -51,23 +51,18 @@ def test_disruptions_allowed(spec: dict[str, Any], scale: int, ready: int, expec
     assert allowed(SimulatedBudget("n", "b", WEB, **spec), pods(ready), scale) == expected
 
 
-def test_a_pod_that_is_not_ready_is_not_healthy() -> None:
-    budget = SimulatedBudget("n", "b", WEB, min_available=2)
-    assert allowed(budget, pods(ready=2, unready=1), 3) == 0
-
-
-def test_a_budget_without_pods_allows_nothing() -> None:
-    assert allowed(SimulatedBudget("n", "b", WEB, min_available=0), [], 0) == 0
-
-
-def test_bare_pods_do_not_count_as_wanted() -> None:
-    budget = SimulatedBudget("n", "b", WEB, max_unavailable=1)
-    assert allowed(budget, pods(3, owner=None), 3) == 0
-
-
-def test_pods_of_another_namespace_or_label_are_not_covered() -> None:
-    budget = SimulatedBudget("elsewhere", "b", WEB, min_available=0)
-    assert allowed(budget, pods(3), 3) == 0
+@pytest.mark.parametrize(
+    ("budget", "found"),
+    [
+        (SimulatedBudget("n", "b", WEB, min_available=2), pods(ready=2, unready=1)),
+        (SimulatedBudget("n", "b", WEB, max_unavailable=1), pods(3, owner=None)),
+        (SimulatedBudget("n", "b", WEB, min_available=0), []),
+        (SimulatedBudget("elsewhere", "b", WEB, min_available=0), pods(3)),
+    ],
+    ids=["unready pods", "bare pods are not wanted", "no pods", "those of another namespace"],
+)
+def test_what_does_not_count_allows_nothing(budget: SimulatedBudget, found: list[Pod]) -> None:
+    assert allowed(budget, found, len(found)) == 0
 
 
 def test_a_charged_pod_counts_as_unhealthy_until_the_controller_forgets() -> None:

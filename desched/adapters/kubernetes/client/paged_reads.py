@@ -183,6 +183,10 @@ class Reading:
         _require_ok(answer, kind.access)
         return self._first([kind.decoder_within(self.shares).one(answer.body)])
 
+    def answer(self, what: Access, name: str, namespace: str) -> Answer:
+        """The answer to a request for one object, whatever it is."""
+        return self._get(what, what.path(namespace, name), {})
+
     def named(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
         """The object of this name, None if there is none; for kinds that may only be listed."""
         selector = {"fieldSelector": f"metadata.name={name}"}

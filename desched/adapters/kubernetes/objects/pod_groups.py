@@ -45,6 +45,7 @@ from desched.model.pod_groups import (
 )
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import TRUE, shortened
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
 _STATUS = RawDecoder(pod_groups.Status)
 _VOLCANO = RawDecoder(pod_groups.VolcanoSpec)
@@ -62,6 +63,8 @@ _KUBERNETES = RawDecoder(pod_groups.KubernetesSpec)
 LARGEST_PARTS_BYTES, MOST_PARTS = 8192, 64
 """All pods of a group are compared with all its parts."""
 
+_QUEUED = frozenset({"", "Pending", "Inqueue"})
+"""Phases of Volcano in which a group has not got its share."""
 _ASSEMBLING = frozenset({"Pending", "Inqueue", "PreScheduling", "Scheduling"})
 _EMPTY = frozenset({b"", b"null", b"{}", b"[]", b'""'})
 _ONE_BY_ONE = frozenset({b'"single"', b'"Single"', b'"Pod"'})
@@ -71,7 +74,8 @@ _TOGETHER = frozenset({b'"all"', b'"All"', b'"PodGroup"'})
 class _Needs(NamedTuple):
     """The minimum of a PodGroup and of its parts, and why none of its pods may leave alone.
 
-    `budget` is the minimum of a disruption budget, which also counts if all of them leave.
+    `budget` is the minimum of a disruption budget, which also counts if all of them leave. The
+    group `waits` in its `queue` to be admitted.
     """
 
     minimum: int | None
@@ -80,6 +84,8 @@ class _Needs(NamedTuple):
     topology: GroupTopology | None = None
     together: bool = False
     budget: int = 0
+    queue: str = ""
+    waits: bool = False
 
 
 _Read = Callable[[pod_groups.PodGroup], _Needs]
@@ -92,7 +98,13 @@ def _volcano(item: pod_groups.PodGroup) -> _Needs:
     known = [each for each in (found.min_member, budget) if each is not None]
     stays = _assembling(item) or unclear or _not_preemptable(item.metadata) or keeps
     needs = _volcano_needs(found, max(known, default=None), stays)
-    return needs._replace(topology=None if needs.stays else topology, budget=budget or 0)
+    return needs._replace(
+        topology=None if needs.stays else topology,
+        budget=budget or 0,
+        # No object has a longer name, so that too long a one matches none.
+        queue=found.queue[: LONGEST_NAME + 1],
+        waits=_phase(item) in _QUEUED,
+    )
 
 
 def _volcano_needs(found: pod_groups.VolcanoSpec, minimum: int | None, stays: str) -> _Needs:
@@ -254,8 +266,12 @@ def _is(mode: Raw, names: frozenset[bytes], begins: bytes) -> bool:
     return bytes(mode) in names or bytes(mode).startswith(begins)
 
 
+def _phase(item: pod_groups.PodGroup) -> str:
+    return (_STATUS(item.status) or pod_groups.Status()).phase
+
+
 def _assembling(item: pod_groups.PodGroup) -> str:
-    phase = (_STATUS(item.status) or pod_groups.Status()).phase
+    phase = _phase(item)
     return f"it is being assembled ({phase})" if phase in _ASSEMBLING else ""
 
 
@@ -291,7 +307,7 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
         needs = read(item)
     except (*UNDECODABLE, ValueError) as error:
         needs = _Needs(None, shortened(f"its PodGroup cannot be read: {error}"))
-    minimum, stays, parts, topology, together, budget = needs
+    minimum, stays, parts, topology, together, budget, queue, waits = needs
     if len(parts) > MOST_PARTS:
         parts, stays = (), stays or _not_evaluated(f"more than {MOST_PARTS} parts")
     if minimum is None and not stays and not parts:
@@ -301,7 +317,9 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
         topology, stays = None, stays or _not_evaluated("a topology with such long names")
     stays = shortened(stays)
     namespace, name, least = item.metadata.namespace, item.metadata.name, max(minimum or 0, 0)
-    return DeclaredGroup(system, namespace, name, least, stays, parts, topology, together, budget)
+    return DeclaredGroup(
+        *(system, namespace, name, least, stays, parts, topology, together, budget, queue, waits)
+    )
 
 
 def _read_bytes(item: pod_groups.PodGroup) -> int:

@@ -21,14 +21,16 @@ class WatchingReader:
     watch: ClusterWatch
     wait: Callable[[float], bool]
 
-    def read_cluster(self, declared_kinds: Sequence[str] = ()) -> ClusterState:
+    def read_cluster(
+        self, declared_kinds: Sequence[str] = (), volcano_configurations: Sequence[str] = ()
+    ) -> ClusterState:
         """The objects as of the last events, once the API server has answered one request.
 
-        Controllers of declared kinds are not watched but listed.
+        What the policy names is not watched but read.
         """
         server = self.reader.read_server()
         state = cluster_state(self.watch.look(self.wait), lambda: server, self.reader.own_pod)
-        return self.reader.with_declared_owners(state, declared_kinds)
+        return self.reader.with_named(state, declared_kinds, volcano_configurations)
 
     def read_around(self, pods: Sequence[PodToRead]) -> Sequence[MaybeFreshPod]:
         """The pods with their surroundings, read now."""

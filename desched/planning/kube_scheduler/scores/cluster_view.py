@@ -106,6 +106,11 @@ class SchedulerView:
         following._taints_added = added if added.any() else None
         return following
 
+    @property
+    def moves(self) -> object:
+        """The same object in all views that differ in desched's own soft taints only."""
+        return self._moves
+
     def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
         """Count the PreferNoSchedule taints of each node that are not tolerated, shape (nodes,)."""
         counts = self.facts.soft_taints(tolerations)

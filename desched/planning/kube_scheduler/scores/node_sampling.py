@@ -27,22 +27,34 @@ def nodes_to_find(nodes: int) -> int:
 
 
 def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
-    """The probability of each node to have the highest total in a random sample, shape (nodes,).
+    """The probability of each node to have the highest total in a random sample.
 
     A group of nodes with equal totals wins if the sample has one of them and no better node. The
-    nodes of a group share this probability. `totals` and `feasible` have shape (nodes,).
+    nodes of a group share this probability. `totals`, `feasible` and the result have shape
+    (alternatives, nodes); each row is judged by itself.
     """
+    rows, nodes = totals.shape
     # Group g has the nodes that are g points below the best one. Points are small integers, so
     # counting replaces sorting.
     compared = np.where(feasible, totals, -1)
-    below_best = compared.max() - compared
-    sizes = np.bincount(below_best)
-    population = int(np.count_nonzero(feasible))
-    # better[g] counts the nodes before group g. Nodes that are not feasible form the last group;
+    below_best = compared.max(axis=1, keepdims=True) - compared
+    groups = int(below_best.max()) + 1
+    of_row = np.arange(rows)[:, None] * groups
+    sizes = np.bincount((below_best + of_row).ravel(), minlength=rows * groups)
+    sizes = sizes.reshape(rows, groups)
+    # better[:, g] counts the nodes before group g. Nodes that are not feasible form the last group;
     # the minimum keeps them out of the population, so their probability is 0.
-    better = np.minimum(np.concatenate(([0], np.cumsum(sizes))), population)
-    unseen = _none_sampled(better, population, min(sample, population), len(totals))
-    found: Floats = ((unseen[:-1] - unseen[1:]) / np.maximum(sizes, 1))[below_best]
+    better = np.zeros((rows, groups + 1), dtype=np.int64)
+    np.cumsum(sizes, axis=1, out=better[:, 1:])
+    populations = np.count_nonzero(feasible, axis=1)
+    np.minimum(better, populations[:, None], out=better)
+    unseen = np.empty(better.shape)
+    for population in set(populations.tolist()):
+        alike = populations == population
+        chances = _chances_of_none(population, min(sample, population), nodes)
+        unseen[alike] = chances[better[alike]]
+    shares = (unseen[:, :-1] - unseen[:, 1:]) / np.maximum(sizes, 1)
+    found: Floats = np.take_along_axis(shares, below_best, axis=1)
     return found
 
 
@@ -81,6 +93,12 @@ def _none_sampled(counts: Ints, population: int, sample: int, most: int) -> Floa
     from_all = log_factorials[population] - log_factorials[population - sample]
     none: Floats = np.where(unsampled >= 0, np.exp(from_rest - from_all), 0.0)
     return none
+
+
+@lru_cache(maxsize=8)
+def _chances_of_none(population: int, sample: int, most: int) -> Floats:
+    """What `_none_sampled` is for each count up to the population. Cached: do not modify."""
+    return _none_sampled(np.arange(population + 1), population, sample, most)
 
 
 @lru_cache(maxsize=8)

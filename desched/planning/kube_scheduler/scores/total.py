@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile.
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,12 +36,42 @@ ScoreRules = SchedulerRules | OtherScheduler
 """What has the strategy and the weights of a kube-scheduler."""
 
 
+class Scored(NamedTuple):
+    """The total scores of a pod; `besides_taints` are those of all plugins but TaintToleration.
+
+    Both have shape (alternatives or 1, nodes), and only those of `feasible` nodes mean anything.
+    """
+
+    total: Ints
+    besides_taints: Ints
+    feasible: Mask
+    view: SchedulerView
+
+
 def total_scores(
-    leaving: LeavingPod, view: SchedulerView, feasible: Mask, rules: ScoreRules | None = None
-) -> Ints:
-    """The total score of each feasible node, shape (alternatives or 1, nodes)."""
-    scores = plugin_scores(leaving, view, feasible, rules)
-    return sum(scores.values(), np.zeros(1, dtype=np.int64))
+    leaving: LeavingPod,
+    view: SchedulerView,
+    feasible: Mask,
+    rules: ScoreRules | None = None,
+    known: Scored | None = None,
+) -> Scored:
+    """The total score of each feasible node.
+
+    `known` are scores of the same pod by the same rules: if only soft taints of desched differ, its
+    other plugins are not computed again.
+    """
+    rules = rules or view.rules
+    if (
+        known is not None
+        and view.moves is known.view.moves
+        and np.array_equal(feasible, known.feasible)
+    ):
+        besides_taints = known.besides_taints
+    else:
+        found = _scores_besides_taints(leaving, view, feasible, rules)
+        besides_taints = sum(found.values(), np.zeros(1, dtype=np.int64))
+    total = _taint_scores(leaving, view, feasible, rules) + besides_taints
+    return Scored(total, besides_taints, feasible, view)
 
 
 def plugin_scores(
@@ -53,12 +84,24 @@ def plugin_scores(
     `rules` are those of a kube-scheduler beside the default one.
     """
     rules = rules or view.rules
+    taints = _taint_scores(leaving, view, feasible, rules)
+    others = _scores_besides_taints(leaving, view, feasible, rules)
+    return {"TaintToleration": taints, **others}
+
+
+def _taint_scores(
+    leaving: LeavingPod, view: SchedulerView, feasible: Mask, rules: ScoreRules
+) -> Ints:
+    taints = view.soft_taints(leaving.pod.scheduling.tolerations)
+    return rules.weights.taint_toleration * plugins.share_of_most(taints, feasible, reverse=True)
+
+
+def _scores_besides_taints(
+    leaving: LeavingPod, view: SchedulerView, feasible: Mask, rules: ScoreRules
+) -> dict[str, Ints]:
     scheduling, weights = leaving.pod.scheduling, rules.weights
     fit, balanced = _resource_scores(leaving, view, rules.strategy)
-    taints = view.soft_taints(scheduling.tolerations)
     found = {
-        "TaintToleration": weights.taint_toleration
-        * plugins.share_of_most(taints, feasible, reverse=True),
         "NodeResourcesFit": weights.node_resources_fit * fit,
         "NodeResourcesBalancedAllocation": weights.node_resources_balanced_allocation * balanced,
     }

@@ -1,5 +1,6 @@
 """Lists in pages, and every way in which one can fail."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,9 +13,10 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, TOPOLOGIES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
+from desched.adapters.kubernetes.objects.queues import QUEUES
 from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.errors import ObservationError, ObservationSource
-from desched.model.cluster import ClusterState
+from desched.model.cluster import ClusterState, Queue
 from desched.model.network_topology import HyperNode, Topology
 from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
 from tests.unit.adapters.kubernetes import manifests
@@ -169,6 +171,7 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     declared = [access.path() for access in needed if access.verb == "list"]
     declared += [kind.access.path() for kinds in DECLARED_GROUPS.values() for kind in kinds]
     declared += [kind.access.path() for kind in MODEL_CACHES.values()]
+    declared += [kind.access.path() for kind in QUEUES]
     declared += [kind.access.path() for kind in TOPOLOGIES] + [HYPER_NODES.access.path()]
     asked = [path for path in server.paths() if path != "/apis"]
     assert sorted(asked) == sorted([*declared, "/version"])
@@ -500,9 +503,14 @@ def test_a_system_that_is_absent_of_another_version_or_not_granted_is_off(
         found = [reader.read_cluster().declared_groups for _ in range(3)]
 
     assert found == [(), (), ()]
-    (entry,) = [each for each in logs if "scheduling.volcano.sh" in str(each)]
+    (entry,) = filter(is_of_groups, logs)
     assert (entry["log_level"], entry["event"]) == (level, event)
     assert (GROUPS in server.paths()) == (event == "right.not_granted")
+
+
+def is_of_groups(entry: Mapping[str, Any]) -> bool:
+    """Whether it is about the PodGroups of Volcano; the same holds for its Queues."""
+    return "podgroups" in str(entry) and "scheduling.volcano.sh" in str(entry)
 
 
 def test_a_system_that_comes_in_another_version_is_said_though_it_was_absent(
@@ -519,7 +527,7 @@ def test_a_system_that_comes_in_another_version_is_said_though_it_was_absent(
         for _ in range(2):
             reader.read_cluster()
 
-    of_volcano = [each["log_level"] for each in logs if "scheduling.volcano.sh" in str(each)]
+    of_volcano = [each["log_level"] for each in filter(is_of_groups, logs)]
     assert of_volcano == ["debug", "info"]
 
 
@@ -565,3 +573,27 @@ def test_the_network_is_read_where_it_is_described(server: FakeApiServer) -> Non
     assert found.topologies == tuple(
         Topology(system, "dc", ("example.com/rack",)) for system in ("Kueue", "KAI")
     )
+
+
+def test_a_queue_that_two_versions_serve_is_there_once(server: FakeApiServer) -> None:
+    """X3: Kueue 0.14 and later; the newer version counts, which is read last."""
+    conditions = [{"type": "Active", "status": "True"}]
+    for kind in QUEUES:
+        waiting = 2 if kind.access.version == "v1beta2" else 1
+        status_of = {"state": "Open", "conditions": conditions, "pendingWorkloads": waiting}
+        queue = {"metadata": {"name": kind.access.resource}, "status": status_of}
+        server.lists[kind.access.path()] = [queue]
+
+    assert reader_of(server).read_cluster().queues == (
+        Queue("Kueue", "", "clusterqueues", waiting=2),
+        Queue("Kueue", "", "localqueues"),
+        Queue("Volcano", "", "queues"),
+    )
+
+
+def test_queues_that_may_be_read_and_are_not_end_the_cycle(server: FakeApiServer) -> None:
+    """X4: without them, no pod would be known to be safe."""
+    path = QUEUES[0].access.path()
+    server.answer = lambda request: status(500, "no") if request.path == path else None
+
+    assert "clusterqueues could not be read: status 500" in failure(server)

@@ -286,24 +286,25 @@ def test_a_proxy_does_not_know_that_there_are_no_autoscalers(shop: Shop) -> None
         shop.look()
 
 
-def test_a_stateful_set_is_the_workload_itself(shop: Shop) -> None:
-    shop.owned_by("StatefulSet", "db")
-    shop.objects[f"{APPS}/statefulsets?db"] = manifests.stateful_set()
+@pytest.mark.parametrize(
+    ("kind", "path", "controller"),
+    [
+        ("StatefulSet", f"{APPS}/statefulsets?db", manifests.stateful_set()),
+        ("Job", JOB, manifests.job()),
+    ],
+)
+def test_a_stateful_set_or_a_job_is_the_workload_itself(
+    shop: Shop, kind: str, path: str, controller: manifests.Object
+) -> None:
+    name = controller["metadata"]["name"]
+    shop.owned_by(kind, name)
+    shop.objects[path] = controller
 
     workload = shop.seen().workload
 
     assert workload is not None
-    assert (str(workload), workload.rolling_out) == ("StatefulSet shop/db", False)
-
-
-def test_a_job_is_the_workload_itself(shop: Shop) -> None:
-    shop.owned_by("Job", "sums")
-    shop.objects[JOB] = manifests.job()
-
-    workload = shop.seen().workload
-
-    assert workload is not None
-    assert (str(workload), workload.survives_disruption) == ("Job shop/sums", False)
+    assert (str(workload), workload.rolling_out) == (f"{kind} shop/{name}", False)
+    assert workload.survives_disruption is (kind == "StatefulSet")
 
 
 def test_a_controller_that_is_not_understood_is_named_and_is_no_workload(shop: Shop) -> None:

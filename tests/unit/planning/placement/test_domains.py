@@ -769,6 +769,28 @@ def test_each_level_is_required_preferred_or_ignored(
         assert [e.expected_node for e in plan.evictions] == ([expected] if expected else [])
 
 
+BOTH = {"rack": DomainMode.PREFER, "block": DomainMode.PREFER}
+
+
+@pytest.mark.parametrize(
+    ("full", "where", "extra_cost"),
+    [
+        ((), ["near"], 0),
+        (("near",), ["next", "next2"], 0.5),
+        (("near", "next", "next2"), ["far"], 1),
+    ],
+)
+def test_preferred_levels_are_left_one_by_one(
+    full: tuple[str, ...], where: list[str], extra_cost: float
+) -> None:
+    """R0.3: the same block is preferred to another one, and costs less than to leave it."""
+    plan, inside = (gang_plan(PEERS, full=each, by=modes(**BOTH)) for each in (full, ()))
+    (move,) = plan.evictions
+    assert move.expected_node in where
+    assert move.likely_nodes <= set(where)
+    assert move.cost == inside.evictions[0].cost + extra_cost
+
+
 def test_a_level_by_two_sources_is_left_if_both_may_be() -> None:
     """R0.3: a mode of the tier alone leaves the label, which is required."""
     places: dict[str, Any] = {"full": ("near",), "hyper_nodes": hyper_nodes()}

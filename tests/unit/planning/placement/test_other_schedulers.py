@@ -7,6 +7,7 @@ None of them can run here. Each test names the lines of their sources that it st
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from desched.model.cluster import Effect, PodAffinityTerm, Taint
 from desched.model.resources import Amounts
@@ -117,6 +118,25 @@ def test_only_requested_resources_are_packed():
     assert found(nodes, full, rules=rules) == {"b": 1.0}
     by_cpu = volcano(binpack=2, binpack_memory=0, least_requested=0, balanced_resource=0)
     assert found(nodes, full, rules=by_cpu).keys() == {"a", "b", "c"}
+
+
+def test_a_pod_that_requests_what_else_binpack_counts_may_land_anywhere():
+    """binpack.go:112-155: binpack.resources; which of them is not kept."""
+    nics = {"extended": (("example.com/nic", 8),)}
+    nodes = [
+        replace(each, capacity=more, allocatable=more)
+        for each in (node("a"), node("b"))
+        for more in [replace(each.allocatable, **nics)]
+    ]
+    full = pod("db", "b", app="db", scheduling=BIG)
+    rules = volcano(binpack=2, least_requested=0, balanced_resource=0)
+    others = {"other": replace(rules.others["other"], packs_others=True)}
+    packs_others = replace(rules, others=others)
+    requests = Amounts(100, GI, 0, 1, extended=(("example.com/nic", 1),))
+    with_nic = having(requests=requests, scored_cpu_millicores=100, scored_memory_bytes=GI)
+    assert found(nodes, full, rules=rules, scheduling=with_nic) == {"b": 1.0}
+    assert found(nodes, full, rules=packs_others, scheduling=with_nic) == {"a": 0.5, "b": 0.5}
+    assert found(nodes, full, rules=packs_others) == {"b": 1.0}
 
 
 def test_points_of_plugins_that_are_not_known_widen_the_forecast():

@@ -1,5 +1,6 @@
 import pytest
 
+from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.policy.policy import (
     OtherScheduler,
     SchedulerProfile,
@@ -57,11 +58,14 @@ def test_other_schedulers_have_a_profile_and_what_differs_from_it():
                 "furtherPoints": 100,
             },
             packing={"profile": "KubeScheduler", "strategy": "MostAllocated"},
+            aware={"profile": "Volcano", "networkTopologyAware": True},
         )
     ).scheduler.others
     assert found["volcano"] == OtherScheduler(SchedulerProfile.VOLCANO)
     assert found["batch"].volcano == VolcanoWeights(binpack=0, taint_toleration=5)
     assert found["batch"].further_points == 100
+    assert found["aware"].network_topology_aware
+    assert found["aware"].further_points == 100
     assert found["packing"].strategy is ScoringStrategy.MOST_ALLOCATED
 
 
@@ -74,6 +78,7 @@ def test_other_schedulers_have_a_profile_and_what_differs_from_it():
         ("default-scheduler", {"profile": "KubeScheduler"}, "is kube-scheduler itself"),
         ("volcano", {"profile": "Volcano", "strategy": "MostAllocated"}, "for profile: Kube"),
         ("kai-scheduler", {"profile": "KAI", "arguments": {}}, "for profile: Volcano"),
+        ("kai-scheduler", {"profile": "KAI", "configMap": "a/b"}, "for profile: Volcano"),
         ("volcano", {"profile": "Volcano", "arguments": {"binpack.wait": 1}}, "binpack.weight"),
     ],
 )
@@ -81,3 +86,53 @@ def test_a_profile_that_does_not_fit_is_refused_with_its_place(name, other, why)
     found = refusal(published(**others(**{name: other})))
     assert "others" in found
     assert why in found
+
+
+PLACE = "volcano-system/volcano-scheduler-configmap"
+WEIGHTS = dict(VolcanoWeights().arguments)
+
+
+def by_config_map(found=None, **keys):
+    """Volcano as in the policy and in its configuration."""
+    named = {"volcano": {"profile": "Volcano", "configMap": PLACE, **keys}}
+    rules = resolved(**others(**named)).scheduler
+    assert rules.volcano_configurations == (PLACE,)
+    return rules.by({} if found is None else {PLACE: found})
+
+
+def test_a_scheduler_has_the_weights_of_its_configuration():
+    stated = VolcanoConfiguration(WEIGHTS | {"binpack.weight": 0, "tainttoleration.weight": 7})
+    found = by_config_map(stated).known("volcano")
+    assert found.volcano == VolcanoWeights(binpack=0, taint_toleration=7)
+    assert found.differing == ""
+
+
+def test_what_the_policy_writes_counts_before_it_and_the_difference_is_named():
+    stated = VolcanoConfiguration(WEIGHTS | {"binpack.weight": 0, "nodeaffinity.weight": 9})
+    arguments = {"binpack.weight": 5, "nodeaffinity.weight": 9}
+    found = by_config_map(stated, arguments=arguments).known("volcano")
+    assert found.volcano == VolcanoWeights(binpack=5, node_affinity=9)
+    assert found.differing == f"binpack.weight is 5 in the policy and 0 in ConfigMap {PLACE}"
+
+
+def test_nothing_is_known_of_a_scheduler_whose_configuration_is_not_clear():
+    unreadable = VolcanoConfiguration(unclear="it is no YAML")
+    for found, why in (None, "it was not read"), (unreadable, "it is no YAML"):
+        rules = by_config_map(found, arguments={"binpack.weight": 5})
+        assert rules.known("volcano") is None
+        assert rules.unclear("volcano") == f"ConfigMap {PLACE}: {why}"
+    assert rules.unclear("kai-scheduler") == ""
+
+
+def test_plugins_that_may_give_points_require_a_number_of_them():
+    stated = VolcanoConfiguration(WEIGHTS, further=("usage",))
+    assert "it has usage, and the policy has no furtherPoints" in by_config_map(stated).unclear(
+        "volcano"
+    )
+    assert by_config_map(stated, furtherPoints=500).known("volcano").further_points == 500
+
+
+@pytest.mark.parametrize("place", ["volcano", "a/b/c", "A/b", "a/"])
+def test_a_config_map_has_a_namespace_and_a_name(place):
+    named = {"volcano": {"profile": "Volcano", "configMap": place}}
+    assert "with a slash between them" in refusal(published(**others(**named)))

@@ -190,7 +190,7 @@ def test_an_edit_during_a_cycle_is_told_after_the_cycle(simulation, editor):
 
 
 class Blind:
-    def read_cluster(self, _):
+    def read_cluster(self, *_):
         raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")
 
 
@@ -215,7 +215,7 @@ class ServerThatTellsItsTime:
         self._cluster = simulation.cluster
         self._time = simulation.clock.now()
 
-    def read_cluster(self, _):
+    def read_cluster(self, *_):
         times = (self._time, self._time)
         return msgspec.structs.replace(self._cluster.read_cluster(), server_times=times)
 

@@ -405,6 +405,18 @@ def risky() -> Snapshot:
     )
 
 
+def test_any_risk_is_accepted_of_a_scheduler_that_the_policy_does_not_name() -> None:
+    pods = [pod(name, on="hot", scheduler="volcano") for name in ("p1", "p2")]
+    used = load({"hot": (0.9, 0.2), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5), "p2": (1.0, 0.5)})
+    found = of_pod("pod apps/p1", snapshot((node("hot"), node("cool")), pods, used))
+
+    assert found.summary.outcome is PodOutcome.EVICTED
+    assert found.placement is not None
+    forecast = found.placement.forecast
+    assert forecast is not None
+    assert (forecast.risk, forecast.most_risk) == (0.5, None)
+
+
 def test_the_risk_of_a_landing_has_its_parts_and_what_would_lower_it() -> None:
     found = of_pod("pod apps/p1", risky(), policy(max_landing_risk=0.15))
 
@@ -574,6 +586,7 @@ def test_a_workload_of_one_of_several_kinds_must_name_its_kind() -> None:
         ("pod apps/bear", "There is no pod apps/bear; did you mean apps/bare?"),
         ("pod other/p1", "There is no pod other/p1."),
         ("deploy apps/wab", "There is no Deployment apps/wab; did you mean apps/web?"),
+        ("workload apps/job", "There is no workload apps/job that desched understands."),
         ("sts apps/web", "There is no StatefulSet apps/web."),
     ],
 )

@@ -1,6 +1,6 @@
 """A search that finds a better policy, or none, on a past of which every value is known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -126,7 +126,8 @@ def test_parts_add_up_to_the_whole() -> None:
 
 
 def test_a_policy_that_means_the_same_is_not_replayed_again() -> None:
-    same, proposals = {"sustainedFor": "30m"}, []
+    same: Values = {"sustainedFor": "30m"}
+    proposals: list[Tried] = []
     with searching(hot_hours(), [WAITS]) as search:
         sampler = Proposals(same, SOON, SOON)
         search.run(sampler, 5, note=proposals.append)

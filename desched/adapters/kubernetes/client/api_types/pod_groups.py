@@ -14,6 +14,7 @@ class PodGroup(Named):
 
 class VolcanoSpec(Wire):
     min_member: Int32 | None = None
+    queue: str = ""
     min_task_member: Raw = Raw()
     network_topology: Raw = Raw()
     sub_group_policy: Raw = Raw()

@@ -1,6 +1,7 @@
 """A gang that leaves whole is on no node before the first of its pods is placed again."""
 
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from desched.model.cluster import Pod, PodAffinityTerm, SpreadConstraint
@@ -10,7 +11,7 @@ from desched.planning.kube_scheduler.scores.cluster_view import (
     LeavingPod,
     SchedulerView,
 )
-from desched.planning.kube_scheduler.scores.total import plugin_scores
+from desched.planning.kube_scheduler.scores.total import plugin_scores, total_scores
 from desched.policy.policy import SchedulerRules
 from tests.unit.planning.landing_cluster import by_label, cluster, having, node, pod
 
@@ -67,3 +68,28 @@ def test_steps_of_any_size_through_the_alternatives_reach_all_of_them() -> None:
     for count in ALTERNATIVES:
         for step in range(1, count):
             assert len({step * i % count for i in range(count)}) == count
+
+
+ANYWHERE = np.array([True, True, True])
+BEFORE = view_of(FIRST, SECOND, OTHER)
+STEERED = BEFORE.with_steered(np.array([False, True, False]))
+MOVED = BEFORE.moved(LeavingPod(SECOND, 1, gone=True), np.array([[0.0, 0.0, 1.0]]))
+
+
+@pytest.mark.parametrize("feasible", [ANYWHERE, np.array([False, True, True])])
+@pytest.mark.parametrize(
+    "view", [STEERED, MOVED, MOVED.settled()], ids=["steered", "moved", "settled"]
+)
+def test_known_scores_change_no_others(view: SchedulerView, feasible: np.ndarray) -> None:
+    leaving = LeavingPod(FIRST, 0, gone=False)
+    known = total_scores(leaving, BEFORE, ANYWHERE)
+    found = total_scores(leaving, view, feasible, known=known)
+    assert found.total.tolist() == total_scores(leaving, view, feasible).total.tolist()
+
+
+def test_scores_are_kept_where_only_soft_taints_differ() -> None:
+    leaving = LeavingPod(FIRST, 0, gone=False)
+    known = total_scores(leaving, BEFORE, ANYWHERE)
+    found = total_scores(leaving, STEERED, ANYWHERE.copy(), known=known)
+    assert found.besides_taints is known.besides_taints
+    assert found.total.tolist() != known.total.tolist()

@@ -1,49 +1,34 @@
-"""Requirements of AI clusters, through a plan on manifests as users write them.
+"""Requirements of AI clusters, by `desched plan` on manifests as users write them.
 
-Controllers and schedulers are played here: pods are where a case puts them. From the manifests on,
-all is as in `desched plan`: the objects are read, judged, and the report is printed.
+Controllers and schedulers are played here: pods are where a case puts them. From the API server on,
+all is real: the command reads the objects and the load, plans, and prints the report.
 """
 
 import copy
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.client.paged_reads import Kind
-from desched.adapters.kubernetes.cluster_reader import ServerFacts, cluster_state
-from desched.cycle import run_cycle
-from desched.cycle_report import CycleInfo
-from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad
-from desched.model.report import Mode
-from desched.model.snapshot import FreshPod
-from desched.model.state import State
-from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy
-from desched.ports import ChoosePods, PodToRead, World, all_pods
-from desched.whatif.clock import VirtualClock
-from tests.builders import NOW, load, with_readable_owners
-from tests.shown import shown
+from tests.unit.commands.sampled_cluster import SampledCluster
+from tests.unit.commands.test_doctor import OLD
 from tests.unit.test_tutorial_volcano import PUBLISHED
 
 HOT = "te1"
-CREATED = (NOW - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 Object = dict[str, Any]
+CommandLine = Callable[..., tuple[int, str, str]]
+CLUSTER_WIDE = {"Node", "PersistentVolume", "HyperNode"}
 
 
 class Manifests:
-    """The objects of an API server; also the ClusterReader and the LoadReader of a cycle."""
-
-    too_large = ()
+    """What users, controllers and schedulers have put into a cluster."""
 
     def __init__(self, nodes: Mapping[str, Object]) -> None:
         """Nodes by name, with what differs from a node of 8 cores: labels and resources."""
-        self.objects: list[Object] = []
-        self.names = tuple(nodes)
+        self.lists: dict[str, list[Object]] = {}
+        self.nodes = tuple(nodes)
         for name, differs in nodes.items():
             size = {"cpu": "8", "memory": "64Gi", "pods": "110"} | differs.get("resources", {})
             labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
@@ -63,12 +48,15 @@ class Manifests:
             )
 
     def _add(self, document: Object) -> Object:
-        metadata = document["metadata"]
-        metadata.setdefault("creationTimestamp", CREATED)
-        metadata.setdefault("uid", f"uid-{document['kind']}-{metadata['name']}")
-        if document["kind"] not in {"Node", "PersistentVolume", "HyperNode", "PriorityClass"}:
+        """Put it into the list in which an API server has it."""
+        kind, version, metadata = document["kind"], document["apiVersion"], document["metadata"]
+        metadata.setdefault("creationTimestamp", OLD)
+        metadata.setdefault("uid", f"uid-{kind}-{metadata['name']}")
+        if kind not in CLUSTER_WIDE:
             metadata.setdefault("namespace", "apps")
-        self.objects.append(document)
+        plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+        path = f"/{'apis' if '/' in version else 'api'}/{version}/{plural}"
+        self.lists.setdefault(path, []).append(document)
         return document
 
     def apply(self, text: str, *on: str) -> None:
@@ -138,58 +126,9 @@ class Manifests:
         pod["status"] = {
             "phase": "Running",
             "qosClass": "Burstable",
-            "startTime": CREATED,
+            "startTime": OLD,
             "conditions": [{"type": "Ready", "status": "True"}],
         }
-
-    def all(self, kind: Kind[Any, Any]) -> tuple[Any, ...]:
-        """All objects of a kind, as an API server lists them."""
-        access, found = kind.access, []
-        for each in self.objects:
-            group, _, version = each["apiVersion"].rpartition("/")
-            plural = f"{each['kind'].lower()}{'es' if each['kind'].endswith('s') else 's'}"
-            if (group, version, plural) == (access.group, access.version, access.resource):
-                found.append(each)
-        body = json.dumps({"metadata": {}, "items": found}).encode()
-        return tuple(kind.decoder().page(body).values)
-
-    def read_cluster(self, declared_kinds: Iterable[str] = ()) -> ClusterState:  # noqa: ARG002 (port)
-        state = cluster_state(self, lambda: ServerFacts("v1.36.0", (NOW, NOW)), None)
-        return with_readable_owners(state)
-
-    def read_around(self, pods: Sequence[PodToRead]) -> Sequence[FreshPod | None]:
-        """A plan looks at no pod again."""
-        raise NotImplementedError
-
-    def read_load(
-        self,
-        cluster: ClusterState,
-        policy: Policy,  # noqa: ARG002 (port)
-        choose: ChoosePods = all_pods,  # noqa: ARG002 (port)
-    ) -> ClusterLoad:
-        """The first node uses 90 % of its CPU, and each of its pods a core."""
-        nodes = {name: (0.9 if name == HOT else 0.1, 0.1) for name in self.names}
-        return load(nodes, {pod.name: (1.0, 0.1) for pod in cluster.pods})
-
-    def plan(self, **keys: Any) -> tuple[set[str], dict[str, str], str]:
-        """The names of evicted pods, the reasons and details of others, and the report."""
-        document = yaml.safe_load(yaml.safe_load(PUBLISHED.read_text())["data"]["policy.yaml"])
-        for plugin in document["profiles"][0]["pluginConfig"]:
-            if plugin["name"] == "DefaultEvictor":
-                plugin["args"]["ignorePvcPods"] = False
-            else:
-                plugin["args"] |= {
-                    "evictableNamespaces": {"exclude": ["kube-system"]},
-                    "sustainedFor": "0s",
-                    "gpuPods": "Allow",
-                    **keys,
-                }
-        policy = parse_policy(json.dumps(document), "policy.yaml").policy
-        world = World(self, self, VirtualClock(NOW), None)
-        report, _ = run_cycle(world, policy, State(), CycleInfo(1, Mode.DRY_RUN, "test"))
-        plan = report.plan
-        why = {each.pod.name: f"{each.reason}: {each.detail}" for each in plan.refusals}
-        return {each.pod.name for each in plan.evictions}, why, shown(report)
 
 
 def _owner(of: Object) -> Object:
@@ -201,6 +140,50 @@ def _owner(of: Object) -> Object:
         "uid": metadata["uid"],
         "controller": True,
     }
+
+
+@pytest.fixture
+def plan(
+    sampled: SampledCluster,
+    command_line: CommandLine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., str]:
+    """Runs `desched plan` on manifests with keys of LoadAware; what it printed, on one line.
+
+    The node te1 uses 90 % of its CPU, and each pod a core.
+    """
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def printed(cluster: Manifests, **keys: Any) -> str:
+        sampled.server.lists |= cluster.lists
+        sampled.usage = {name: "7200m" if name == HOT else "800m" for name in cluster.nodes}
+        pods = (each["metadata"] for each in cluster.lists["/api/v1/pods"])
+        sampled.pod_usage = {(pod["namespace"], pod["name"]): "1" for pod in pods}
+        sampled.begin(120)
+        path = tmp_path / "policy.yaml"
+        path.write_text(yaml.safe_dump(policy(keys)))
+        code, out, err = command_line("plan", "--policy", str(path), "--wait", "2m", "--all")
+        assert code == 0, err
+        return " ".join(out.split())
+
+    return printed
+
+
+def policy(keys: Mapping[str, Any]) -> Object:
+    """The published policy of Volcano's guide, by metrics-server and with these keys."""
+    document: Object = yaml.safe_load(yaml.safe_load(PUBLISHED.read_text())["data"]["policy.yaml"])
+    for plugin in document["profiles"][0]["pluginConfig"]:
+        if plugin["name"] == "DefaultEvictor":
+            plugin["args"]["ignorePvcPods"] = False
+        else:
+            plugin["args"] |= {
+                "metrics": {"type": "metrics-server"},
+                "evictableNamespaces": {"exclude": ["kube-system"]},
+                "gpuPods": "Allow",
+                **keys,
+            }
+    return document
 
 
 def deployment(
@@ -311,6 +294,14 @@ spec: {tier: 1, members: [{type: Node, selector: {exactMatch: {name: te3}}}]}
 """
 TOPOLOGY = """{scheduling.k8s.io/group-name: podgroup-1,
   volcano.sh/network-topology-mode: hard, volcano.sh/network-topology-highest-tier: "1"}"""
+GROUP_OF_ONE = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: one}
+spec: {minMember: 1}
+status: {phase: Running}
+---
+"""
 GUIDE_JOB = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -325,6 +316,41 @@ spec:
       spec: {restartPolicy: OnFailure, containers: [{name: worker, image: nginx}]}
 """
 RESTARTING = GUIDE_JOB + "  policies: [{event: PodEvicted, action: RestartJob}]\n"
+
+CLUSTER_QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: team-a, namespace: ""}
+status: {pendingWorkloads: %d, conditions: [{type: Active, status: "True", reason: Ready}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: main}
+spec: {clusterQueue: team-a}
+status: {conditions: [{type: Active, status: "True"}]}
+---
+"""
+OF_KUEUE = '{kueue.x-k8s.io/managed: "true", kueue.x-k8s.io/queue-name: main}'
+VOLCANO_QUEUE = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: research, namespace: ""}
+status: {state: Open}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: podgroup-1}
+spec: {minMember: 1, queue: research}
+status: {phase: Running}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: llama}
+spec: {minMember: 8, queue: research}
+status: {phase: %s}
+---
+"""
+OF_VOLCANO = "{scheduling.k8s.io/group-name: podgroup-1}"
 
 CASES = {
     "R0.1 a rack of the same name in another block is another one": Case(
@@ -398,6 +424,9 @@ CASES = {
     "R2.1 ranks of Kubeflow stay": Case(
         deployment(labels="{training.kubeflow.org/job-name: llama}"), "(Kubeflow)"
     ),
+    "R2.1 a group that needs one pod is no gang": Case(
+        GROUP_OF_ONE + deployment(annotations="{scheduling.k8s.io/group-name: one}")
+    ),
     "R2.2 a gang that needs all its pods keeps them": Case(
         deployment(annotations=GANG), "gang apps/llama (Koordinator): 2 of 2 needed"
     ),
@@ -468,43 +497,86 @@ CASES = {
         "resource_claims",
     ),
     "R4.5 a Job that one eviction fails stays": Case(LEADER, "job_counts_eviction", peers=()),
+    "X4 a pod that Kueue admits stays while a Workload waits in its queue": Case(
+        CLUSTER_QUEUES % 2 + deployment(labels=OF_KUEUE),
+        "queue_busy: ClusterQueue team-a (Kueue): 2 Workloads wait there",
+    ),
+    "X4 it moves while none does": Case(CLUSTER_QUEUES % 0 + deployment(labels=OF_KUEUE)),
+    "X4 a pod of Volcano stays while a group waits in its queue": Case(
+        VOLCANO_QUEUE % "Pending" + deployment(annotations=OF_VOLCANO),
+        "queue_busy: queue research (Volcano): 1 PodGroup waits there: apps/llama",
+    ),
+    "X4 it moves while all run": Case(
+        VOLCANO_QUEUE % "Running" + deployment(annotations=OF_VOLCANO)
+    ),
     "an ordinary Deployment moves": Case(deployment()),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_requirement_of_ai_clusters_is_seen_in_the_plan(name: str) -> None:
+def test_a_requirement_of_ai_clusters_is_seen_in_the_plan(
+    name: str, plan: Callable[..., str]
+) -> None:
     """R0.1, R0.2, R0.3, R0.4, R0.6, R1.1, R1.2, R1.3, R1.4, R2.1, R2.2, R2.3, R2.4, R2.5, R2.6,
     R2.10, R3.1, R3.2, R3.3, R3.4, R3.5, R4.5: each case has its code.
     """
     text, why, cool, hot, peers = CASES[name]
     cluster = Manifests({HOT: dict(hot), **cool})
     cluster.apply(text, HOT, *peers)
-    evicted, refused, report = cluster.plan(volcanoJobs="Surplus")
+    printed = plan(cluster, volcanoJobs="Surplus")
     if not why:
-        assert len(evicted) == 1
+        assert "It would evict 1 pod." in printed
         return
-    assert evicted == set()
-    (detail,) = refused.values()
-    assert why in detail
-    reason = detail.partition(":")[0]
-    assert reason in report
+    assert "Would evict" not in printed
+    for shown in why.split(": "):  # a code and a detail, with its sentence in between
+        assert shown in printed
 
 
-def test_the_job_of_the_guide_spares_exactly_four() -> None:
+def test_the_job_of_the_guide_spares_exactly_four(plan: Callable[..., str]) -> None:
     """R2.2: minAvailable 6 of 10 without policies, with as many evictions as wanted."""
     cluster = Manifests({f"te{i}": {} for i in range(1, 9)})
     cluster.apply(GUIDE_JOB, *(HOT,) * 6, *("te2",) * 4)
     limits = {"node": 10, "workload": 10, "workloadHourly": 10, "slowStart": False}
     targets = {"cpu": 42, "memory": 85}
     keys: dict[str, Any] = {"evictionLimits": limits, "targetThresholds": targets}
-    evicted, refused, report = cluster.plan(volcanoJobs="Surplus", **keys)
-    assert len(evicted) == 4
-    assert all("6 needed" in why for why in refused.values()), refused
-    assert "Would evict 4 pods" in report
-    evicted, refused, _ = cluster.plan(**keys)
-    assert evicted == set()
-    assert all("owner_not_understood" in why or "(Volcano Job)" in why for why in refused.values())
+    printed = plan(cluster, volcanoJobs="Surplus", **keys)
+    assert "It would evict 4 pods." in printed
+    assert "6 needed" in printed
+    assert "Would evict" not in plan(cluster, **keys)
+
+
+GANG_OF_THREE = HYPER_NODES.replace("^te[12]$", "^te[123]$").replace(
+    "exactMatch: {name: te3}", 'regexMatch: {pattern: "^te[456]$"}'
+) + GROUP_OF_ONE.replace("name: one", "name: llama").replace(
+    "{minMember: 1}", "{minMember: 3, networkTopology: {mode: hard, highestTierAllowed: 1}}"
+)
+IN_GROUP = "{scheduling.k8s.io/group-name: llama}"
+
+
+@pytest.mark.parametrize(
+    ("requested", "aware", "shown"),
+    [
+        ("5000m", True, "te4"),
+        ("500m", True, "Volcano may place it in HyperNode s0 or s1"),
+        ("5000m", False, "te2 or te3"),
+    ],
+)
+def test_a_whole_gang_enters_the_hyper_node_that_volcano_chooses(
+    requested: str, aware: object, shown: str, plan: Callable[..., str]
+) -> None:
+    """R2.3, R2.4: the other rack is idle; by requests it is the fuller one with 5 CPUs a node."""
+    cluster = Manifests({f"te{i}": {} for i in range(1, 7)})
+    ranks = deployment("llama", IN_GROUP, spec=", schedulerName: volcano").replace("500m", "2000m")
+    cluster.apply(GANG_OF_THREE + ranks, "te1", "te2", "te3")
+    cluster.apply(deployment("idle").replace("500m", requested), "te4", "te5", "te6")
+    printed = plan(
+        cluster,
+        gangMode="Whole",
+        scheduler={"others": {"volcano": {"profile": "Volcano", "networkTopologyAware": aware}}},
+        evictionLimits={"workloadHourly": "100%", "slowStart": False},
+    )
+    assert shown in printed
+    assert ("It would evict 3 pods." in printed) == ("may place" not in shown)
 
 
 def test_each_requirement_of_the_table_has_a_case_of_its_own() -> None:

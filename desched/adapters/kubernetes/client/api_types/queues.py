@@ -1,0 +1,25 @@
+"""Queues of Kueue and Volcano; their schemas are those of whoever installed them."""
+
+from msgspec import Raw
+
+from desched.adapters.kubernetes.client.api_types.metadata import Condition, Int32, Named, Wire
+
+
+class Queue(Named):
+    """A queue of any system."""
+
+    spec: Raw = Raw()
+    status: Raw = Raw()
+
+
+class LocalQueueSpec(Wire):
+    cluster_queue: str = ""
+
+
+class KueueStatus(Wire):
+    conditions: list[Condition] | None = None
+    pending_workloads: Int32 | None = None
+
+
+class VolcanoStatus(Wire):
+    state: str = ""

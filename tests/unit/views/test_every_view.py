@@ -1,0 +1,117 @@
+"""What holds for each view: its texts are harmless, programs read the same, and it fits."""
+
+import io
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from msgspec.structs import replace
+from rich.console import Console
+
+from desched.doctor.table import DoctorReport, print_diagnosis
+from desched.ports import LeaseRecord
+from desched.views.cycle import CycleView
+from desched.views.cycle_table import print_cycle
+from desched.views.explanation import print_explanation
+from desched.views.policies import print_backtest, print_simulation
+from desched.views.rendering import Printer, rendered
+from desched.views.review import print_history, print_review
+from desched.views.status import Status, print_status
+from desched.views.tuning import print_tuning
+from tests.properties.outputs import FORMATS, harmless
+from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
+from tests.unit.service.example_reports import FOLLOWED_UP, HELD, STARTED_AT
+from tests.unit.service.test_adversarial_outputs import poisoned, with_all
+from tests.unit.views.test_backtest import replayed
+from tests.unit.views.test_explanation import QUESTIONS, answer
+from tests.unit.views.test_review import DRY, EVICTING
+from tests.unit.views.test_simulation import simulated
+from tests.unit.views.test_tuning import tuned
+
+
+class Shown(NamedTuple):
+    """What is shown, how, and the narrowest terminal for which it is made."""
+
+    value: Callable[[], Any]
+    print_table: Printer[Any]
+    version: str | None
+    narrowest: int = 40
+    view: Callable[[Any], Any] = lambda value: value
+
+    def hostile(self) -> Any:
+        """The value with every text hostile but those that are codes."""
+        value = self.value()
+        codes = {"mode": value.mode} if isinstance(value, DoctorReport) else {}
+        return replace(poisoned(value), **codes) if codes else poisoned(value)
+
+    def text(self, value: Any, width: int) -> str:
+        """What a terminal of this width gets."""
+        stream = io.StringIO()
+        self.print_table(self.view(value), Console(file=stream, width=width, color_system=None))
+        return stream.getvalue()
+
+
+def cycle(value: Any) -> Shown:
+    return Shown(lambda: with_all(value), print_cycle, "report/v1", 60, CycleView)
+
+
+def status() -> Status:
+    lease = LeaseRecord("desched-0", 15, 1, STARTED_AT, STARTED_AT, "7")
+    state, place = FOLLOWED_UP.state, "ConfigMap desched-system/desched-state"
+    return Status(STARTED_AT, "here", place, state, "a problem", lease, "another")
+
+
+VIEWS = {
+    "cycle": cycle(FOLLOWED_UP),
+    "held cycle": cycle(HELD),
+    "status": Shown(status, print_status, "status/v1"),
+    **{
+        question: Shown(partial(answer, question), print_explanation, "explanation/v1")
+        for question in QUESTIONS
+    },
+    "simulation": Shown(simulated, print_simulation, "simulation/v1"),
+    "backtest": Shown(replayed, print_backtest, "backtest/v1"),
+    "tuning": Shown(lambda: tuned()[0], print_tuning, "tuning/v1"),
+    "review": Shown(lambda: DRY, print_review, "review/v1"),
+    "history": Shown(lambda: EVICTING.moves, print_history, None),
+    "diagnosis": Shown(lambda: report(FINE, ODD, BAD, UNCLEAR), print_diagnosis, "doctor/v1"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_no_text_in_it_moves_the_cursor_or_is_markup(name: str) -> None:
+    shown = VIEWS[name]
+    hostile = shown.hostile()
+
+    for form in FORMATS:
+        harmless(rendered(shown.view(hostile), shown.print_table, form))
+    text = shown.text(hostile, 200)
+    harmless(text)
+    assert "[bold]" in text
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_json_and_yaml_have_the_same_content(name: str) -> None:
+    shown = VIEWS[name]
+    document, same = (
+        read(rendered(shown.view(shown.value()), shown.print_table, form))
+        for form, read in (("json", json.loads), ("yaml", yaml.safe_load))
+    )
+
+    assert document == same
+    assert shown.version is None or document["version"] == f"desched.io/{shown.version}"
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_no_line_is_wider_than_the_terminal_and_a_piped_one_has_no_trailing_blanks(
+    name: str,
+) -> None:
+    shown = VIEWS[name]
+
+    for width in (shown.narrowest, 80, 200):
+        assert max(map(len, shown.text(shown.value(), width).splitlines())) <= width
+    piped = rendered(shown.view(shown.value()), shown.print_table, "table")
+    assert all(line == line.rstrip() for line in piped.splitlines())
