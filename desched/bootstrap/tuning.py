@@ -1,29 +1,33 @@
 """Searches for better policies in the past, with the workers that replay it."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
+from functools import partial
 from threading import Timer
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from desched.bootstrap.past import PastSource, read_past
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, WorkersLost
 from desched.history.past import Past
+from desched.policy.policy import Policy
 from desched.service.process.clock import SystemClock
 from desched.settings import Settings
 from desched.views.progress import ProgressLine
 from desched.whatif.past.backtest import backtest, covered_share
 from desched.whatif.past.run import Span
 from desched.whatif.tuning.figures import Tuned, tuning_of
-from desched.whatif.tuning.replays import Stop, local_executor, usable_processors
+from desched.whatif.tuning.replays import Score, Stop, local_executor, usable_processors
 from desched.whatif.tuning.results import Results
 from desched.whatif.tuning.sampler import OptunaSampler
 from desched.whatif.tuning.search import BATCH, Recommendation, Search, Tried, spans_of
-from desched.whatif.tuning.space import Space
+from desched.whatif.tuning.space import Space, Values
 
 SEED = 0
 LEAST_COVERED = 0.5
+
+T = TypeVar("T")
 
 
 class Effort(NamedTuple):
@@ -39,12 +43,13 @@ class Effort(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """A search: what varies over which time, how long, and what is kept of it."""
+    """A search: what varies over which time, how long, what is kept of it, and what comes first."""
 
     space: Space
     span: Span
     effort: Effort
     results: Results | None
+    first: Sequence[Values] = ()
 
 
 class Workers(NamedTuple):
@@ -99,11 +104,34 @@ class Searcher:
             ConfigurationError: there is too little memory.
             WorkersLost: there were no workers from the beginning.
         """
+        executor = jobs(self._workers.executor)
         search = Search(
-            aim.space, spans_of(aim.span), jobs(self._workers.executor), lambda: bool(self._stop)
+            aim.space, spans_of(aim.span), executor, lambda: bool(self._stop), aim.first
         )
+        return self._or_here(
+            search,
+            jobs,
+            lambda: self._recommended(search, aim) if self._is_searched(search, aim) else None,
+            lambda: self._recommended(search, aim),
+        )
+
+    def judged(
+        self, search: Search, policy: Policy, jobs: Callable[[Executor], Executor]
+    ) -> Score | None:
+        """The score of a policy on the later days; None if that was stopped."""
+        judge = partial(search.judged, policy)
+        return self._or_here(search, jobs, judge, judge)
+
+    def _or_here(
+        self,
+        search: Search,
+        jobs: Callable[[Executor], Executor],
+        there: Callable[[], T],
+        here: Callable[[], T],
+    ) -> T:
+        """What the workers do, or else, when these are lost, what this machine does."""
         try:
-            return self._recommended(search, aim) if self._is_searched(search, aim) else None
+            return there()
         except WorkersLost as error:
             if not search.candidates:
                 raise
@@ -115,9 +143,9 @@ class Searcher:
             ) from error
         self.lost = True
         # In a thread: a fork would lose those that this process has.
-        with local_executor(self._pasts, 1, self._stop) as here:
-            search.go_on_with(jobs(here))
-            return self._recommended(search, aim)
+        with local_executor(self._pasts, 1, self._stop) as executor:
+            search.go_on_with(jobs(executor))
+            return here()
 
     def _is_searched(self, search: Search, aim: Aim) -> bool:
         """Whether today's policy was replayed, which is what all others are compared with."""

@@ -148,7 +148,7 @@ def front(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 class Search:
-    """Replays policies of a space on any executor, until `stopping` is true."""
+    """Replays policies of a space on any executor, until `stopping` is true; `first` these."""
 
     def __init__(
         self,
@@ -156,9 +156,10 @@ class Search:
         spans: Spans,
         executor: Executor,
         stopping: Stopping,
+        first: Sequence[Values] = (),
     ) -> None:
         self.space, self.spans, self._executor = space, spans, executor
-        self._stopping = stopping
+        self._stopping, self._first = stopping, first
         self._note: Note = lambda _: None
         self._known: dict[Meaning, Candidate] = {}
         self._targets: Floats | None = None
@@ -204,6 +205,8 @@ class Search:
         `note` is called with each result, from now on.
         """
         self._note = note
+        for candidate in self._known_or_replayed(self._first):
+            sampler.learn(candidate.values, self._expected(candidate.played))
         while len(self._known) < most and not self._stopping():
             drawn = list(self._draw(sampler, min(batch, most - len(self._known))))
             if not drawn:

@@ -165,6 +165,72 @@ def test_no_workers_is_a_sentence(words, capsys) -> None:
     assert "no Dask scheduler answers" in capsys.readouterr().err
 
 
+@pytest.fixture
+def clusters(words, prometheus: FakePrometheus) -> list[str]:
+    return [*words, *(w for name in ("a", "b") for w in ("--cluster", f"{name}={prometheus.url}"))]
+
+
+def test_clusters_get_a_policy_each_and_a_common_one(clusters, tmp_path, capsys) -> None:
+    line = [*clusters, "--write-policy", str(tmp_path / "better.yaml")]
+    assert main([*line, "-o", "json"]) == 0
+    shown, said = capsys.readouterr()
+    found = json.loads(shown)
+    assert [each["cluster"] for each in found["clusters"]] == ["a", "b"]
+    assert found["today"]["evictions"] == 2 * found["clusters"][0]["tuned"]["today"]["evictions"]
+    assert found["tried"] == 6
+    assert found["recommended"] is None
+    assert "better-a.yaml is not written" in said
+    assert main(line) == 0
+    assert "The common policy" in capsys.readouterr().out
+
+
+def test_a_signal_ends_all_searches_and_keeps_what_was_found(
+    clusters, tmp_path, monkeypatch, capsys
+) -> None:
+    results = tmp_path / "results"
+    add = Results.add
+
+    def add_and_interrupt(self: Results, tried: Tried) -> None:
+        monkeypatch.setattr(Results, "add", add)  # a second signal would end this process
+        add(self, tried)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Results, "add", add_and_interrupt)
+    assert main([*clusters, "--results", str(results), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["cluster"] for each in found["clusters"]] == ["a"]
+    assert found["today"] is None
+    assert main([*clusters, "--results", str(results), "-o", "json"]) == 0
+    shown, said = capsys.readouterr()
+    assert "results.a with" in said
+    assert json.loads(shown)["today"] is not None
+    assert main([*clusters, "--cluster", "c=http://c", "--results", str(results)]) == 2
+    assert "(--cluster differs)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--cluster", "a"], "must be a name and an address"),
+        (["--cluster", "../a=http://a"], "must be a name and an address"),
+        (["--cluster", "a=http://a"], "--cluster needs two clusters"),
+        (["--cluster", "a=http://a", "--cluster", "a=http://b"], "names a twice"),
+        (
+            ["--cluster", "a=http://a", "--cluster", "b=http://b", "--prometheus-url", "http://c"],
+            "--prometheus-url has no effect with --cluster",
+        ),
+        (
+            ["--cluster", "a=http://a", "--cluster", "b=http://b", "--report", "page.html"],
+            "--report has no effect with --cluster",
+        ),
+    ],
+)
+def test_wrong_clusters_are_refused_with_a_sentence(words, prometheus, capsys, flags, said) -> None:
+    assert main([*words, *flags]) == 2
+    assert said in capsys.readouterr().err
+    assert prometheus.asked == []
+
+
 def test_the_budget_ends_the_search(words, capsys) -> None:
     assert main([*words, "--policies", "5000", "--budget", "1s", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["interrupted"]
