@@ -326,8 +326,7 @@ def tuned(past: Past, aim: Aim, address: str, stop: Stop) -> Result | None:
 COMMAND = Command(
     "tune",
     details="It replays that past with many policies, and recommends one if, also on days that "
-    "the search has not seen, it leaves a fifth less overload with no more evictions. It needs "
-    "the extra `desched[tune]`.",
+    "the search has not seen, a fifth less overload is left with no more evictions.",
     examples={
         "desched tune --since 7d --policy a.yaml --write-policy b.yaml": "find a better policy",
         "desched tune --since 7d --policy a.yaml --vary sustainedFor=5m..30m": "vary one key",
@@ -338,7 +337,7 @@ COMMAND = Command(
         own_flag("--policy FILE", "Today's policy.", name="today"),
         own_flag(
             "--vary KEY=VALUES",
-            "A key that varies: LOW..HIGH or A,B,C; repeatable.",
+            "Values of a key: LOW..HIGH or A,B,C; repeatable.",
             multiple=True,
         ),
         own_flag("--budget DURATION", f"How long to search. Default: {BUDGET}."),
