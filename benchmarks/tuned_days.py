@@ -172,7 +172,7 @@ def _measured(cluster: Cluster, today: PolicyText, effort: Effort) -> Iterator[s
     past, space = cluster.past, Space(today)
     spans = spans_of(Span(past.started_at + LEAD, _ends_at(past)))
     stop = Stop()
-    with local_executor(past, usable_processors(), stop) as executor:
+    with local_executor({"": past}, usable_processors(), stop) as executor:
         search = Search(space, spans, executor, lambda: bool(stop))
         search.begin()
         search.run(OptunaSampler(space.dimensions, space.today_values, 0, 0), effort.policies)
