@@ -358,7 +358,7 @@ def _print_forecast(
     for each in forecast.nodes:
         parts = ", ".join(f"{name} {score}" for name, score in each.by_plugin.items() if score)
         name = f"{each.node} (harmful)" if each.harmful else each.node
-        scores = [Text(str(each.score)), Text(parts, style="dim")]
+        scores = [Text(str(each.score)), Text(plain(parts), style="dim")]
         share = Text(f"{each.probability:.0%}")
         table.add_row(Text(plain(name)), share, *(scores if is_known else ()))
     placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler
