@@ -18,7 +18,8 @@ from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.past.objects import Stretch
 from desched.adapters.prometheus.past.reader import HowToRead, PastReader
 from desched.policy.loading import parse_policy
-from desched.whatif.past.backtest import Span, backtest, lead_seconds
+from desched.whatif.past.backtest import backtest, lead_seconds
+from desched.whatif.past.run import Span
 
 CASES = ((100, 16, 7), (1_000, 30, 7))
 

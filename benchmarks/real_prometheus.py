@@ -2,8 +2,9 @@
 
 Fills the Prometheus of the tests with the series of a synthetic cluster, every half minute a
 sample, and plans cycle after cycle. The windows are of five minutes. The API server is a stand-in
-that is read once. CPU is user and system time of each process. `--by-query` sends each query of a
-later cycle once more, alone, and prints what it costs.
+that is read once. CPU is user and system time of each process. To write the samples may take longer
+than they last, so desched's clock and the times of its queries begin where the writing began.
+`--by-query` sends each query of a later cycle once more, alone, and prints what it costs.
 """
 
 import argparse
@@ -14,12 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import urllib3
 from msgspec.structs import replace
+from prometheus_api_client import PrometheusConnect
 
 from benchmarks.api_server import cpu_seconds, memory_mib
 from benchmarks.cycle import kubeconfig
@@ -46,7 +49,7 @@ from tests.controlplane.binaries import find_or_build
 from tests.controlplane.prometheus_server import PrometheusServer
 
 CYCLES = 9
-"""The first, and twice the four of which one counts the CPUs of all modes."""
+"""By default: the first, and twice the four of which one counts the CPUs of all modes."""
 CYCLE_SECONDS = 300
 QUERY_RUNS = 5
 SHOWN_CHARACTERS = 250
@@ -73,15 +76,34 @@ def read_cluster(flags: argparse.Namespace, directory: str) -> ClusterState:
         return KubernetesReader(connect(file, None)).read_cluster()
 
 
-def fill(url: str, flags: argparse.Namespace) -> int:
+class ClockOfSamples(SystemClock):
+    """A clock that begins now at this time, Unix seconds; queries are evaluated by it."""
+
+    def __init__(self, begin: float) -> None:
+        super().__init__()
+        self._behind = timedelta(seconds=time.time() - begin)
+        send = PrometheusConnect.custom_query
+
+        def at_its_time(connect: PrometheusConnect, query: str) -> Any:
+            return send(connect, query, params={"time": f"{self.now().timestamp():.3f}"})
+
+        PrometheusConnect.custom_query = at_its_time
+
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        return super().now() - self._behind
+
+
+def fill(url: str, flags: argparse.Namespace, now: float) -> int:
     """Write the past of all nodes, and return the number of series."""
     share = flags.overloaded / flags.nodes
     size = flags.nodes, flags.pods // flags.nodes, share
     cluster = SyntheticCluster(*size, cores=flags.cpus)
     pool, count = urllib3.PoolManager(), 0
+    history = History(now, flags.past * 60)
     for node in range(flags.nodes):
         measures = list(measures_of(cluster, node, roots=flags.roots))
-        write(url, History(time.time(), flags.past * 60), measures, pool)
+        write(url, history, measures, pool)
         count += len(measures)
     return count
 
@@ -135,11 +157,13 @@ class Sent:
             print(f"{seconds:8.3f} {series:>7,} {name:<32} {promql[:SHOWN_CHARACTERS]}")
 
 
-def measure(cluster: ClusterState, server: PrometheusServer) -> None:
+def measure(
+    cluster: ClusterState, server: PrometheusServer, clock: ClockOfSamples, cycles: int
+) -> None:
     """Print the figures of the first cycle, and the means of those after it."""
     traffic = Traffic()
     reader = PrometheusLoadReader(PrometheusConnection(url=server.url), lambda _: False)
-    world = World(OneCluster(cluster), reader, SystemClock(), None)  # type: ignore[arg-type]
+    world = World(OneCluster(cluster), reader, clock, None)  # type: ignore[arg-type]
 
     def spent() -> Figures:
         return {
@@ -150,7 +174,7 @@ def measure(cluster: ClusterState, server: PrometheusServer) -> None:
         }
 
     found: list[Figures] = []
-    for number in range(CYCLES):
+    for number in range(cycles):
         before = spent()
         info = CycleInfo(number, Mode.DRY_RUN, "benchmark")
         report, _ = run_cycle(world, policy(), State(), info)
@@ -180,12 +204,12 @@ def main(flags: argparse.Namespace) -> None:
         cluster = read_cluster(flags, directory)
         prometheus = PrometheusServer(binary, None, Path(directory), more_flags=FLAGS, variables={})
         with prometheus as server:
-            began = time.monotonic()
-            count = fill(server.url, flags)
-            seconds = time.monotonic() - began
-            print(f"{count:,} series in {seconds:.0f} s, {memory_mib(server.pid):,.0f} MiB")
+            began = time.time()
+            count = fill(server.url, flags, began)
+            seconds, memory = time.time() - began, memory_mib(server.pid)
+            print(f"{count:,} series in {seconds:.0f} s, {memory:,.0f} MiB", flush=True)
             print(row("", ["Prom. s", "CPU s", "queries", "KiB", "evictions"]))
-            measure(cluster, server)
+            measure(cluster, server, ClockOfSamples(began), flags.cycles)
             if sent is not None:
                 sent.measure(server)
 
@@ -201,6 +225,7 @@ def parsed() -> argparse.Namespace:
         "--roots", action="store_true", help="with the cgroups of nodes and of all their pods"
     )
     parser.add_argument("--past", type=int, default=70, help="minutes; 12 suffice for windows")
+    parser.add_argument("--cycles", type=int, default=CYCLES, help="with the first one")
     parser.add_argument("--by-query", action="store_true", help="print what each query costs")
     return parser.parse_args()
 

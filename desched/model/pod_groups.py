@@ -285,6 +285,12 @@ GROUP_KEYS = NAME_KEYS.union(
 
 _NONE: Mapping[GroupKey, DeclaredGroup] = {}
 
+_Found = Sequence[Mapping[str, str]]
+"""Labels and annotations."""
+
+_Membership = tuple[GroupSystem, str, _Found]
+"""A system, the name of the group, and what the pod has."""
+
 _MARKS = frozenset(mark for row in SYSTEMS for mark in row.marks)
 GROUP_PREFIXES = tuple(mark for mark in sorted(_MARKS) if mark.endswith("/"))
 """Prefixes of further keys of labels."""
@@ -292,12 +298,21 @@ GROUP_PREFIXES = tuple(mark for mark in sorted(_MARKS) if mark.endswith("/"))
 
 def groups_of(
     pod: Pod, workload: Workload | None, declared: Mapping[GroupKey, DeclaredGroup] = _NONE
-) -> Iterator[PodGroup]:
+) -> Iterable[PodGroup]:
     """The gangs that the pod belongs to; none if it may run alone.
 
     `declared` is what objects of the systems say.
     """
-    memberships = tuple(_memberships(pod, workload))
+    memberships = _memberships(pod, workload)
+    return _groups(pod, workload, declared, memberships) if memberships else ()
+
+
+def _groups(
+    pod: Pod,
+    workload: Workload | None,
+    declared: Mapping[GroupKey, DeclaredGroup],
+    memberships: Sequence[_Membership],
+) -> Iterator[PodGroup]:
     of_known_job = any((VOLCANO_JOB, pod.namespace, name) in declared for _, name, _ in memberships)
     for row, name, found in memberships:
         key = row.system, pod.namespace, name
@@ -356,25 +371,28 @@ def declared_keys(pod: Pod, workload: Workload | None) -> Iterator[GroupKey]:
             yield row.system, pod.namespace, name
 
 
-_Found = Sequence[Mapping[str, str]]
-"""Labels and annotations."""
-
-
-def _memberships(pod: Pod, workload: Workload | None) -> Iterator[tuple[GroupSystem, str, _Found]]:
+def _memberships(pod: Pod, workload: Workload | None) -> Sequence[_Membership]:
     """The rows that the pod has a mark of, each with the name of the group, empty without any."""
+    if not (
+        pod.scheduling_group
+        or _is_marked(pod.labels)
+        or _is_marked(pod.annotations)
+        or (workload is not None and _is_marked(workload.annotations))
+    ):
+        return ()  # nearly all pods
     found: list[Mapping[str, str]] = [pod.labels, pod.annotations]
     if workload is not None and workload.annotations:
         on_workload = workload.annotations
         found.append({key: on_workload[key] for key in _INHERITED if key in on_workload})
     if pod.scheduling_group:
         found.append({SCHEDULING_GROUP: pod.scheduling_group})
-    if not any(map(_is_marked, found)):
-        return  # nearly all pods
     marks = {mark for values in found for mark in _marks_in(values)}
-    for row in SYSTEMS:
-        if not marks.isdisjoint(row.marks):
-            keys = row.named_by or row.marks[:1]
-            yield row, "-".join(v for key in keys for v in _values(key, found)[:1]), found
+    marked = (row for row in SYSTEMS if not marks.isdisjoint(row.marks))
+    keyed = ((row, row.named_by or row.marks[:1]) for row in marked)
+    return [
+        (row, "-".join(v for key in keys for v in _values(key, found)[:1]), found)
+        for row, keys in keyed
+    ]
 
 
 def _is_marked(values: Mapping[str, str]) -> bool:

@@ -48,16 +48,33 @@ class Requeue(NamedTuple):
     unclear: str = ""
 
 
+def is_of_kueue(pod: Pod) -> bool:
+    """Whether the pod has a Workload of its own, which ends with it."""
+    return pod.labels.get(MANAGED) == "true" and _POD_GROUP_NAME not in pod.labels
+
+
+def kueue_queue(pod: Pod) -> str:
+    """The LocalQueue in which the replacement of the pod waits again; empty if there is none."""
+    return pod.labels.get(QUEUE_NAME, "") if is_of_kueue(pod) else ""
+
+
 class KnownQueues(msgspec.Struct, frozen=True, dict=True):
     """The queues of a cluster as it was observed."""
 
     cluster: ClusterState
 
+    def with_fresh(self, queues: tuple[Queue, ...]) -> "KnownQueues":
+        """The same with these queues as they were read just now."""
+        if not queues:
+            return self
+        cluster = msgspec.structs.replace(self.cluster, queues=(*self.cluster.queues, *queues))
+        return KnownQueues(cluster)
+
     def requeue(
         self, pod: Pod, workload: Workload | None, declared: Mapping[GroupKey, DeclaredGroup]
     ) -> Requeue | None:
         """Where the replacement of the pod waits again; None if no queue is known to admit it."""
-        if pod.labels.get(MANAGED) == "true" and _POD_GROUP_NAME not in pod.labels:
+        if is_of_kueue(pod):
             return self._of_kueue(pod)
         keys = [key for key in declared_keys(pod, workload) if key[0] == VOLCANO]
         if keys or pod.scheduler == _VOLCANO_SCHEDULER:

@@ -131,6 +131,7 @@ def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
             yield (*at, "arguments", argument), text
         yield (*at, "furtherPoints"), str(other.further_points)
         yield (*at, "configMap"), other.config_map or NONE
+        yield (*at, "networkTopologyAware"), str(other.network_topology_aware).lower()
 
 
 def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:

@@ -272,6 +272,10 @@ VOLCANO_ARGUMENTS: Mapping[str, str] = {
 """Arguments of nodeorder and binpack in volcano-scheduler.conf, and the weights that they set."""
 
 
+NETWORK_TOPOLOGY_AWARE = "network-topology-aware"
+"""The plugin by which Volcano keeps hard topologies."""
+
+
 class VolcanoWeights(msgspec.Struct, frozen=True):
     """Weights of Volcano's plugins nodeorder and binpack; the defaults are those of its chart.
 
@@ -311,6 +315,8 @@ class OtherScheduler(msgspec.Struct, frozen=True):
     CPU and memory. `config_map` has its configuration, by namespace and name: what it says replaces
     all `volcano` but the weights that the policy has `written`. `unclear` is why that is not known,
     so that nothing is known of its scores; `differing` is where the policy contradicts it.
+    `network_topology_aware` is whether its plugin of that name is on, by which it keeps hard
+    topologies.
     """
 
     profile: SchedulerProfile
@@ -318,6 +324,7 @@ class OtherScheduler(msgspec.Struct, frozen=True):
     weights: ScoreWeights = ScoreWeights()
     volcano: VolcanoWeights = VolcanoWeights()
     further_points: int = 0
+    network_topology_aware: bool = False
     packs_others: bool = False
     config_map: str = ""
     written: Mapping[str, int] = {}
@@ -335,18 +342,25 @@ class OtherScheduler(msgspec.Struct, frozen=True):
         if further and not self.further_points:
             unclear = f"it has {', '.join(further)}, and the policy has no furtherPoints for that"
         if unclear:
-            return msgspec.structs.replace(self, unclear=f"{of}: {unclear}")
+            return msgspec.structs.replace(
+                self, unclear=f"{of}: {unclear}", network_topology_aware=False
+            )
         weights = {**configuration.weights, **self.written}
-        differing = ", ".join(
+        differing = [
             f"{argument} is {weight} in the policy and {configuration.weights[argument]} in {of}"
             for argument, weight in self.written.items()
             if weight != configuration.weights[argument]
-        )
+        ]
+        is_aware = NETWORK_TOPOLOGY_AWARE in further
+        if self.network_topology_aware and not is_aware:
+            plugin = f"the plugin {NETWORK_TOPOLOGY_AWARE} is not in {of}"
+            differing.append(f"networkTopologyAware is true in the policy and {plugin}")
         return msgspec.structs.replace(
             self,
+            network_topology_aware=self.network_topology_aware and is_aware,
             volcano=VolcanoWeights.of(weights),
             packs_others=configuration.packs_others,
-            differing=differing,
+            differing=", ".join(differing),
         )
 
     @property

@@ -33,6 +33,7 @@ from desched.views.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
+    describe_spread,
     moment,
     percent,
     plain,
@@ -225,6 +226,8 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
     console.print(Text(plain(_about(pod))))
     for line in _drains(pod, whole):
         console.print(Text(plain(line)))
+    for spread in pod.spreads:
+        console.print(Text(plain(f"{describe_spread(spread)}.")))
     if pod.waits is not None:
         console.print()
         _print_in_the_way(pod.waits, console)

@@ -35,7 +35,8 @@ class PolicyRun(NamedTuple):
     """A run with a policy, as far as its figures need it.
 
     `policy` is the name of the policy, `without` that of the time without it. `resources` are those
-    whose load is known. `counts` are those of the run's cycles.
+    whose load is known. `counts` are those of the run's cycles. Overload is judged by the lines of
+    `judged_by`, the counts of another run, and by default by its own.
     """
 
     policy: str
@@ -44,6 +45,7 @@ class PolicyRun(NamedTuple):
     nodes: Sequence[Node]
     resources: frozenset[Resource]
     counts: CycleCounts
+    judged_by: CycleCounts | None = None
 
     @property
     def targets(self) -> Floats:
@@ -54,7 +56,8 @@ class PolicyRun(NamedTuple):
 
     def _lines(self) -> list[tuple[Lines | None, ...]]:
         """The lines of each node, by resource."""
-        return [self.counts.lines(self.nodes, each) for each in MEASURED]
+        counts = self.judged_by or self.counts
+        return [counts.lines(self.nodes, each) for each in MEASURED]
 
     def figures(self, before: LoopResult, after: LoopResult) -> PolicyFigures:
         """The figures of both times, which have the same steps and targets."""

@@ -14,9 +14,10 @@ from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from desched.whatif.closed_loop import Descheduler
 from desched.whatif.figures import Backtest
-from desched.whatif.past.backtest import Span, backtest
+from desched.whatif.past.backtest import backtest
 from desched.whatif.past.calm import CalmCycles
 from desched.whatif.past.replay import Replay
+from desched.whatif.past.run import Span
 from tests.builders import amounts, node, policy, rule
 from tests.unit.whatif.past.pasts import CORES, MEMORY_GIB, Life, a_past, at, cordon
 

@@ -38,7 +38,7 @@ from desched.adapters.kubernetes.objects.network_topology import (
 )
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import pods_kind
-from desched.adapters.kubernetes.objects.queues import QUEUES
+from desched.adapters.kubernetes.objects.queues import QUEUES, read_queues_of
 from desched.adapters.kubernetes.objects.resource_claims import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
@@ -217,12 +217,12 @@ class KubernetesReader:
         """One pod; None if there is none.
 
         Five or six requests within one deadline, one more for a controller of a declared kind, two
-        for a node with room, two or three for a gang, and four or five for ResourceClaims. Other
-        pods are read only for a gang that may spare one or move whole, then all of the namespace,
-        or for a pod with claims, then those of its namespace on its node. No right is needed beyond
-        those of `read_cluster` and `get pods`. Budgets are read last, so that what protects the pod
-        is the newest. VerticalPodAutoscalers are not read again: what they recommend changes over
-        hours.
+        for a node with room, two or three for a gang, two to four for a pod that Kueue admitted,
+        and four or five for ResourceClaims. Other pods are read only for a gang that may spare one
+        or move whole, then all of the namespace, or for a pod with claims, then those of its
+        namespace on its node. No right is needed beyond those of `read_cluster` and `get pods`.
+        Budgets are read last, so that what protects the pod is the newest. VerticalPodAutoscalers
+        are not read again: what they recommend changes over hours.
         """
         ref, read = at.pod, self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -247,11 +247,13 @@ class KubernetesReader:
         siblings: tuple[Pod, ...] = ()
         if gang or pod.may_share_claims:
             siblings = read.all(pods_kind(), pod.namespace, on_node="" if gang else pod.node)
+        queues = read_queues_of(read, pod)
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshPod(
             *(pod, node, workload, controller_owner, budgets, room, siblings, declared),
             owner_annotations=annotations,
             too_large=next(map(str, read.too_large), ""),
+            queues=queues,
         )
 
     def _reading(self, seconds: float) -> Reading:

@@ -134,9 +134,15 @@ class PodLoads:
 
     def _without_containers(self, found: PodReadings) -> frozenset[str]:
         """The nodes with a chosen pod without usage: its runtime may label no containers."""
-        keys = ((p, (p.namespace, p.name)) for p in self._cluster.pods if p.ready)
-        missing = (pod for pod, key in keys if key not in found.usage)
-        return frozenset(p.node for p in missing if found.pods and found.pods.has(p))
+        chosen, cluster = found.pods or PodChoice(), self._cluster
+        return frozenset(
+            pod.node
+            for pod in chain(
+                *(cluster.pods_by_node.get(node, ()) for node in chosen.nodes),
+                *(cluster.pods_by_controller.get(key, ()) for key in chosen.controllers),
+            )
+            if pod.ready and (pod.namespace, pod.name) not in found.usage
+        )
 
     def _has_silent_node(self, found: PodReadings) -> bool:
         """Whether a chosen node has pods and none was measured: their labels may be others."""

@@ -1,7 +1,7 @@
 """The context in which eligibility rules judge a pod."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -48,7 +48,8 @@ class GangCount(NamedTuple):
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     """The cluster in which pods are judged, with the usage of its pods, and the terms.
 
-    `queues` are those of the cluster as it was observed, also for a pod that was read just now.
+    `queues` are those of the cluster as it was observed; for a pod that was read just now, those of
+    Kueue as they are now.
     """
 
     cluster: ClusterState
@@ -134,7 +135,8 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             declared_groups=last.declared_groups,
         )
         terms = msgspec.structs.replace(self.terms, now=now)
-        return msgspec.structs.replace(self, cluster=cluster, terms=terms)
+        queues = self.queues.with_fresh(tuple(queue for look in looks for queue in look.queues))
+        return msgspec.structs.replace(self, cluster=cluster, terms=terms, queues=queues)
 
     def _declared(self, look: FreshPod) -> Workload | None:
         """The declared workload of the pod, if its controller is still the same.
@@ -167,7 +169,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """Whether a rule finds only that the usage of the pod was not read: nothing needed it."""
         return reason is RefusalReason.USAGE_UNKNOWN and not self.book.has_read_of(pod)
 
-    def gangs_of(self, pod: Pod) -> Iterator[PodGroup]:
+    def gangs_of(self, pod: Pod) -> Iterable[PodGroup]:
         """The gangs that the pod belongs to."""
         return groups_of(pod, self.cluster.workload_of(pod), self._declared_groups)
 

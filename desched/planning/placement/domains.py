@@ -3,6 +3,7 @@
 kube-scheduler does not consider them, so nodes outside count as bad landings.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.balance_scope import BalanceScope
-from desched.planning.placement.network_levels import Bound, NetworkLevels, numbered
+from desched.planning.placement.network_levels import Bound, Domain, NetworkLevels, numbered
 from desched.policy.placement_domains import DomainMode
 
 
@@ -58,13 +59,39 @@ class DomainLimits:
             found = found._replace(bounds=tuple(bound for bound in bounds if bound is not None))
         return self._outside(source, labels, found)
 
-    def outside_of_gang(self, pod: Pod) -> Mask:
+    def outside_of_gang(self, pod: Pod, inside: Domain | None = None) -> Mask:
         """The nodes outside the domains of a pod whose whole gang moves. Do not modify.
 
-        It leaves none, also if it only prefers it: the gang must not spread.
+        It leaves none, also if it only prefers it: the gang must not spread. It may enter another
+        HyperNode if that is the one that its scheduler chooses: `inside`.
         """
         source = self._arrays.index[pod.node]
-        return self._outside(source, self._labels(pod, source), self._gang_bounds(pod))
+        labels = self._labels(pod, source)
+        if inside is None:
+            return self._outside(source, labels, self._gang_bounds(pod))
+        return self._outside(source, labels, NO_BOUNDS) | self.outside_domain(inside)
+
+    def outside_domain(self, domain: Domain) -> Mask:
+        """The nodes that are not in this domain."""
+        mask = self._arrays.all()
+        mask[domain.positions] = False
+        return mask
+
+    def kept_by_volcano(self, gang: Sequence[Pod]) -> Sequence[Domain] | str | None:
+        """The HyperNodes to one of which Volcano keeps a gang of which no pod is left.
+
+        None if it does not choose, or keeps it to none; a text is why they are not known.
+        """
+        others = self._context.policy.scheduler.others
+        schedulers = [others.get(pod.scheduler) for pod in gang]
+        if not all(each is not None and each.network_topology_aware for each in schedulers):
+            return None
+        topologies = [group.topology for group in self._context.gangs_of(gang[0])]
+        topology = next((each for each in topologies if each is not None and each.is_hard), None)
+        if topology is None or topology.by_labels:
+            return None
+        doubt = self._network.doubt(range(len(self._arrays)))
+        return doubt or self._network.allowed(topology)
 
     def _outside(self, source: int, labels: tuple[str, ...], found: NetworkBounds) -> Mask:
         key = source, labels, found
@@ -104,10 +131,11 @@ class DomainLimits:
                 mask |= self._network.outside(bound)
         return mask
 
-    def describe(self, pod: Pod, *, whole: bool = False) -> str:
+    def describe(self, pod: Pod, *, whole: bool = False, inside: Domain | None = None) -> str:
         """The domains of the pod, as in `nvidia.com/gpu.clique=7`.
 
-        Those of its gangs begin with their names, unless its `whole` gang moves.
+        Those of its gangs begin with their names, unless its `whole` gang moves, perhaps `inside`
+        a HyperNode.
         """
         source = self._arrays.index[pod.node]
         labels = self._arrays.nodes[source].labels
@@ -115,6 +143,9 @@ class DomainLimits:
         if self._scope.is_on:
             domain = self._scope.domain(self._arrays.nodes[source])
             found.append(f"{self._context.policy.balance_scope}={domain}")
+        if inside is not None:
+            found.append(f"HyperNode {inside.name}")
+            return ", ".join(found)
         network = self._gang_bounds(pod) if whole else self._network_bounds(pod, source)
         bounds = dict.fromkeys(bound.text for bound in (*network.bounds, *network.enforced))
         if bounds:

@@ -7,7 +7,12 @@ from pydantic.alias_generators import to_pascal
 
 from desched.policy.compatibility import SteeringMode
 from desched.policy.document.values import Section, matching, optional
-from desched.policy.policy import VOLCANO_ARGUMENTS, SchedulerProfile, SchedulerRules
+from desched.policy.policy import (
+    VOLCANO_ARGUMENTS,
+    OtherScheduler,
+    SchedulerProfile,
+    SchedulerRules,
+)
 
 Weight = Annotated[int, Field(ge=0, le=100)]
 
@@ -33,6 +38,7 @@ ConfigMapPlace = Annotated[
 
 _DEFAULTS = SchedulerRules()
 _WEIGHTS = _DEFAULTS.weights
+_VOLCANO = OtherScheduler(SchedulerProfile.VOLCANO)
 
 
 def _off_is_a_word(value: object) -> object:
@@ -88,7 +94,10 @@ class OtherSchedulerSection(Section):
     further_points: Annotated[int, Field(ge=0, le=1_000_000)] | None = optional(0, example=100)
     """The most points that further plugins of a `Volcano` give a node, such as 100 for
     network-topology-aware. Soft taints count for 300 by default."""
-
+    network_topology_aware: bool | None = optional(_VOLCANO.network_topology_aware, example=True)
+    """Whether the plugin network-topology-aware of a `Volcano` is on. Then a gang with a hard
+    topology that moves whole may enter another HyperNode. Without `configMap`, `furtherPoints`
+    is then 100 by default."""
     config_map: ConfigMapPlace | None = optional(
         example="volcano-system/volcano-scheduler-configmap"
     )

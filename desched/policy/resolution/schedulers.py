@@ -26,6 +26,7 @@ _KEYS_OF = {
     "weights": SchedulerProfile.KUBE_SCHEDULER,
     "arguments": SchedulerProfile.VOLCANO,
     "further_points": SchedulerProfile.VOLCANO,
+    "network_topology_aware": SchedulerProfile.VOLCANO,
     "config_map": SchedulerProfile.VOLCANO,
 }
 
@@ -49,11 +50,15 @@ def _other(name: str, section: OtherSchedulerSection, notes: Notes) -> OtherSche
         if getattr(section, key) is not None and section.profile is not profile:
             notes.refuse(f"has no effect here; it is for profile: {profile}.", to_camel(key))
     arguments = section.arguments or {}
+    aware, points = bool(section.network_topology_aware), section.further_points
+    if points is None:  # the configuration, where it is named, may have further plugins
+        points = 100 * (aware and not section.config_map)
     return OtherScheduler(
         section.profile,
         **_scores(section.strategy, section.weights),
         volcano=VolcanoWeights.of(arguments),
-        further_points=section.further_points or 0,
+        further_points=points,
+        network_topology_aware=aware,
         config_map=section.config_map or "",
         written=arguments if section.config_map else {},
     )

@@ -27,28 +27,32 @@ class Replay:
     """Begins any number of simulations of the same past, which share its usage."""
 
     def __init__(self, past: Past) -> None:
-        self._past = past
+        self.past = past
         self._bank = UsageBank(float(past.step_seconds), past.usage.before, past.usage.missing)
 
     @property
     def nodes(self) -> list[Node]:
         """All nodes that were ever there, in the order of the past."""
-        return [each.node for each in self._past.nodes]
+        return [each.node for each in self.past.nodes]
 
     @cached_property
     def has_gpus(self) -> bool:
         """Whether a node offers GPUs or parts of such, or a pod requests whole ones."""
         offered = (node.allocatable for node in self.nodes)
-        requested = (each.pod.scheduling.requests for each in self._past.pods)
+        requested = (each.pod.scheduling.requests for each in self.past.pods)
         return any(whole_gpus(x) or summed_devices_of(x) for x in offered) or any(
             map(whole_gpus, requested)
         )
 
+    def prepare(self) -> None:
+        """Compute once what all simulations share, such as before a fork."""
+        _ = self._hosts, self.has_gpus
+
     def begin(self) -> Simulation:
         """A simulation at the start of the past; its clock brings what happened later."""
-        sample = NodeSample.of_cluster(len(self._past.nodes))
-        simulation = Simulation(sample, start=self._past.started_at)
-        simulation.cluster.priority_classes |= self._past.priority_classes
+        sample = NodeSample.of_cluster(len(self.past.nodes))
+        simulation = Simulation(sample, start=self.past.started_at)
+        simulation.cluster.priority_classes |= self.past.priority_classes
         for seconds, action in self._actions(simulation):
             if seconds > 0:
                 simulation.clock.call_later(seconds, action)
@@ -62,8 +66,8 @@ class Replay:
         changes: list[tuple[float, Action]] = []
         begins: list[tuple[float, Action]] = []
         cluster = simulation.cluster
-        for number, past in enumerate(self._past.nodes):
-            host = partial(self._hosts.series, number * (self._past.steps + 1), self._past.steps)
+        for number, past in enumerate(self.past.nodes):
+            host = partial(self._hosts.series, number * (self.past.steps + 1), self.past.steps)
             begins.append((self._step(past.began), partial(_join, simulation, past, host())))
             changes += (
                 (self._step(each.at), partial(_change, simulation, past.node.name, each))
@@ -73,7 +77,7 @@ class Replay:
                 name = past.node.name
                 ends.append((self._step(past.ended, up=True), partial(cluster.remove_node, name)))
         pod_ends: list[tuple[float, Action]] = []
-        for each in self._past.pods:
+        for each in self.past.pods:
             replica = Replica(self._series(each), each.pod.name)
             began = partial(cluster.adopt_pod, each.pod, replica, each.workload)
             begins.append((self._step(each.began), began))
@@ -85,17 +89,17 @@ class Replay:
 
     def _step(self, at: datetime, *, up: bool = False) -> float:
         """The start of the step of a time, or the end of it; in seconds, at least 0."""
-        steps = (at - self._past.started_at).total_seconds() / self._past.step_seconds
-        return max(0.0, (math.ceil(steps) if up else math.floor(steps)) * self._past.step_seconds)
+        steps = (at - self.past.started_at).total_seconds() / self.past.step_seconds
+        return max(0.0, (math.ceil(steps) if up else math.floor(steps)) * self.past.step_seconds)
 
     def _series(self, past: PastPod) -> UsageSeries:
-        begins_at = float(past.first_step * self._past.step_seconds)
+        begins_at = float(past.first_step * self.past.step_seconds)
         return self._bank.series(past.first_row, past.levels, begins_at)
 
     @cached_property
     def _hosts(self) -> UsageBank:
         """What each node used beside its measured pods, node after node."""
-        past = self._past
+        past = self.past
         used, unknown = self._node_usage()
         index = {each.node.name: i for i, each in enumerate(past.nodes)}
         for each in past.pods:
@@ -113,7 +117,7 @@ class Replay:
 
     def _node_usage(self) -> tuple[Floats, Mask]:
         """Usage in each step, node x step x (CPU, memory) in unit-seconds, and where unknown."""
-        past = self._past
+        past = self.past
         used: Floats = np.zeros((len(past.nodes), past.steps, 2))
         sizes = np.array([size_of(each.node) for each in past.nodes], dtype=float).reshape(-1, 2)
         for i, resource in enumerate(MEASURED):

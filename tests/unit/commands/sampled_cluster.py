@@ -50,7 +50,8 @@ class SampledCluster:
             return Reply(body={"kind": "APIGroupList", "groups": self._groups()})
         if resources := self._resources(request.path):
             return Reply(body={"kind": "APIResourceList", "resources": resources})
-        return status(404, "not found") if "/configmaps/" in request.path else None
+        absent = "/services/" in request.path and request.path not in self.server.services
+        return status(404, "not found") if absent or "/configmaps/" in request.path else None
 
     def _groups(self) -> list[dict[str, Any]]:
         """The API groups of the lists, each of which has one version."""

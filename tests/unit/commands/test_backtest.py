@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from desched.cli import main
-from desched.commands.backtest import point_in_time
+from desched.cli.past_flags import point_in_time
 from desched.errors import ConfigurationError
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster

@@ -545,6 +545,51 @@ def test_the_job_of_the_guide_spares_exactly_four(plan: Callable[..., str]) -> N
     assert "Would evict" not in plan(cluster, **keys)
 
 
+GANG_OF_THREE = HYPER_NODES.replace("^te[12]$", "^te[123]$").replace(
+    "exactMatch: {name: te3}", 'regexMatch: {pattern: "^te[456]$"}'
+) + GROUP_OF_ONE.replace("name: one", "name: llama").replace(
+    "{minMember: 1}", "{minMember: 3, networkTopology: {mode: hard, highestTierAllowed: 1}}"
+)
+IN_GROUP = "{scheduling.k8s.io/group-name: llama}"
+
+
+@pytest.mark.parametrize(
+    ("requested", "aware", "shown"),
+    [
+        ("5000m", True, "te4"),
+        ("500m", True, "Volcano may place it in HyperNode s0 or s1"),
+        ("5000m", False, "te2 or te3"),
+    ],
+)
+def test_a_whole_gang_enters_the_hyper_node_that_volcano_chooses(
+    requested: str, aware: object, shown: str, plan: Callable[..., str]
+) -> None:
+    """R2.3, R2.4: the other rack is idle; by requests it is the fuller one with 5 CPUs a node."""
+    cluster = Manifests({f"te{i}": {} for i in range(1, 7)})
+    ranks = deployment("llama", IN_GROUP, spec=", schedulerName: volcano").replace("500m", "2000m")
+    cluster.apply(GANG_OF_THREE + ranks, "te1", "te2", "te3")
+    cluster.apply(deployment("idle").replace("500m", requested), "te4", "te5", "te6")
+    printed = plan(
+        cluster,
+        gangMode="Whole",
+        scheduler={"others": {"volcano": {"profile": "Volcano", "networkTopologyAware": aware}}},
+        evictionLimits={"workloadHourly": "100%", "slowStart": False},
+    )
+    assert shown in printed
+    assert ("It would evict 3 pods." in printed) == ("may place" not in shown)
+
+
+def test_the_plan_shows_how_spread_a_gang_is(plan: Callable[..., str]) -> None:
+    """R0.3: and what would bring it closer, on an overloaded node."""
+    rack, other = (network(block="b1", rack=name) for name in ("r1", "r2"))
+    cluster = Manifests({HOT: rack, "te2": other, "te3": other})
+    cluster.apply(deployment("llama", GANG.replace('"2"', '"3"')), HOT, "te2", "te3")
+    assert (
+        f"gang apps/llama (Koordinator): 3 pods on 3 nodes in {BLOCK}=b1; 1 pod would have to move "
+        f"for all to be in {RACK}=r2" in plan(cluster)
+    )
+
+
 def test_each_requirement_of_the_table_has_a_case_of_its_own() -> None:
     """Those of load are in test_tutorial_volcano.py, those of whole gangs beside their rules."""
     seen = {name.split()[0] for name in CASES}

@@ -17,11 +17,13 @@ from desched.model.cluster import (
     PodDisruptionBudget,
     PodRef,
     PodVolume,
+    Queue,
     Taint,
     VolumeKind,
     Workload,
 )
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
+from desched.model.queues import MANAGED, QUEUE_NAME
 from desched.model.resources import Amounts
 from desched.model.snapshot import FreshPod, Room
 from desched.model.state import State
@@ -71,6 +73,7 @@ class Second:
         self.siblings: tuple[Pod, ...] = ()
         self.owner_annotations: dict[str, str] | None = {}
         self.too_large = ""
+        self.queues: tuple[Queue, ...] = ()
 
     def finding(self) -> Refused:
         owner = self.controller_owner
@@ -79,6 +82,7 @@ class Second:
             self.siblings,
             owner_annotations=self.owner_annotations,
             too_large=self.too_large,
+            queues=self.queues,
         )
         now = NOW + timedelta(seconds=self.later_seconds)
         return reconsider(self.eviction, look, self.context, now)
@@ -121,6 +125,16 @@ def test_a_claim_for_one_node_that_another_pod_has_begun_to_use_keeps_the_pod() 
     assert second.finding() == Finding(
         RefusalReason.SHARED_CLAIM, "claim data: apps/c uses it, too"
     )
+
+
+def test_a_workload_that_has_come_to_its_queue_meanwhile_keeps_the_pod() -> None:
+    labels = {"app": "web", MANAGED: "true", QUEUE_NAME: "main"}
+    local = Queue("Kueue", "apps", "main", cluster_queue="team-a")
+    second = Second(queues=(local, Queue("Kueue", "", "team-a")))
+    second.pod = pod("a", on="hot", labels=labels)
+    assert second.reason() is None
+    second.queues = (local, Queue("Kueue", "", "team-a", waiting=1))
+    assert second.reason() is RefusalReason.QUEUE_BUSY
 
 
 def test_an_object_of_its_namespace_that_has_become_too_large_keeps_the_pod() -> None:

@@ -13,7 +13,8 @@ from desched.views.policies import backtest_view, print_backtest, sentence
 from desched.views.reasons import sentence_of
 from desched.views.rendering import rendered
 from desched.whatif.figures import Backtest
-from desched.whatif.past.backtest import Span, backtest
+from desched.whatif.past.backtest import backtest
+from desched.whatif.past.run import Span
 from tests.builders import policy, rule
 from tests.unit.whatif.past.pasts import Life, a_past, at
 

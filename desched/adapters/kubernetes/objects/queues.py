@@ -19,15 +19,17 @@ from desched.adapters.kubernetes.client.access import (
 )
 from desched.adapters.kubernetes.client.api_types import queues as wire
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
-from desched.adapters.kubernetes.client.paged_reads import Kind
-from desched.model.cluster import Queue
-from desched.model.queues import KUEUE, VOLCANO
+from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.model.cluster import Pod, Queue
+from desched.model.queues import KUEUE, VOLCANO, kueue_queue
 from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME
 
 _SPEC = RawDecoder(wire.LocalQueueSpec)
 _OF_KUEUE = RawDecoder(wire.KueueStatus)
 _OF_VOLCANO = RawDecoder(wire.VolcanoStatus)
+
+_VERSIONS = ("v1beta1", "v1beta2")
 
 _Read = Callable[[wire.Queue], Queue]
 
@@ -46,6 +48,7 @@ def _local_queue(item: wire.Queue) -> Queue:
     name = (_SPEC(item.spec) or wire.LocalQueueSpec()).cluster_queue
     # No object has a longer name, so that too long a one matches none.
     cluster_queue = name[: LONGEST_NAME + 1]
+    unclear = unclear or ("" if name else "it names no ClusterQueue")
     return _queue(KUEUE, item, cluster_queue=cluster_queue, closed=closed, unclear=unclear)
 
 
@@ -92,9 +95,32 @@ def _kinds(
         )
 
 
-QUEUES: tuple[Kind[wire.Queue, Queue], ...] = (
-    *_kinds(KUEUE, _cluster_queue, LIST_CLUSTER_QUEUES, "v1beta1", "v1beta2"),
-    *_kinds(KUEUE, _local_queue, LIST_LOCAL_QUEUES, "v1beta1", "v1beta2"),
+_Kinds = tuple[Kind[wire.Queue, Queue], ...]
+
+_CLUSTER_QUEUES: _Kinds = tuple(_kinds(KUEUE, _cluster_queue, LIST_CLUSTER_QUEUES, *_VERSIONS))
+_LOCAL_QUEUES: _Kinds = tuple(_kinds(KUEUE, _local_queue, LIST_LOCAL_QUEUES, *_VERSIONS))
+QUEUES: _Kinds = (
+    *_CLUSTER_QUEUES,
+    *_LOCAL_QUEUES,
     *_kinds(VOLCANO, _volcano, LIST_VOLCANO_QUEUES, "v1beta1"),
 )
 """All queues. Kueue serves two versions with the same objects; of both, the newer one counts."""
+
+
+def read_queues_of(read: Reading, pod: Pod) -> tuple[Queue, ...]:
+    """The LocalQueue and the ClusterQueue in which the replacement of a pod waits again, as now.
+
+    What waits in a Queue of Volcano is known by all PodGroups, too many to be read for one pod.
+    """
+    name = kueue_queue(pod)
+    local = _named(read, _LOCAL_QUEUES, name, pod.namespace) if name else None
+    if local is None:
+        return ()
+    shared = _named(read, _CLUSTER_QUEUES, local.cluster_queue)
+    return (local,) if shared is None else (local, shared)
+
+
+def _named(read: Reading, kinds: _Kinds, name: str, namespace: str = "") -> Queue | None:
+    selector = {"fieldSelector": f"metadata.name={name}"}
+    found = [each for kind in kinds for each in read.listing(kind, namespace, selector).values]
+    return found[-1] if found else None

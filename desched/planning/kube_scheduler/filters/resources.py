@@ -102,6 +102,10 @@ class FreeRequests:
         column = self._extended.get(name)
         return np.full(len(self._arrays), -1, dtype=np.int64) if column is None else column
 
+    def row(self, name: str) -> Ints:
+        """What is free of any resource, as `free_of`. Do not modify."""
+        return self.free[_BASIC.index(name)] if name in _BASIC else self.free_of(name)
+
     def lacking(self, requests: Amounts, failing: Mask) -> Mapping[str, int]:
         """Count the failing nodes by the resources that they lack; one may lack several."""
         return {

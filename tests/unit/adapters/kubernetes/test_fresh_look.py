@@ -7,7 +7,8 @@ import pytest
 
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError
-from desched.model.cluster import Owner, PodRef
+from desched.model.cluster import Owner, PodRef, Queue
+from desched.model.queues import MANAGED, QUEUE_NAME
 from desched.model.snapshot import FreshPod
 from desched.ports import MaybeFreshPod, PodToRead
 from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
@@ -180,6 +181,30 @@ def test_without_the_object_of_its_group_the_pods_of_the_namespace_are_not_read(
 
     assert shop.seen().declared_groups == ()
     assert PODS_OF_SHOP not in shop.asked()
+
+
+def test_a_pod_that_kueue_admitted_comes_with_its_queues(shop: Shop) -> None:
+    """X4: two lists of one object each, in each version that the server has."""
+    queues = "/apis/kueue.x-k8s.io/v1beta2"
+    local, shared = f"{queues}/namespaces/shop/localqueues?main", f"{queues}/clusterqueues?team-a"
+    active = {"conditions": [{"type": "Active", "status": "True"}], "pendingWorkloads": 3}
+    shop.objects[local] = {
+        "metadata": {"name": "main", "namespace": "shop"},
+        "spec": {"clusterQueue": "team-a"},
+        "status": active,
+    }
+    shop.objects[shared] = {"metadata": {"name": "team-a"}, "status": active}
+    assert shop.seen().queues == ()
+    shop.objects[POD]["metadata"]["labels"] |= {MANAGED: "true", QUEUE_NAME: "main"}
+
+    assert shop.seen().queues == (
+        Queue("Kueue", "shop", "main", cluster_queue="team-a"),
+        Queue("Kueue", "", "team-a", waiting=3),
+    )
+    assert {local, shared} <= set(shop.asked())
+    assert shop.asked()[-1] == BUDGETS
+    del shop.objects[local]
+    assert shop.seen().queues == ()
 
 
 def test_a_pod_with_a_claim_comes_with_the_pods_of_its_namespace_on_its_node(shop: Shop) -> None:

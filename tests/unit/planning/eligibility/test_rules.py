@@ -19,8 +19,10 @@ from desched.model.cluster import (
     PodDisruptionBudget,
     PodRef,
     PodVolume,
+    Queue,
     VolumeKind,
 )
+from desched.model.queues import MANAGED, QUEUE_NAME
 from desched.model.selectors import LabelSelector
 from desched.model.state import CoolDown, Pause, PauseScope, RecentMove
 from desched.planning.eligibility.annotations import (
@@ -114,6 +116,17 @@ def sharing_a_claim(one: Candidate) -> None:
     one.others = (pod("other", on="n1", of=None, namespace=namespace, volumes=used),)
 
 
+def in_a_queue(*queues: Queue) -> Spoil:
+    """Kueue has admitted the pod from the queue `main`; it is among these or not."""
+
+    def spoil(one: Candidate) -> None:
+        labels = one.pod.get("labels", {"app": "web"})
+        one.pod["labels"] = labels | {MANAGED: "true", QUEUE_NAME: "main"}
+        one.cluster["queues"] = queues
+
+    return spoil
+
+
 SPOILED: list[tuple[str, Spoil]] = [
     ("mirror_pod", annotated("kubernetes.io/config.mirror", "x")),
     ("static_pod", annotated("kubernetes.io/config.source", "file")),
@@ -164,6 +177,14 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("resize_under_way", of_pod(resizing=True)),
     ("migration_under_way", all_of(of_pod(owner=MACHINE), annotated(MIGRATING_ANNOTATION))),
     ("requests_unknown", of_workload(requests_unknown="VerticalPodAutoscaler web: startupBoost")),
+    (
+        "queue_busy",
+        in_a_queue(
+            Queue("Kueue", "apps", "main", cluster_queue="team-a"),
+            Queue("Kueue", "", "team-a", waiting=1),
+        ),
+    ),
+    ("queue_unknown", in_a_queue(Queue("Kueue", "", "team-a"))),
     ("paused", remembering(pauses=(Pause(PauseScope.WORKLOAD, NOW, None, "apps/web"),))),
     ("in_flight", lambda one: one.evict_before(result=None)),
     (

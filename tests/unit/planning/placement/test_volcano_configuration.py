@@ -61,3 +61,21 @@ def test_a_plan_says_where_the_policy_contradicts_the_configuration() -> None:
     (move,) = plan_of(VolcanoConfiguration(WEIGHTS), **{"binpack.weight": 0}).evictions
     (note,) = [each for each in EvictionView(1, move, None).notes if "placed by volcano" in each]
     assert note.endswith(f"(binpack.weight is 0 in the policy and 1 in ConfigMap {PLACE})")
+
+
+@pytest.mark.parametrize(
+    ("further", "unclear", "keeps"),
+    [(("network-topology-aware",), "", True), ((), "", False), ((), "no YAML", False)],
+)
+def test_volcano_keeps_hard_topologies_only_if_its_configuration_has_the_plugin(
+    further: tuple[str, ...], unclear: str, *, keeps: bool
+) -> None:
+    named = OtherScheduler(
+        SchedulerProfile.VOLCANO,
+        further_points=100,
+        network_topology_aware=True,
+        config_map=PLACE,
+    )
+    read = named.by({PLACE: VolcanoConfiguration(WEIGHTS, further=further, unclear=unclear)})
+    assert read.network_topology_aware is keeps
+    assert ("networkTopologyAware" in read.differing) is not (keeps or bool(unclear))

@@ -58,11 +58,14 @@ def test_other_schedulers_have_a_profile_and_what_differs_from_it():
                 "furtherPoints": 100,
             },
             packing={"profile": "KubeScheduler", "strategy": "MostAllocated"},
+            aware={"profile": "Volcano", "networkTopologyAware": True},
         )
     ).scheduler.others
     assert found["volcano"] == OtherScheduler(SchedulerProfile.VOLCANO)
     assert found["batch"].volcano == VolcanoWeights(binpack=0, taint_toleration=5)
     assert found["batch"].further_points == 100
+    assert found["aware"].network_topology_aware
+    assert found["aware"].further_points == 100
     assert found["packing"].strategy is ScoringStrategy.MOST_ALLOCATED
 
 
@@ -127,6 +130,20 @@ def test_plugins_that_may_give_points_require_a_number_of_them():
         "volcano"
     )
     assert by_config_map(stated, furtherPoints=500).known("volcano").further_points == 500
+
+
+def test_a_plugin_that_the_policy_names_has_to_be_in_the_configuration():
+    """R2.4: without it, Volcano keeps no gang in a HyperNode."""
+    keys = {"networkTopologyAware": True, "furtherPoints": 100}
+    without = by_config_map(VolcanoConfiguration(WEIGHTS), **keys).known("volcano")
+    assert not without.network_topology_aware
+    assert "the plugin network-topology-aware is not in" in without.differing
+    further = VolcanoConfiguration(WEIGHTS, further=("network-topology-aware", "usage"))
+    assert "no furtherPoints" in by_config_map(further, networkTopologyAware=True).unclear(
+        "volcano"
+    )
+    stated = VolcanoConfiguration(WEIGHTS, further=("network-topology-aware",))
+    assert by_config_map(stated, **keys).known("volcano").network_topology_aware
 
 
 @pytest.mark.parametrize("place", ["volcano", "a/b/c", "A/b", "a/"])

@@ -15,7 +15,8 @@ from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
 from desched.whatif.figures import PolicyFigures
-from desched.whatif.past.backtest import Span, backtest, covered_share, lead_seconds
+from desched.whatif.past.backtest import backtest, covered_share, lead_seconds
+from desched.whatif.past.run import Span
 from tests.builders import policy, rule, selector
 from tests.unit.whatif.past.pasts import Life, a_past, at
 

@@ -67,8 +67,9 @@ def test_a_queue_without_a_readable_status_is_unclear(resource: str, status: Any
     assert found.unclear
 
 
-def test_a_cluster_queue_must_say_how_many_wait() -> None:
+def test_a_cluster_queue_must_say_how_many_wait_and_a_local_queue_where() -> None:
     assert read("clusterqueues", {}, {"conditions": ACTIVE}).unclear
+    assert read("localqueues", {}, {"conditions": ACTIVE}).unclear == "it names no ClusterQueue"
 
 
 @pytest.mark.parametrize(("state", "closed"), [("Open", ""), ("Closed", "(Closed)")])
