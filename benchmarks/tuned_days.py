@@ -155,7 +155,7 @@ def _measured(cluster: Cluster, policies: int, workers: int) -> Iterator[str]:
     past, space = cluster.past, Space(PolicyText(POLICY, "default"))
     spans = spans_of(Span(past.started_at + LEAD, _ends_at(past)))
     stop = Stop()
-    with local_executor(past, workers, stop) as executor:
+    with local_executor({"": past}, workers, stop) as executor:
         search = Search(space, spans, executor, lambda: bool(stop))
         search.begin()
         search.run(OptunaSampler(space.dimensions, space.today_values, 0, 0), policies)

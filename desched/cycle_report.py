@@ -113,6 +113,8 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         too_large=snapshot.cluster.too_large,
         impossible_reserves=impossible_reserves(context.policy, snapshot.cluster),
         gpus=decision.gpus,
+        gangs=decision.locality.gangs,
+        models=decision.locality.models,
     )
 
 

@@ -13,6 +13,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.gpus.survey import survey
+from desched.planning.locality import Locality
 from desched.planning.overload.classification import Pressure
 from desched.planning.planner import plan_moves
 from desched.planning.situation import Situation
@@ -28,7 +29,8 @@ class Decision(NamedTuple):
 
     `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
     taints. `state` is the state of the context with the chains and the drains of the plan. `gpus`
-    is what is measured of GPUs, None in a cluster without any.
+    is what is measured of GPUs, None in a cluster without any. `locality` is where gangs and models
+    are.
     """
 
     context: EligibilityContext
@@ -38,6 +40,7 @@ class Decision(NamedTuple):
     may_steer: bool
     state: State
     gpus: ClusterGpus | None
+    locality: Locality
 
 
 def decide(
@@ -68,7 +71,9 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
         context = context.for_planning(state, out_of_time)
         plan = plan_moves(context, pressure, may_steer=may_steer)
         state = replace(state, chains=plan.chains, drains=plan.drains)
-        return Decision(context, plan, settled, pressure, may_steer, state, survey(context))
+        locality = Locality.of(context, plan.nodes)
+        gpus = survey(context)
+        return Decision(context, plan, settled, pressure, may_steer, state, gpus, locality)
 
 
 def time_for_planning(clock: Clock) -> OutOfTime:

@@ -24,12 +24,21 @@ from desched.views.cycle import NODE_COLUMNS
 from desched.views.explained.values import Explanation
 from desched.views.reasons import texts
 from desched.whatif.figures import Backtest, Simulated
-from desched.whatif.tuning.figures import Tuned
+from desched.whatif.tuning.figures import ClustersTuned, Tuned
 from tests.repository import ROOT
 
 PAGES = (ROOT / "docs" / "report.md", ROOT / "docs" / "operations.md")
 ROOTS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (CycleReport, Explanation, Simulated, Backtest, Tuned, Review)
+    kind.__name__: kind
+    for kind in (
+        CycleReport,
+        Explanation,
+        Simulated,
+        Backtest,
+        Tuned,
+        ClustersTuned,
+        Review,
+    )
 }
 _BLOCK = re.compile(r"(<!-- (fields|reasons) of (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _SECTIONS: Mapping[str, str] = {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from concurrent.futures import BrokenExecutor
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGINT
-from threading import Timer
 from typing import NamedTuple
 
+import msgspec
+
 from desched.cli.command import Command, Invocation
-from desched.cli.exit_codes import ended_by
+from desched.cli.exit_codes import ExitCode, ended_by
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.past_flags import (
@@ -24,13 +26,15 @@ from desched.cli.past_flags import (
     step_seconds,
 )
 from desched.cli.setting_flags import PROMETHEUS, own_flag
-from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
     from datetime import timedelta
 
+    from desched.bootstrap.cluster_tuning import ClustersAim, search_clusters, tuned_clusters
     from desched.bootstrap.output import write_out
-    from desched.bootstrap.past import PastSource, read_past, span_of
+    from desched.bootstrap.past import PastSource, span_of
+    from desched.bootstrap.tuning import Aim, Effort, Searcher, judged, past_of, started_workers
     from desched.history.past import Past
     from desched.policy.durations import duration_seconds
     from desched.policy.loading import read_policy
@@ -38,36 +42,20 @@ if loaded_to_run(__name__):
     from desched.service.process.logs import configure_logs
     from desched.service.process.signals import stop_on_signals
     from desched.settings import Settings
-    from desched.views.progress import ProgressLine
-    from desched.views.tuned_policy import policy_text
+    from desched.views.tuned_clusters import print_clusters
+    from desched.views.tuned_policy import common_policy_text, policy_text
     from desched.views.tuning import print_tuning, tuning_view
-    from desched.whatif.past.backtest import backtest, covered_share
     from desched.whatif.past.run import Span
-    from desched.whatif.tuning.figures import Tuned, tuning_of
-    from desched.whatif.tuning.replays import Stop, local_executor, usable_processors
+    from desched.whatif.tuning.figures import Tuned
+    from desched.whatif.tuning.replays import Stop
     from desched.whatif.tuning.results import Question, Results, open_results
-    from desched.whatif.tuning.sampler import OptunaSampler
-    from desched.whatif.tuning.search import BATCH, Search, Tried, spans_of
     from desched.whatif.tuning.space import Space
 
 SHORTEST_HOURS = 12
-LEAST_COVERED = 0.5
 POLICIES, MOST_POLICIES = 60, 10_000
 MOST_MORE = 10.0
-SEED = 0
 BUDGET = "10m"
-
-
-class Effort(NamedTuple):
-    """When the search ends, and what it looks for.
-
-    It ends after so many policies or this time. The recommended policy may need more evictions than
-    today's by the share `more_evictions`.
-    """
-
-    policies: int
-    seconds: int
-    more_evictions: float
+BEFORE = " before the search had a result"
 
 
 class Output(NamedTuple):
@@ -75,6 +63,11 @@ class Output(NamedTuple):
 
     policy_file: Path | None
     force: bool
+
+    def of(self, cluster: str) -> Output:
+        """The file beside it for the policy of a cluster."""
+        path = self.policy_file
+        return self._replace(policy_file=path and path.with_stem(f"{path.stem}-{cluster}"))
 
     def write(self, text: str | None) -> None:
         """Write the policy, if there is one and a file for it.
@@ -102,13 +95,15 @@ class Output(NamedTuple):
             raise ConfigurationError(f"{path} exists; pass --force to replace it.")
 
 
-class Aim(NamedTuple):
-    """A search: what varies over which time, how long, and what is kept of it."""
+class Result(NamedTuple):
+    """What a search came to, and the text of the recommended policy if there is one.
 
-    space: Space
-    span: Span
-    effort: Effort
-    results: Results | None
+    With `lost` it ended early because its workers were lost.
+    """
+
+    shown: Tuned
+    text: str | None
+    lost: bool
 
 
 def run(invocation: Invocation) -> int | None:
@@ -118,31 +113,122 @@ def run(invocation: Invocation) -> int | None:
         raise ConfigurationError(
             "The search needs Optuna; install it with `pip install 'desched[tune]'`."
         )
-    output, aim = _output(invocation), _aim(invocation, settings)
+    address, clusters = _workers(invocation), _clusters(invocation, settings)
+    output, aim = _output(invocation, clusters), _aim(invocation, settings, clusters)
     source = PastSource(
         invocation.flags.get("kube_state_metrics", ""),
         step_seconds(invocation),
         answer_cache(invocation),
     )
     configure_logs(settings.log_format, settings.log_level, sys.stderr)
-    policies = [aim.space.today, *aim.space.extremes]
-    past = read_past(settings, policies, aim.span, source, SystemClock())
+    if clusters:
+        fleet = Fleet(clusters, _aims(aim, clusters), source, address)
+        return _run_clusters(settings, fleet, output)
+    past = past_of(settings, aim, source, SystemClock())
     stop = Stop()
     with stop_on_signals(stop.request) as request:
-        found = tuned(past, aim, stop)
+        found = tuned(past, aim, address, stop)
     if found is None:
-        return ended_by(request.received or SIGINT, " before the search had a result")
-    shown, text = found
-    write_out(settings.output, shown, print_tuning)
+        return ended_by(request.received or SIGINT, BEFORE)
+    write_out(settings.output, found.shown, print_tuning)
     if page is not None:
         from desched.views.pages.tuning_page import tuning_page  # noqa: PLC0415  (optional)
 
-        write_page(page, tuning_page(tuning_view(shown)))
-    output.write(text)
-    return None
+        write_page(page, tuning_page(tuning_view(found.shown)))
+    output.write(found.text)
+    return ExitCode.OBSERVATION if found.lost else None
 
 
-def _aim(invocation: Invocation, settings: Settings) -> Aim:
+class Fleet(NamedTuple):
+    """Several clusters by name with the addresses of their Prometheus, and what to search there."""
+
+    addresses: Mapping[str, str]
+    aims: ClustersAim
+    source: PastSource
+    workers: str
+
+
+def _run_clusters(settings: Settings, fleet: Fleet, output: Output) -> int | None:
+    clock, stop, aims = SystemClock(), Stop(), fleet.aims
+    pasts: dict[str, Past] = {}
+    for name, address in fleet.addresses.items():
+        there = settings.model_copy(update={"prometheus_url": address})
+        pasts[name] = past_of(there, aims.of_each[name], fleet.source, clock)
+    with (
+        stop_on_signals(stop.request) as request,
+        started_workers(fleet.workers, pasts, stop) as workers,
+    ):
+        searcher = Searcher(pasts, workers, stop, clock)
+        found = search_clusters(searcher, pasts, aims, lambda: request.received is not None)
+    if not found.of_each:
+        return ended_by(request.received or SIGINT, BEFORE)
+    shown = tuned_clusters(pasts, aims, found, clock)
+    write_out(settings.output, shown, print_clusters)
+    space = aims.common.space
+    for each in shown.clusters:
+        best = found.of_each[each.cluster].recommendation
+        text = policy_text(space, best.candidate.values, each.tuned) if best else None
+        output.of(each.cluster).write(text)
+    best = found.common.recommendation if found.common else None
+    output.write(common_policy_text(space, best.candidate.values, shown) if best else None)
+    return ExitCode.OBSERVATION if searcher.lost else None
+
+
+def _clusters(invocation: Invocation, settings: Settings) -> Mapping[str, str]:
+    """The addresses of Prometheus by cluster, none without --cluster."""
+    found: dict[str, str] = {}
+    for text in invocation.flags.get("clusters", ()):
+        name, _, address = text.partition("=")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or not address:
+            raise ConfigurationError(
+                f'--cluster: "{text}" must be a name and an address, such as '
+                "prod=http://prometheus.prod.example:9090."
+            )
+        if name in found:
+            raise ConfigurationError(f"--cluster names {name} twice; name it once.")
+        found[name] = address
+    if len(found) == 1:
+        raise ConfigurationError("--cluster needs two clusters; use --prometheus-url for one.")
+    for flag, given in (
+        ("--prometheus-url", settings.prometheus_url),
+        ("--report", invocation.flags.get("report")),
+    ):
+        if found and given:
+            raise ConfigurationError(f"{flag} has no effect with --cluster; omit it.")
+    return found
+
+
+def _aims(aim: Aim, clusters: Mapping[str, str]) -> ClustersAim:
+    """Half of the time is for the common policy, which takes most of it."""
+    seconds = max(2 * len(clusters), aim.effort.seconds)
+    common = aim._replace(effort=aim.effort._replace(seconds=seconds // 2))
+    each = aim.effort._replace(seconds=seconds // (2 * len(clusters)))
+    of_each = {name: aim._replace(effort=each) for name in clusters}
+    if aim.results is not None:
+        path, head = aim.results.path, aim.results.head
+        for name in clusters:
+            question = msgspec.structs.replace(head.question, clusters=(name,))
+            results = _opened(Path(f"{path}.{name}"), question, aim.span)
+            if results.span != aim.span:
+                raise ConfigurationError(
+                    f"--results: {results.path} and {path} are about different times; name "
+                    "another file."
+                )
+            of_each[name] = of_each[name]._replace(results=results)
+    return ClustersAim(of_each, common)
+
+
+def _workers(invocation: Invocation) -> str:
+    """The address of the scheduler, "" for the processors of this machine."""
+    address: str = invocation.flags.get("workers", "")
+    if address and find_spec("distributed") is None:
+        raise ConfigurationError(
+            "--workers needs Dask; install it with `pip install 'desched[tune,fleet]'`."
+        )
+    return address
+
+
+def _aim(invocation: Invocation, settings: Settings, clusters: Iterable[str]) -> Aim:
     flags, effort = invocation.flags, _effort(invocation)
     path = Path(flags["today"]) if "today" in flags else settings.policy
     if path is None:
@@ -167,15 +253,22 @@ def _aim(invocation: Invocation, settings: Settings) -> Aim:
         until=flags.get("until", NOW),
         interval_seconds=interval,
         step_seconds=step,
+        clusters=tuple(sorted(clusters)),
     )
-    results = open_results(Path(flags["results"]), question, span)
+    results = _opened(Path(flags["results"]), question, span)
+    return Aim(space, results.span, effort, results)
+
+
+def _opened(path: Path, question: Question, span: Span) -> Results:
+    """The results in a file; the user learns of those that the search continues."""
+    results = open_results(path, question, span)
     if results.tried:
         began, ended = (f"{at:%Y-%m-%d %H:%M}" for at in results.span[:2])
         sys.stderr.write(
             f"desched: Continuing {results.path} with {len(results.tried)} known policies, for "
             f"{began} to {ended} UTC.\n"
         )
-    return Aim(space, results.span, effort, results)
+    return results
 
 
 def _effort(invocation: Invocation) -> Effort:
@@ -200,99 +293,40 @@ def _effort(invocation: Invocation) -> Effort:
     return Effort(policies, seconds, more)
 
 
-def _output(invocation: Invocation) -> Output:
+def _output(invocation: Invocation, clusters: Iterable[str]) -> Output:
     path, force = invocation.flags.get("write_policy"), "force" in invocation.flags
     if force and path is None:
         raise ConfigurationError("--force has no effect without --write-policy; omit it.")
     output = Output(Path(path) if path else None, force)
-    output.refuse_to_replace()
+    for each in (output, *map(output.of, clusters)):
+        each.refuse_to_replace()
     return output
 
 
-def tuned(past: Past, aim: Aim, stop: Stop) -> tuple[Tuned, str | None] | None:
-    """Search and judge; also the text of the recommended policy, if there is one.
+def tuned(past: Past, aim: Aim, address: str, stop: Stop) -> Result | None:
+    """Search and judge, on the workers of a Dask scheduler if one is named.
 
     None if it was stopped before there was anything to judge.
 
     Raises:
-        ConfigurationError: there is too little memory.
-        ObservationError: the history has too many gaps.
+        ConfigurationError: the workers cannot be used, or there is too little memory.
+        WorkersLost: there are no workers.
     """
-    clock, space, spans = SystemClock(), aim.space, spans_of(aim.span)
-    for span in spans:
-        _refuse_gaps(covered_share(past, span), span)
-    try:
-        with local_executor(past, usable_processors(), stop) as executor:
-            search = Search(space, spans, executor, lambda: bool(stop))
-            if not _searched(search, aim, stop, clock):
-                return None
-            interrupted = bool(stop)
-            stop.withdraw()
-            if interrupted:
-                sys.stderr.write(
-                    f"desched: Judging the best of {len(search.candidates)} policies.\n"
-                )
-            recommendation = search.recommend(aim.effort.more_evictions)
-    except BrokenExecutor as error:
-        raise ConfigurationError(
-            "A process of the search was ended by somebody else, most likely because memory ran "
-            "out; choose a shorter time or a longer --step. --results keeps what was found."
-        ) from error
-    if stop:
+    clock = SystemClock()
+    with started_workers(address, {"": past}, stop) as workers:
+        searcher = Searcher({"": past}, workers, stop, clock)
+        found = searcher.search(aim)
+    if found is None:
         return None
-    with ProgressLine("Judging", sys.stderr, clock) as tell:
-        compared = [space.today, *([recommendation.candidate.policy] if recommendation else [])]
-        judged = backtest(past, compared, spans.judged, tell, by_first_lines=True)
-    found = tuning_of(search, recommendation, judged, interrupted=interrupted)
-    if recommendation is None:
-        return found, None
-    return found, policy_text(space, recommendation.candidate.values, found)
-
-
-def _searched(search: Search, aim: Aim, stop: Stop, clock: SystemClock) -> bool:
-    """Whether today's policy was replayed, which is what all others are compared with."""
-    effort, began = aim.effort, clock.monotonic()
-    if not search.begin():
-        return False
-    if not search.today.played.score.node_minutes:
-        return True  # no policy could leave less
-    known = aim.results.tried if aim.results else ()
-    sampler = OptunaSampler(aim.space.dimensions, aim.space.today_values, SEED, len(known))
-    search.resume(known, sampler)
-    # A thread, so it begins after the workers are forked.
-    timer = Timer(effort.seconds, stop.request)
-    timer.daemon = True
-    timer.start()
-    try:
-        with ProgressLine("Searching", sys.stderr, clock) as tell:
-
-            def note(tried: Tried) -> None:
-                if aim.results is not None:
-                    aim.results.add(tried)
-                spent = (clock.monotonic() - began) / effort.seconds
-                tell(min(1.0, max(spent, len(search.candidates) / effort.policies)))
-
-            search.run(sampler, effort.policies, max(BATCH, usable_processors()), note)
-    finally:
-        timer.cancel()
-    return True
-
-
-def _refuse_gaps(covered: float, span: Span) -> None:
-    if covered < LEAST_COVERED:
-        raise ObservationError(
-            ObservationSource.PROMETHEUS,
-            f"Prometheus has the load of nodes for only {covered:.0%} of the time from "
-            f"{span.started_at:%Y-%m-%d %H:%M} to {span.ended_at:%Y-%m-%d %H:%M} UTC; choose a "
-            "time that it has kept.",
-        )
+    shown, best = judged(past, found, clock), found.recommendation
+    text = policy_text(aim.space, best.candidate.values, shown) if best else None
+    return Result(shown, text, searcher.lost)
 
 
 COMMAND = Command(
     "tune",
     details="It replays that past with many policies, and recommends one if, also on days that "
-    "the search has not seen, it leaves a fifth less overload with no more evictions. It needs "
-    "the extra `desched[tune]`.",
+    "the search has not seen, a fifth less overload is left with no more evictions.",
     examples={
         "desched tune --since 7d --policy a.yaml --write-policy b.yaml": "find a better policy",
         "desched tune --since 7d --policy a.yaml --vary sustainedFor=5m..30m": "vary one key",
@@ -303,13 +337,20 @@ COMMAND = Command(
         own_flag("--policy FILE", "Today's policy.", name="today"),
         own_flag(
             "--vary KEY=VALUES",
-            "A key that varies: LOW..HIGH or A,B,C; repeatable.",
+            "Values of a key: LOW..HIGH or A,B,C; repeatable.",
             multiple=True,
         ),
         own_flag("--budget DURATION", f"How long to search. Default: {BUDGET}."),
         own_flag("--policies NUMBER", f"How many to try. Default: {POLICIES}.", type=int),
         own_flag("--more-evictions PERCENT", "How many more are accepted. Default: 0%."),
         own_flag("--results FILE", "Keep results there, and continue them."),
+        own_flag(
+            "--cluster NAME=URL",
+            "A cluster by its Prometheus; repeat it.",
+            name="clusters",
+            multiple=True,
+        ),
+        own_flag("--workers HOST:PORT", "A Dask scheduler whose workers replay."),
         own_flag("--write-policy FILE", "Write the recommended policy."),
         own_flag("--force", "Replace the file of --write-policy if it exists."),
         *READING_FLAGS,

@@ -8,6 +8,7 @@ import msgspec
 
 from desched.model.cluster import LargeObjects, PodRef
 from desched.model.gpus import ClusterGpus
+from desched.model.locality import GangSpread, ModelNodes
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
@@ -136,7 +137,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
     are too large to be kept, by namespace. `impossible_reserves` are the policy's reserves of GPUs
     that the nodes cannot give, with file and line. `gpus` is what is idle of GPUs and what it is
-    good for, None in a cluster without any.
+    good for, None in a cluster without any. `gangs` is how far apart the pods of up to 50 gangs
+    are, `models` how many nodes hold each of up to 20 models that pods need.
     """
 
     version: str = REPORT_VERSION
@@ -164,3 +166,5 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     too_large: Mapping[str, LargeObjects] = {}
     impossible_reserves: tuple[str, ...] = ()
     gpus: ClusterGpus | None = None
+    gangs: tuple[GangSpread, ...] = ()
+    models: tuple[ModelNodes, ...] = ()

@@ -45,6 +45,7 @@ from desched.views.formatting import (
     clock_time,
     count,
     describe_chain,
+    describe_spread,
     first_names,
     percent,
     plain,
@@ -415,6 +416,11 @@ class CycleView(View):
     def gpus(self) -> GpuView | None:
         """What is measured of GPUs; None in a cluster without any."""
         return GpuView(self.report.gpus) if self.report.gpus is not None else None
+
+    @property
+    def spreads(self) -> Sequence[str]:
+        """How far apart the pods of gangs on overloaded nodes are."""
+        return [describe_spread(each) for each in self.report.gangs if each.overloaded]
 
     @property
     def settled(self) -> Sequence[EvictionRecord]:

@@ -70,6 +70,8 @@ def _print_the_rest(cycle: CycleView, console: Console) -> None:
         for section in cycle.gpus.sections:
             lines = section.first(MOST_EXAMPLES, "the JSON of the report has all")
             print_lines(f"{section.title}:", lines, console)
+    spreads = Section("", cycle.spreads).first(MOST_EXAMPLES, "the JSON of the report has all")
+    print_lines("Gangs on overloaded nodes:", spreads, console)
     print_lines("Drains that have not begun:", cycle.planned_drains, console)
     waiting = Section("", cycle.unserved).first(MOST_EXAMPLES, "the JSON of the report has all")
     print_lines("Waiting for GPUs without a drain:", waiting, console)

@@ -33,6 +33,7 @@ from desched.views.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
+    describe_spread,
     moment,
     percent,
     plain,
@@ -225,6 +226,8 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
     console.print(Text(plain(_about(pod))))
     for line in _drains(pod, whole):
         console.print(Text(plain(line)))
+    for spread in pod.spreads:
+        console.print(Text(plain(f"{describe_spread(spread)}.")))
     if pod.waits is not None:
         console.print()
         _print_in_the_way(pod.waits, console)
@@ -358,7 +361,7 @@ def _print_forecast(
     for each in forecast.nodes:
         parts = ", ".join(f"{name} {score}" for name, score in each.by_plugin.items() if score)
         name = f"{each.node} (harmful)" if each.harmful else each.node
-        scores = [Text(str(each.score)), Text(parts, style="dim")]
+        scores = [Text(str(each.score)), Text(plain(parts), style="dim")]
         share = Text(f"{each.probability:.0%}")
         table.add_row(Text(plain(name)), share, *(scores if is_known else ()))
     placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler

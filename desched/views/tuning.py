@@ -1,6 +1,6 @@
 """A search for a better policy: what it recommends, its changes, and the policies that it tried."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from rich.console import Console
@@ -13,7 +13,7 @@ from desched.views.formatting import count, percent, plain
 from desched.views.grouped_list import plain_table, print_lines
 from desched.views.policies import sentence
 from desched.views.policy_differences import PolicyComparison, print_differences
-from desched.whatif.tuning.figures import Change, Tuned
+from desched.whatif.tuning.figures import Change, Recommended, Tuned
 from desched.whatif.tuning.replays import Score
 
 REPLAYS_FLATTER = (
@@ -59,12 +59,7 @@ def print_tuning(found: Tuned, console: Console) -> None:
     for line in view.summary:
         console.print(Text(plain(line), style="bold"))
     console.print()
-    if view.changes:
-        changes = tuple(change for change, _ in view.changes)
-        print_differences(PolicyComparison(changes, None), console)
-        console.print()
-        why = (f"{change.key}: {reason}" for change, reason in view.changes)
-        print_lines("Why each change:", why, console)
+    print_changes(view.changes, console)
     console.print(Text("No policy of the search is better in all than one of these:", style="bold"))
     table = plain_table()
     for title in ("Node-min", "Points x min", "Evictions"):
@@ -75,6 +70,16 @@ def print_tuning(found: Tuned, console: Console) -> None:
     console.print(table)
     console.print()
     print_comparison(view.judged, console)
+
+
+def print_changes(found: Sequence[tuple[Difference, str]], console: Console) -> None:
+    """Print the changes of a recommended policy and their reasons, if there are any."""
+    if found:
+        changes = tuple(change for change, _ in found)
+        print_differences(PolicyComparison(changes, None), console)
+        console.print()
+        why = (f"{change.key}: {reason}" for change, reason in found)
+        print_lines("Why each change:", why, console)
 
 
 def score_texts(score: Score) -> tuple[str, str, str]:
@@ -106,7 +111,7 @@ def tuning_view(found: Tuned) -> TuningView:
         tuple(_summary(found)),
         FrontPoint("today", "today's policy", found.today),
         tuple(_front(found)),
-        tuple(_changes(found)),
+        tuple(reasons_of(found.recommended)),
         _judged(found),
     )
 
@@ -128,13 +133,14 @@ def _summary(found: Tuned) -> Iterator[str]:
             yield "Some leave less with more evictions; --more-evictions accepts these."
     else:
         yield f"Recommended: {count(len(best.changes), 'change')} to {found.policy}."
-        yield f"In the search: {_from_to(found.today, best.searched)}."
-        yield f"On the later days: {_from_to(found.today_judged, best.judged)}."
+        yield f"In the search: {with_change(found.today, best.searched)}."
+        yield f"On the later days: {with_change(found.today_judged, best.judged)}."
     if found.interrupted:
         yield "The search ended early; with --results a second run continues it."
 
 
-def _from_to(before: Score, after: Score) -> str:
+def with_change(before: Score, after: Score) -> str:
+    """Two scores with how much less overload the second one has."""
     less = ""
     if 0 < after.node_minutes < before.node_minutes:
         less = f" ({percent(1 - after.node_minutes / before.node_minutes)} % less)"
@@ -155,10 +161,11 @@ def _front(found: Tuned) -> Iterator[FrontPoint]:
         yield FrontPoint(f"policy {number}", text, each.score)
 
 
-def _changes(found: Tuned) -> Iterator[tuple[Difference, str]]:
-    best = found.recommended
-    for each in best.changes if best is not None else ():
-        yield each.difference, _reason(each, best.searched if best else found.today)
+def reasons_of(best: Recommended | None) -> Iterator[tuple[Difference, str]]:
+    """Each change of a recommended policy with its reason."""
+    if best is not None:
+        for each in best.changes:
+            yield each.difference, _reason(each, best.searched)
 
 
 def _reason(change: Change, score: Score) -> str:

@@ -122,6 +122,23 @@ class NodeDomains:
                 names = [value for _, value in labels] if tier_of(key) is None else [value]
                 yield Domain(key, "/".join(names), positions)
 
+    def shared(self, positions: Sequence[int]) -> int:
+        """How many leading levels all these nodes have in common."""
+        return int(self.closeness(positions[0])[list(positions)].min())
+
+    def most_frequent(self, positions: Sequence[int], level: int) -> tuple[str, int] | None:
+        """What most of these nodes have on a level, and how many; None if none has anything."""
+        values = [int(v) for v in self._levels[level, list(positions)]]
+        counts = Counter(v for v in values if v >= 0)
+        if not counts:
+            return None
+        most = max(counts.values())
+        found = (p for p, v in zip(positions, values, strict=True) if counts[v] == most)
+        return min(self.text(position, level) for position in found), most
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
     def closeness(self, one: int) -> Ints:
         """For each node, how many leading levels it has in common with this node."""
         own = self._levels[:, [one]]
@@ -235,6 +252,22 @@ class NetworkLevels:
                 *looser, wanted = preferred
                 text = domains.text(source, wanted - 1)
                 yield Bound(number, source, wanted, text, preferred=True, looser=(*looser[::-1],))
+
+    def spread(self, positions: Sequence[int]) -> tuple[str, str, int]:
+        """The narrowest domain with all these nodes, a narrower one with most, and how many not.
+
+        By HyperNodes if they have all of the nodes, else by a Topology, else by labels.
+        """
+        if not positions:
+            return "", "", 0
+        of = max(self._domains, key=lambda each: (each.shared(positions) > 0, len(each) > 0))
+        shared = of.shared(positions)
+        domain = of.text(positions[0], shared - 1) if shared else ""
+        next_ = of.most_frequent(positions, shared) if shared < len(of) else None
+        if next_ is None or len(set(positions)) == 1:
+            return domain, "", 0
+        closer, inside = next_
+        return domain, closer, len(positions) - inside
 
     def allowed(self, topology: GroupTopology) -> Sequence[Domain] | str:
         """The domains one of which has a group with a hard topology, or why they are not known."""

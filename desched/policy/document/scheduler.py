@@ -96,8 +96,8 @@ class OtherSchedulerSection(Section):
     network-topology-aware. Soft taints count for 300 by default."""
     network_topology_aware: bool | None = optional(_VOLCANO.network_topology_aware, example=True)
     """Whether the plugin network-topology-aware of a `Volcano` is on. Then a gang with a hard
-    topology that moves whole may enter another HyperNode, and `furtherPoints` is 100 by default."""
-
+    topology that moves whole may enter another HyperNode. Without `configMap`, `furtherPoints`
+    is then 100 by default."""
     config_map: ConfigMapPlace | None = optional(
         example="volcano-system/volcano-scheduler-configmap"
     )

@@ -26,8 +26,8 @@ _KEYS_OF = {
     "weights": SchedulerProfile.KUBE_SCHEDULER,
     "arguments": SchedulerProfile.VOLCANO,
     "further_points": SchedulerProfile.VOLCANO,
-    "config_map": SchedulerProfile.VOLCANO,
     "network_topology_aware": SchedulerProfile.VOLCANO,
+    "config_map": SchedulerProfile.VOLCANO,
 }
 
 
@@ -51,11 +51,13 @@ def _other(name: str, section: OtherSchedulerSection, notes: Notes) -> OtherSche
             notes.refuse(f"has no effect here; it is for profile: {profile}.", to_camel(key))
     arguments = section.arguments or {}
     aware, points = bool(section.network_topology_aware), section.further_points
+    if points is None:  # the configuration, where it is named, may have further plugins
+        points = 100 * (aware and not section.config_map)
     return OtherScheduler(
         section.profile,
         **_scores(section.strategy, section.weights),
         volcano=VolcanoWeights.of(arguments),
-        further_points=100 * aware if points is None else points,
+        further_points=points,
         network_topology_aware=aware,
         config_map=section.config_map or "",
         written=arguments if section.config_map else {},

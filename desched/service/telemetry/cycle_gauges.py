@@ -55,6 +55,8 @@ class CycleGauges(Collector):
             yield _family("desched_unknown_gpu_nodes", [], [([], dark)])
         if report.gpus is not None:
             yield from _gpu_families(report.gpus)
+        models = [([each.model], each.nodes) for each in report.models]
+        yield _family("desched_model_nodes", ["model"], models)
         quality = cycle.state.forecast_quality
         for name, ratio in zip(_FORECAST_NAMES, quality or (), strict=bool(quality)):
             yield _family(name, [], [([], ratio)])

@@ -35,6 +35,7 @@ HELP_TEXTS: Mapping[str, str] = {
     "desched_pods_waiting_for_gpus": "Pods that find no GPUs, by what keeps them from them.",
     "desched_node_idle_gpus": "Whole GPUs of a node that no pod holds.",
     "desched_node_fragmented_gpus": "Idle GPUs of a node that an average pod could not use.",
+    "desched_model_nodes": "Nodes that hold a model that pods need, of up to 20 models.",
     "desched_domain_idle_gpus": "Whole GPUs of a placement domain that no pod holds.",
     "desched_domain_gpu_places": "Places in a placement domain for pods with so many GPUs.",
     "desched_unrelieved_nodes": "Overloaded nodes that the plan does not relieve, by reason.",

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.drains import Purpose
@@ -28,6 +30,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     ]
     placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
+    gangs = {str(replace(group, part="")) for group in context.gangs_of(pod)}
     waiting = decision.gpus.waits if decision.gpus else ()
     waits = next((each for each in waiting if pod.ref in each.pods), None)
     changes = changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision)
@@ -45,6 +48,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         eviction_of(pod, decision),
         tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
         unserved(pod, decision),
+        tuple(each for each in decision.locality.gangs if each.gang in gangs),
         requeued(pod, context),
     )
 

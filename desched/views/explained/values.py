@@ -8,6 +8,7 @@ import msgspec
 from desched.model.cluster import PodRef
 from desched.model.drains import Drain
 from desched.model.gpus import GpuWait, NodeGpus
+from desched.model.locality import GangSpread
 from desched.model.plan import (
     HoldReason,
     NodeVerdict,
@@ -209,6 +210,7 @@ class Placement(msgspec.Struct, frozen=True):
 class PodExplanation(msgspec.Struct, frozen=True):
     """A pod with what each rule finds, and where it could go.
 
+    `spreads` is how far apart the pods of its gangs are.
     `placement` is None if the pod has no node, or if its usage or that of all nodes is not known.
     `changes` is
     what would have to change for it to move, empty for a pod that waits for GPUs: `waits` is what
@@ -231,6 +233,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     moved: EvictionRecord | None = None
     drains: tuple[Drain, ...] = ()
     unserved: Unserved | None = None
+    spreads: tuple[GangSpread, ...] = ()
     queue: str = ""
 
 

@@ -10,6 +10,7 @@ from desched.whatif.tuning.replays import Score
 from desched.whatif.tuning.search import Recommendation, Search, front
 
 TUNING_VERSION = "desched.io/tuning/v1"
+CLUSTERS_VERSION = "desched.io/clusters-tuning/v1"
 
 
 class TriedPolicy(msgspec.Struct, frozen=True, gc=False):
@@ -64,6 +65,32 @@ class Tuned(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     judged: Backtest
 
 
+class ClusterTuned(msgspec.Struct, frozen=True, gc=False):
+    """The result in one cluster, and the score of the common policy there on the later days."""
+
+    cluster: str
+    tuned: Tuned
+    common: Score | None
+
+
+class ClustersTuned(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The result in several clusters, and the `recommended` policy for all of them.
+
+    Without `recommended`, none is better for all than today's `policy`. Its scores and `today`,
+    that of today's policy in the search, add up the clusters with equal weights. `clusters` has
+    those that were searched; without `today`, the search for a common policy was ended before it
+    began.
+    """
+
+    version: str = CLUSTERS_VERSION
+    policy: str
+    clusters: tuple[ClusterTuned, ...]
+    tried: int
+    interrupted: bool
+    today: Score | None
+    recommended: Recommended | None
+
+
 def tuning_of(
     search: Search,
     recommendation: Recommendation | None,
@@ -88,12 +115,13 @@ def tuning_of(
         front=tuple(
             TriedPolicy(each.changes, each.played.score) for each in front(search.candidates)
         ),
-        recommended=recommendation and _recommended(recommendation),
+        recommended=recommendation and recommended_of(recommendation),
         judged=judged,
     )
 
 
-def _recommended(found: Recommendation) -> Recommended:
+def recommended_of(found: Recommendation) -> Recommended:
+    """The recommended policy with what the search shows of each change."""
     return Recommended(
         tuple(Change(each, _without(each.key, found)) for each in found.candidate.changes),
         found.candidate.played.score,

@@ -1,4 +1,4 @@
-"""Replays of one past as jobs for any `concurrent.futures.Executor`.
+"""Replays of pasts as jobs for any `concurrent.futures.Executor`.
 
 `replayed` is the function to submit. The process that runs it must have got the past before, by
 `share_past`: worker processes on this machine inherit it, others need it once (about 60 MB for a
@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from ctypes import c_bool
@@ -80,26 +80,32 @@ class Job(NamedTuple):
 
     `targets` are those by which overload is judged (see `PolicyRun.targets`), by default the
     policy's own. `rivals` are whole replays with the same span and targets: the job stops where one
-    of them is clearly better.
+    of them is clearly better. `past` is the name with which the past is shared.
     """
 
     policy: Policy
     span: Span
     targets: Floats | None = None
     rivals: tuple[Played, ...] = ()
+    past: str = ""
 
 
 Stopping = Callable[[], bool]
 
-_past: tuple[Replay, Stopping] | None = None
+# An argument would be copied for each job.
+_pasts: dict[str, tuple[Replay, Stopping]] = {}
 
 
-def share_past(past: Past, stopping: Stopping = lambda: False) -> None:
-    """Replay this past in this process from now on; once `stopping` is true, jobs end early."""
-    global _past  # noqa: PLW0603  (an argument would be copied for each job)
+def share_past(past: Past, stopping: Stopping = lambda: False, name: str = "") -> None:
+    """Let jobs of this process replay this past; once `stopping` is true, they end early."""
     replay = Replay(past)
     replay.prepare()
-    _past = replay, stopping
+    _pasts[name] = replay, stopping
+
+
+def forget_past(name: str) -> None:
+    """Free the memory of a past; jobs that replay it go on."""
+    _pasts.pop(name, None)
 
 
 class _Stopped(Exception):  # noqa: N818  (named for what happened)
@@ -114,9 +120,7 @@ def replayed(job: Job) -> Played | None:
 
 def replayed_with_targets(job: Job) -> tuple[Played, Floats] | None:
     """The same, and the targets of the policy, by which others are judged."""
-    if _past is None:
-        raise RuntimeError("share_past comes first")
-    replay, stopping = _past
+    replay, stopping = _pasts[job.past]
 
     def go_on(_: float) -> None:
         if stopping():
@@ -163,12 +167,13 @@ def usable_processors() -> int:
 
 
 @contextmanager
-def local_executor(past: Past, workers: int, stop: Stop) -> Iterator[Executor]:
-    """Runs jobs in worker processes that share the past, or where forks are unsafe in a thread.
+def local_executor(pasts: Mapping[str, Past], workers: int, stop: Stop) -> Iterator[Executor]:
+    """Runs jobs in worker processes that share the pasts, or where forks are unsafe in a thread.
 
     The workers begin with the first job, before the program has threads that a fork would lose.
     """
-    share_past(past, lambda: bool(stop))
+    for name, past in pasts.items():
+        share_past(past, lambda: bool(stop), name)
     if workers == 1 or sys.platform in {"darwin", "win32"}:
         with ThreadPoolExecutor(1) as thread:
             yield thread

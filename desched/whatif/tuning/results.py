@@ -17,7 +17,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What is searched for; results of another question do not count.
 
     `policy` is the digest of today's policy, `varied` what varies, `since` and `until` are the
-    times as they were given.
+    times as they were given. `clusters` are the names of several.
     """
 
     version: str = VERSION
@@ -27,6 +27,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     until: str
     interval_seconds: float
     step_seconds: int
+    clusters: tuple[str, ...] = ()
 
     def difference(self, other: "Question") -> str:
         """The first thing that differs from another question; "" if nothing does."""
@@ -38,6 +39,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             "until": "--until",
             "interval_seconds": "--interval",
             "step_seconds": "--step",
+            "clusters": "--cluster",
         }
         differ = (n for n in self.__struct_fields__ if getattr(self, n) != getattr(other, n))
         return next((named[name] for name in differ), "")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from desched.errors import WorkersLost
 from desched.policy.difference import Difference, policy_differences
 from desched.policy.policy import Policy
 from desched.policy.reading.findings import InvalidPolicy
@@ -147,7 +148,7 @@ def front(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 class Search:
-    """Replays policies of a space on any executor, until `stopping` is true."""
+    """Replays policies of a space on any executor, until `stopping` is true; `first` these."""
 
     def __init__(
         self,
@@ -155,9 +156,10 @@ class Search:
         spans: Spans,
         executor: Executor,
         stopping: Stopping,
+        first: Sequence[Values] = (),
     ) -> None:
         self.space, self.spans, self._executor = space, spans, executor
-        self._stopping = stopping
+        self._stopping, self._first = stopping, first
         self._note: Note = lambda _: None
         self._known: dict[Meaning, Candidate] = {}
         self._targets: Floats | None = None
@@ -171,6 +173,10 @@ class Search:
     def candidates(self) -> list[Candidate]:
         """All policies that were replayed, today's first."""
         return list(self._known.values())
+
+    def go_on_with(self, executor: Executor) -> None:
+        """Run all further jobs by another executor."""
+        self._executor = executor
 
     def begin(self) -> bool:
         """Replay today's policy, by whose targets all are judged; false if that was stopped."""
@@ -199,6 +205,8 @@ class Search:
         `note` is called with each result, from now on.
         """
         self._note = note
+        for candidate in self._known_or_replayed(self._first):
+            sampler.learn(candidate.values, self._expected(candidate.played))
         while len(self._known) < most and not self._stopping():
             drawn = list(self._draw(sampler, min(batch, most - len(self._known))))
             if not drawn:
@@ -219,12 +227,12 @@ class Search:
             if e.played.is_whole and is_worth_it(e.played.score, today, more_evictions)
         ]
         worth.sort(key=better_first(today))
-        judged_today = self._judged(self.space.today) if worth else None
+        judged_today = self.judged(self.space.today) if worth else None
         if judged_today is None:
             return None
         for candidate in worth[:MOST_JUDGED]:
             simple = self._simplified(candidate)
-            judged = self._judged(simple.policy)
+            judged = self.judged(simple.policy)
             if judged is not None and is_worth_it(judged, judged_today, more_evictions):
                 return Recommendation(simple, judged, tuple(self._effects(simple)))
         return None
@@ -250,13 +258,19 @@ class Search:
         futures: list[Future[Played | None]] = [
             self._executor.submit(replayed, job) for job in jobs
         ]
-        found = []
+        found, lost = [], None
         for candidate, future in zip(drawn, futures, strict=True):
-            if (played := future.result()) is not None:
+            try:
+                played = future.result()
+            except WorkersLost as error:
+                lost, played = error, None  # others may have been done before
+            if played is not None:
                 scored = candidate._replace(played=played)
                 found.append(scored)
                 self._known[scored.meaning] = scored
                 self._note(Tried(dict(scored.values), played))
+        if lost is not None:
+            raise lost
         return found
 
     def _expected(self, played: Played) -> Score:
@@ -276,7 +290,8 @@ class Search:
         ]
         return Score(grown[0], grown[1], round(grown[2]))
 
-    def _judged(self, policy: Policy) -> Score | None:
+    def judged(self, policy: Policy) -> Score | None:
+        """The score on the later days; None if that was stopped."""
         job = Job(policy, self.spans.judged, self._targets)
         played = self._executor.submit(replayed, job).result()
         return None if played is None else played.score

@@ -579,6 +579,17 @@ def test_a_whole_gang_enters_the_hyper_node_that_volcano_chooses(
     assert ("It would evict 3 pods." in printed) == ("may place" not in shown)
 
 
+def test_the_plan_shows_how_spread_a_gang_is(plan: Callable[..., str]) -> None:
+    """R0.3: and what would bring it closer, on an overloaded node."""
+    rack, other = (network(block="b1", rack=name) for name in ("r1", "r2"))
+    cluster = Manifests({HOT: rack, "te2": other, "te3": other})
+    cluster.apply(deployment("llama", GANG.replace('"2"', '"3"')), HOT, "te2", "te3")
+    assert (
+        f"gang apps/llama (Koordinator): 3 pods on 3 nodes in {BLOCK}=b1; 1 pod would have to move "
+        f"for all to be in {RACK}=r2" in plan(cluster)
+    )
+
+
 def test_each_requirement_of_the_table_has_a_case_of_its_own() -> None:
     """Those of load are in test_tutorial_volcano.py, those of whole gangs beside their rules."""
     seen = {name.split()[0] for name in CASES}

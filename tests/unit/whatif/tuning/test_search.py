@@ -1,9 +1,13 @@
 """A search that finds a better policy, or none, on a past of which every value is known."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
+import pytest
+
+from desched.errors import WorkersLost
 from desched.history.past import Past
 from desched.whatif.tuning.replays import (
     FIRST_STOP,
@@ -184,11 +188,40 @@ def scores_of(executor: Executor, seed: int = 0) -> list[tuple[Values, Score]]:
     return [(each.values, each.played.score) for each in search.candidates]
 
 
+class FirstIsLost(Executor):
+    """Runs jobs, but loses the workers of the first one."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor, self._jobs = executor, 0
+
+    def submit(self, function: Any, /, *args: Any, **_: Any) -> Future[Any]:
+        self._jobs += 1
+        if self._jobs > 1:
+            return self._executor.submit(function, *args)
+        lost: Future[Any] = Future()
+        lost.set_exception(WorkersLost("gone"))
+        return lost
+
+
+def test_what_others_of_a_batch_found_is_kept_when_workers_are_lost() -> None:
+    notes: list[Tried] = []
+    later = {"sustainedFor": "10m"}
+    with (
+        searching(hot_hours(), ["sustainedFor=5m,10m,30m"]) as search,
+        ThreadPoolExecutor(1) as one,
+    ):
+        search.go_on_with(FirstIsLost(one))
+        with pytest.raises(WorkersLost, match="gone"):
+            search.run(Proposals(SOON, later), 3, 2, notes.append)
+    assert [each.values for each in notes] == [later]
+    assert [dict(each.values) for each in search.candidates] == [{}, later]
+
+
 def test_one_seed_gives_one_search_whatever_runs_it() -> None:
-    past = hot_hours()
-    with local_executor(past, 2, Stop()) as processes:
+    pasts = {"": hot_hours()}
+    with local_executor(pasts, 2, Stop()) as processes:
         several = scores_of(processes)
-    with local_executor(past, 1, Stop()) as thread:
+    with local_executor(pasts, 1, Stop()) as thread:
         assert scores_of(thread) == several
         assert scores_of(thread, seed=1) != several
     assert len(several) == 24
