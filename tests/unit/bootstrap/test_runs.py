@@ -299,7 +299,7 @@ def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
         stop(clock)
         heard.put(None)
 
-    def look(_):
+    def look(*_):
         number = next(count)
         meanwhile(number)
         if number == looks:
