@@ -27,7 +27,7 @@ from benchmarks.measures import measured_by
 from benchmarks.trace import DEFAULT, SAMPLES, SECONDS_PER_SAMPLE, Jobs, read_jobs
 from desched.history.past import Past, PastNode, PastPod, PastUsage
 from desched.model.resources import Resource
-from desched.policy.loading import PolicyText
+from desched.policy.loading import PolicyText, read_policy
 from desched.whatif.clock import EPOCH
 from desched.whatif.closed_loop import Day, Deployment
 from desched.whatif.figures import PolicyFigures
@@ -35,7 +35,7 @@ from desched.whatif.history import Floats, UsageSeries
 from desched.whatif.past.backtest import backtest
 from desched.whatif.past.run import Span
 from desched.whatif.template import PodTemplate
-from desched.whatif.tuning.replays import Score, Stop, local_executor
+from desched.whatif.tuning.replays import Score, Stop, local_executor, usable_processors
 from desched.whatif.tuning.sampler import OptunaSampler
 from desched.whatif.tuning.search import Search, front, spans_of
 from desched.whatif.tuning.space import Space
@@ -48,10 +48,11 @@ LEVEL_SIGMA, MOST_SHIFT = 0.15, 6
 
 
 class Cluster(NamedTuple):
-    """Days of history, and the day that follows."""
+    """Days of history, the day that follows, and that day as a history after a day before it."""
 
     past: Past
     unseen: Day
+    later: Past
 
 
 def a_cluster(jobs: Jobs, seed: int, days: int, size: Size) -> Cluster:
@@ -61,11 +62,16 @@ def a_cluster(jobs: Jobs, seed: int, days: int, size: Size) -> Cluster:
     history = [
         np.concatenate([_other_day(one, chance) for _ in range(days)], axis=1) for one in levels
     ]
+    following = [_other_day(one, chance) for one in levels]
     unseen = [
-        replace(each, template=_with_usage(each.template, _other_day(one, chance)))
-        for each, one in zip(day.deployments, levels, strict=True)
+        replace(each, template=_with_usage(each.template, usage))
+        for each, usage in zip(day.deployments, following, strict=True)
     ]
-    return Cluster(_past(day, history), replace(day, deployments=tuple(unseen)))
+    later = [
+        np.concatenate([before[:, -SAMPLES:], after], axis=1)
+        for before, after in zip(history, following, strict=True)
+    ]
+    return Cluster(_past(day, history), replace(day, deployments=tuple(unseen)), _past(day, later))
 
 
 def _with_usage(template: PodTemplate, levels: Floats) -> PodTemplate:
@@ -139,51 +145,67 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=24)
     parser.add_argument("--policies", type=int, default=24)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--policy", type=Path, help="today's policy instead of the default one")
+    parser.add_argument("--more-evictions", type=float, default=0.0)
     found = parser.parse_args()
-    jobs = read_jobs(found.trace)
+    jobs, today = read_jobs(found.trace), PolicyText(POLICY, "default")
+    if found.policy:
+        today = read_policy(found.policy)
+    effort = Effort(found.policies, found.more_evictions)
     print(measured_by())
     for seed in range(found.seeds_from, found.seeds_from + found.seeds):
         cluster = a_cluster(jobs, seed, found.days, Size(found.nodes, 16 * found.nodes))
         print(f"seed {seed}:", flush=True)
-        for line in _measured(cluster, found.policies, found.workers):
+        for line in _measured(cluster, today, effort):
             print(f"  {line}", flush=True)
 
 
-def _measured(cluster: Cluster, policies: int, workers: int) -> Iterator[str]:
+class Effort(NamedTuple):
+    """How many policies are tried, and by what share evictions may grow."""
+
+    policies: int
+    more_evictions: float
+
+
+def _measured(cluster: Cluster, today: PolicyText, effort: Effort) -> Iterator[str]:
     began = _cpu_seconds()
-    past, space = cluster.past, Space(PolicyText(POLICY, "default"))
+    past, space = cluster.past, Space(today)
     spans = spans_of(Span(past.started_at + LEAD, _ends_at(past)))
     stop = Stop()
-    with local_executor({"": past}, workers, stop) as executor:
+    with local_executor({"": past}, usable_processors(), stop) as executor:
         search = Search(space, spans, executor, lambda: bool(stop))
         search.begin()
-        search.run(OptunaSampler(space.dimensions, space.today_values, 0, 0), policies)
-        yield f"history of the search, default: {_text(search.today.played.score)}"
+        search.run(OptunaSampler(space.dimensions, space.today_values, 0, 0), effort.policies)
+        yield f"history of the search, today: {_text(search.today.played.score)}"
         yield f"{len(search.candidates)} policies, of the front:"
         for each in front(search.candidates):
-            changes = "; ".join(change.line for change in each.changes) or "default"
+            changes = "; ".join(change.line for change in each.changes) or "today"
             yield f"  {_text(each.played.score)}: {changes}"
-        recommended = search.recommend()
+        recommended = search.recommend(effort.more_evictions)
     yield f"{_cpu_seconds() - began:.0f} s of CPU"
-    replayed = backtest(past, [space.today], spans.judged).policies[0]
-    yield f"later days, default: {_text(_score(replayed))}"
+    later = backtest(past, [space.today], spans.judged).policies[0]
+    yield f"later days, today: {_text(_score(later))}"
+    names, policies = ["today"], [space.today]
     if recommended is None:
-        yield "the default is as good"
-        return
-    policy = recommended.candidate.policy
-    yield f"later days, recommended: {_text(recommended.judged)}"
-    for effect in recommended.effects:
-        yield f"  without {effect.key}: {_text(effect.without)}"
-    for change in recommended.candidate.changes:
-        yield f"  {change.line}"
-    results = [run_day(cluster.unseen, DESCHED, each)[0] for each in (space.today, policy)]
-    by_default = [dataclasses.replace(each, targets=results[0].targets) for each in results]
-    nobody, _ = run_day(cluster.unseen, NOBODY, space.today)
-    for name, result in zip(
-        ("nobody", "default", "recommended"), [nobody, *by_default], strict=True
-    ):
-        yield f"unseen day, {name}: {_text(Score.of(result))}"
+        yield "today's policy is as good"
+    else:
+        names.append("recommended")
+        policies.append(recommended.candidate.policy)
+        yield f"later days, recommended: {_text(recommended.judged)}"
+        for effect in recommended.effects:
+            yield f"  without {effect.key}: {_text(effect.without)}"
+        for change in recommended.candidate.changes:
+            yield f"  {change.line}"
+    nobody = run_day(cluster.unseen, NOBODY, space.today)[0]
+    yield f"unseen day, nobody: {_text(Score.of(nobody))}"
+    ends_at = _ends_at(cluster.later)
+    span = Span(ends_at - timedelta(days=1), ends_at)
+    replayed = backtest(cluster.later, policies, span, by_first_lines=True)
+    for name, policy, again in zip(names, policies, replayed.policies, strict=True):
+        result = run_day(cluster.unseen, DESCHED, policy)[0]
+        judged = dataclasses.replace(result, targets=nobody.targets)
+        yield f"unseen day, {name}: {_text(Score.of(judged))}"
+        yield f"unseen day replayed, {name}: {_text(_score(again))}"
 
 
 def _ends_at(past: Past) -> datetime:
