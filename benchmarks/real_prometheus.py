@@ -22,7 +22,6 @@ from typing import Any
 
 import urllib3
 from msgspec.structs import replace
-from prometheus_api_client import PrometheusConnect
 
 from benchmarks.api_server import cpu_seconds, memory_mib
 from benchmarks.cycle import kubeconfig
@@ -38,6 +37,7 @@ from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.history import KeptPoints
 from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.adapters.prometheus.session import PrometheusSession
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
 from desched.model.cluster import ClusterState
@@ -82,12 +82,14 @@ class ClockOfSamples(SystemClock):
     def __init__(self, begin: float) -> None:
         super().__init__()
         self._behind = timedelta(seconds=time.time() - begin)
-        send = PrometheusConnect.custom_query
+        send = PrometheusSession.request
 
-        def at_its_time(connect: PrometheusConnect, query: str) -> Any:
-            return send(connect, query, params={"time": f"{self.now().timestamp():.3f}"})
+        def at_its_time(session: PrometheusSession, *, params: dict[str, str], **more: Any) -> Any:
+            # A query over a range has its times.
+            now = {} if "start" in params else {"time": f"{self.now().timestamp():.3f}"}
+            return send(session, params=params | now, **more)
 
-        PrometheusConnect.custom_query = at_its_time
+        PrometheusSession.request = at_its_time  # type: ignore[method-assign,assignment]
 
     def now(self) -> datetime:
         """The time, in UTC."""

@@ -25,6 +25,9 @@ from desched.whatif.tuning.search import BATCH, Recommendation, Search, Tried, s
 from desched.whatif.tuning.space import Space, Values
 
 SEED = 0
+MOST_SENT_BYTES = 2**31 - 2**27
+"""A message of Dask has at most 2 GiB; the rest is for names and labels."""
+
 LEAST_COVERED = 0.5
 
 T = TypeVar("T")
@@ -73,6 +76,13 @@ def started_workers(address: str, pasts: Mapping[str, Past], stop: Stop) -> Iter
             yield Workers(executor, number)
         return
     from desched.whatif.tuning.dask_workers import dask_executor  # noqa: PLC0415  (optional)
+
+    largest = max((past.size_bytes for past in pasts.values()), default=0)
+    if largest > MOST_SENT_BYTES:
+        raise ConfigurationError(
+            f"--workers: the past has {largest / 2**30:.1f} GiB, and Dask sends at most "
+            f"{MOST_SENT_BYTES / 2**30:.1f}; choose a shorter time or a longer --step."
+        )
 
     with dask_executor(address, pasts, stop) as workers:
         yield Workers(workers, workers.workers)

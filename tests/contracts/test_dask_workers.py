@@ -13,9 +13,10 @@ import pytest
 import yaml
 from distributed import Security
 
+from desched.errors import ConfigurationError
 from desched.whatif.tuning.clusters import OneCluster
 from desched.whatif.tuning.dask_workers import dask_executor
-from desched.whatif.tuning.replays import Stop, local_executor
+from desched.whatif.tuning.replays import Job, Stop, local_executor, replayed
 from desched.whatif.tuning.sampler import OptunaSampler
 from desched.whatif.tuning.search import Note, Search, Tried, spans_of
 from desched.whatif.tuning.space import Space
@@ -124,3 +125,19 @@ def test_nothing_is_lost_when_workers_die_and_others_join(cluster: DaskCluster) 
     with local_executor(PASTS, 1, Stop()) as here:
         assert found == searched(here)
     assert len(tried) > 6
+
+
+def test_a_worker_that_joins_with_another_version_is_refused(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "desched-0.0.9.dist-info").mkdir()
+    (tmp_path / "desched-0.0.9.dist-info" / "METADATA").write_text("Name: desched\nVersion: 0.0.9")
+    cluster.start_worker()
+    with dask_executor(cluster.address, PASTS, Stop(), PATIENCE_SECONDS) as executor:
+        cluster.start_worker(PYTHONPATH=str(tmp_path))
+        for server in cluster.servers[:-1]:
+            if server.name.startswith("worker"):
+                server.stop()
+        job = Job(Space(TODAY).today, SPAN, past=NAME)
+        with pytest.raises(ConfigurationError, match=r"joined later has desched 0\.0\.9"):
+            executor.submit(replayed, job).result(PATIENCE_SECONDS)

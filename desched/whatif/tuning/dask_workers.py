@@ -22,7 +22,7 @@ PATIENCE_SECONDS, WATCH_SECONDS = 60.0, 0.2
 
 Packages = Mapping[str, str | None]
 PACKAGES: Packages = get_versions(packages=["desched"])["packages"]
-COMPARED = ("desched", "python", "distributed", "numpy")
+COMPARED = {"desched": None, "python": 2, "distributed": None, "numpy": None}
 DISCONNECTED = "--workers: the connection to the scheduler is lost."
 _replaying = threading.Lock()
 
@@ -49,12 +49,11 @@ class DaskExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
         """Run a function of `replays` whose only argument is a job."""
-        job, answer = args[0], Future[Any]()
+        answer, job = Future[Any](), args[0]._replace(past=self._search + args[0].past)
         with self._changing:
             if self._lost or self._client.status != "running":
                 answer.set_exception(WorkersLost(self._lost or DISCONNECTED))
                 return answer
-            job = job._replace(past=self._search + job.past)
             running = self._running.submit(_alone, function, job, PACKAGES)
             self._open.add(answer)
         running.add_done_callback(lambda done: self._settle(done, answer))
@@ -106,8 +105,6 @@ def dask_executor(
         ConfigurationError: the address is none, TLS is not configured, or versions differ.
         WorkersLost: the scheduler cannot be reached, or has no worker.
     """
-    for each in ("distributed", "distributed.client"):
-        logging.getLogger(each).setLevel(logging.CRITICAL)  # what ends a search is raised
     client = _client(address)
     if isinstance(client, DeschedError):
         gc.collect()  # half a client would write to standard error as the program ends
@@ -134,6 +131,8 @@ def dask_executor(
 
 def _client(address: str) -> Client | DeschedError:
     """A client, or why there is none: an error with its traceback would keep half of one alive."""
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what ends a search is raised
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VersionMismatchWarning)  # compared afterwards
@@ -173,11 +172,8 @@ def _is_cancelled() -> bool:
 
 def _compare(where: str, theirs: Packages, ours: Packages) -> None:
     """Replays can be sent, and give equal figures, only where the versions are the same."""
-    for name in COMPARED:
-        parts = 2 if name == "python" else None
+    for name, parts in COMPARED.items():
         there, here = (".".join(str(x.get(name)).split(".")[:parts]) for x in (theirs, ours))
         if there != here:
-            raise ConfigurationError(
-                f"--workers: {where} has {name} {there}, the command {here}; install the same "
-                "versions everywhere."
-            )
+            what = f"{where} has {name} {there}, the command {here}"
+            raise ConfigurationError(f"--workers: {what}; install the same version everywhere.")

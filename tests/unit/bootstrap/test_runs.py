@@ -223,7 +223,7 @@ def test_a_single_cycle_that_cannot_observe_raises(simulation, policy, mocker):
 def test_a_signal_before_the_report_of_a_single_cycle_is_in_its_ending(
     simulation, policy, mocker, number
 ):
-    def interrupted(_):
+    def interrupted(*_):
         os.kill(os.getpid(), number)
         raise ObservationError(ObservationSource.CLUSTER, "desched is stopping.")
 
@@ -299,7 +299,7 @@ def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
         stop(clock)
         heard.put(None)
 
-    def look(_):
+    def look(*_):
         number = next(count)
         meanwhile(number)
         if number == looks:
@@ -439,7 +439,7 @@ def test_a_bad_edit_leaves_an_event_on_the_pod_once_and_the_service_goes_on(
 def test_a_bad_edit_is_refused_long_before_the_next_cycle(simulation, policy, events, mocker):
     read, main = simulation.cluster.read_cluster, threading.get_ident()
 
-    def edit_and_look(_):
+    def edit_and_look(*_):
         policy.write_text(BAD)
         return read()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import dask
 import pytest
 
+from desched.bootstrap import tuning
 from desched.cli import main
 from desched.commands import tune
 from desched.whatif.tuning.results import Results
@@ -157,6 +158,12 @@ def test_what_was_found_is_judged_here_if_the_workers_are_lost(words, monkeypatc
     shown, said = capsys.readouterr()
     assert json.loads(shown)["tried"] == len(found) + 1 < 60
     assert "connection to the scheduler is lost. This machine judges" in said
+
+
+def test_a_past_that_cannot_be_sent_is_refused(words, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(tuning, "MOST_SENT_BYTES", 0)
+    assert main([*words, "--workers", "127.0.0.1:1"]) == 2
+    assert "choose a shorter time" in capsys.readouterr().err
 
 
 def test_no_workers_is_a_sentence(words, capsys) -> None:

@@ -581,12 +581,13 @@ def test_a_queue_that_two_versions_serve_is_there_once(server: FakeApiServer) ->
     for kind in QUEUES:
         waiting = 2 if kind.access.version == "v1beta2" else 1
         status_of = {"state": "Open", "conditions": conditions, "pendingWorkloads": waiting}
-        queue = {"metadata": {"name": kind.access.resource}, "status": status_of}
+        spec = {"clusterQueue": "team-a"}
+        queue = {"metadata": {"name": kind.access.resource}, "spec": spec, "status": status_of}
         server.lists[kind.access.path()] = [queue]
 
     assert reader_of(server).read_cluster().queues == (
         Queue("Kueue", "", "clusterqueues", waiting=2),
-        Queue("Kueue", "", "localqueues"),
+        Queue("Kueue", "", "localqueues", cluster_queue="team-a"),
         Queue("Volcano", "", "queues"),
     )
 

@@ -18,7 +18,7 @@ from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
 from tests.unit.whatif.tuning.hot_hours import TODAY
 
 PATIENCE_SECONDS = 60.0
-STEPS = 60_000
+STEPS = 300_000
 SHORT, LONG = (Job(Space(TODAY).today, Span(at(12), at(end))) for end in (24, STEPS))
 PASTS = {"": a_past([Life(f"web-{i}", "a", [0.9] * STEPS) for i in range(4)], steps=STEPS)}
 
