@@ -88,10 +88,10 @@ def _refusals(
     """What the rules find, without those of some reasons."""
     workload = context.cluster.workload_of(pod)
     for rule in RULES:
+        if without and rule.reason in without:
+            continue  # it may need usage that was not read
         finding = _finding(rule, pod, workload, context)
-        if finding is None or rule.reason in without:
-            continue
-        if not (rule.lifted and _requests_move(pod, context)):
+        if finding is not None and not (rule.lifted and _requests_move(pod, context)):
             yield finding
 
 

@@ -32,6 +32,7 @@ from desched.model.report import (
     CycleResult,
     EvictionVerdict,
     Mode,
+    ModelNodes,
     ObservedCounts,
     Outcome,
 )
@@ -154,6 +155,7 @@ GPUS = ClusterGpus(
 FOLLOWED_UP = msgspec.structs.replace(
     REPORT,
     gpus=GPUS,
+    models=(ModelNodes("llama-70b", 2, 5),),
     settled=(LANDED, BACK),
     state=State(
         evictions=(LANDED, BACK, IN_FLIGHT),
