@@ -11,5 +11,5 @@ def workers_in_this_process() -> LocalCluster:
         processes=False,
         protocol="tcp://",
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # or else a port that others may have
     )
