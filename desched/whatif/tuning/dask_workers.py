@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from distributed import Client, KilledWorker, WorkerPlugin, get_worker
+from distributed import Client, KilledWorker, Status, WorkerPlugin, get_worker
 from distributed.versions import VersionMismatchWarning, get_versions
 
 from desched.errors import ConfigurationError, DeschedError, WorkersLost
@@ -164,8 +164,10 @@ def _alone(function: Callable[[Job], Any], job: Job, packages: Packages) -> Any:
 
 
 def _is_cancelled() -> bool:
-    """Whether nobody waits for the job of this thread any more."""
+    """Whether nobody waits for the job of this thread any more, or its worker has ended."""
     worker = get_worker()
+    if worker.status not in (Status.running, Status.paused):
+        return True
     task = worker.state.tasks.get(worker.get_current_task())
     return task is None or task.state == "cancelled"
 

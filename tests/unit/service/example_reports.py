@@ -17,6 +17,7 @@ from desched.model.gpus import (
     StayingPods,
 )
 from desched.model.load import UnknownReason
+from desched.model.locality import ModelNodes
 from desched.model.plan import (
     HoldReason,
     NodeClass,
@@ -32,7 +33,6 @@ from desched.model.report import (
     CycleResult,
     EvictionVerdict,
     Mode,
-    ModelNodes,
     ObservedCounts,
     Outcome,
 )
