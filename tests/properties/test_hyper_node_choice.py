@@ -12,7 +12,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.model.cluster import DeclaredGroup
+from desched.model.cluster import DeclaredGroup, Pod
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
@@ -208,3 +208,20 @@ def test_the_drawn_gangs_enter_other_hyper_nodes() -> None:
     assert found.count("enters another") >= 3
     assert found.count("stays in its rack") >= 3
     assert found.count("not known") >= 3
+
+
+def _without_requests(one: Pod) -> Pod:
+    scheduling = msgspec.structs.replace(one.scheduling, requests=amounts(0, 0))
+    return msgspec.structs.replace(one, scheduling=scheduling)
+
+
+def test_a_gang_without_requests_may_go_to_any_hyper_node() -> None:
+    """With requests it moves; without, all HyperNodes are as full, and Volcano draws one."""
+    seen = drawn(53).seen
+    pods = [
+        _without_requests(each) if each.name.startswith("rank") else each
+        for each in seen.cluster.pods
+    ]
+    cluster = msgspec.structs.replace(seen.cluster, pods=tuple(pods))
+    assert planned(seen, WHOLE).evictions
+    assert not planned(msgspec.structs.replace(seen, cluster=cluster), WHOLE).evictions

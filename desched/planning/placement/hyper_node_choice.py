@@ -39,9 +39,13 @@ class _Fullness(NamedTuple):
     most: Mapping[str, float]
 
     def surely_above(self, other: "_Fullness") -> bool:
-        """Whether it is the fuller one, whatever the weights of the resources."""
+        """Whether it is the fuller one, whatever the weights of the resources.
+
+        Without CPU and memory nothing has a margin: those that are alike are drawn.
+        """
         margins = {name: FULLER_RATIO * (name in _WEIGHED) for name in self.least}
-        return all(self.least[r] >= other.most[r] + margins[r] for r in margins)
+        above = all(self.least[r] >= other.most[r] + margins[r] for r in margins)
+        return above and any(margins.values())
 
 
 class HyperNodeChoice:
