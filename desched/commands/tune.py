@@ -221,6 +221,10 @@ def _aims(aim: Aim, clusters: Mapping[str, str]) -> ClustersAim:
 def _workers(invocation: Invocation) -> str:
     """The address of the scheduler, "" for the processors of this machine."""
     address: str = invocation.flags.get("workers", "")
+    if address and not re.search(r"[^/]:\d+$", address):
+        raise ConfigurationError(
+            f"--workers {address}: write host and port of a Dask scheduler, such as dask:8786."
+        )
     if address and find_spec("distributed") is None:
         raise ConfigurationError(
             "--workers needs Dask; install it with `pip install 'desched[tune,fleet]'`."

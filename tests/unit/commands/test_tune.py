@@ -166,6 +166,15 @@ def test_a_past_that_cannot_be_sent_is_refused(words, monkeypatch, capsys) -> No
     assert "choose a shorter time" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("address", ["dask", "tls://dask", "dask:port", ":8786", "tls://:8786"])
+def test_an_address_of_no_scheduler_is_refused_before_the_past_is_read(
+    words, prometheus, address, capsys
+) -> None:
+    assert main([*words, "--workers", address]) == 2
+    assert "host and port of a Dask scheduler" in capsys.readouterr().err
+    assert not prometheus.requests
+
+
 def test_no_workers_is_a_sentence(words, capsys) -> None:
     with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
         assert main([*words, "--workers", "127.0.0.1:1"]) == 3
