@@ -15,13 +15,7 @@ from desched.model.cluster import Node
 from desched.model.resources import Resource
 from desched.whatif.closed_loop import LoopResult
 from desched.whatif.cycle_counts import CycleCounts
-from desched.whatif.figures import (
-    Hours,
-    IdleHours,
-    NodeFigures,
-    PolicyFigures,
-    WorkloadFigures,
-)
+from desched.whatif.figures import Hours, IdleHours, NodeFigures, PolicyFigures, WorkloadFigures
 from desched.whatif.history import Floats
 from desched.whatif.load import MEASURED
 from desched.whatif.loop_timeline import LinesByResource, timeline_of

@@ -15,14 +15,7 @@ from desched.model.state import PauseScope
 from desched.planning.drains.demands import Demand, Demands, moves_today
 from desched.planning.drains.fragmented import Fragmented
 from desched.planning.drains.places import Places, Search
-from desched.planning.drains.proof import (
-    Unproved,
-    leaving,
-    leaving_now,
-    moves_now,
-    prove,
-    said,
-)
+from desched.planning.drains.proof import Unproved, leaving, leaving_now, moves_now, prove, said
 from desched.planning.drains.vacancies import Vacancies
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
