@@ -162,7 +162,8 @@ def test_what_was_found_is_judged_here_if_the_workers_are_lost(words, monkeypatc
 
 def test_a_past_that_cannot_be_sent_is_refused(words, monkeypatch, capsys) -> None:
     monkeypatch.setattr(tuning, "MOST_SENT_BYTES", 0)
-    assert main([*words, "--workers", "127.0.0.1:1"]) == 2
+    with workers_in_this_process() as cluster:
+        assert main([*words, "--workers", cluster.scheduler_address]) == 2
     assert "choose a shorter time" in capsys.readouterr().err
 
 
@@ -175,10 +176,11 @@ def test_an_address_of_no_scheduler_is_refused_before_the_past_is_read(
     assert not prometheus.requests
 
 
-def test_no_workers_is_a_sentence(words, capsys) -> None:
+def test_no_scheduler_is_a_sentence_before_the_past_is_read(words, prometheus, capsys) -> None:
     with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
         assert main([*words, "--workers", "127.0.0.1:1"]) == 3
     assert "no Dask scheduler answers" in capsys.readouterr().err
+    assert not prometheus.requests
 
 
 @pytest.fixture
