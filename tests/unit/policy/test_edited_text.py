@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from desched.policy.edited_text import edited_text
+from desched.policy.edited_text import Edit, edited_text
 from desched.policy.loading import PolicyText
 from desched.policy.reading.envelope import find_policy
+from desched.policy.reading.findings import KeyPath
 
-ARGS = ("profiles", 0, "pluginConfig", 0, "args")
+ARGS: KeyPath = ("profiles", 0, "pluginConfig", 0, "args")
 TEXT = """# ours
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -38,7 +39,7 @@ profiles:
 def edited(text: str, *edits: tuple[str, object]) -> str | None:
     """The text with values of LoadAware, and the document that it should be."""
     document: Any = find_policy(text, "f")[0].value
-    paths = [((*ARGS, *key.split(".")), value) for key, value in edits]
+    paths: list[Edit] = [((*ARGS, *key.split(".")), value) for key, value in edits]
     for path, value in paths:
         inner = document
         for part in path[:-1]:

@@ -61,24 +61,25 @@ def test_a_job_is_lost_with_the_scheduler(cluster: LocalCluster) -> None:
 
 
 def test_the_pasts_leave_the_workers_with_the_client(cluster: LocalCluster) -> None:
+    scheduler: Any = cluster.scheduler
     with dask_client(cluster.scheduler_address) as another:
 
         def kept() -> int:
             found = another.run(lambda: len(replays._pasts))  # noqa: SLF001  (nothing else shows it)
             return sum(found.values())
 
-        before, plugins = kept(), set(cluster.scheduler.plugins)
+        before, plugins = kept(), set(scheduler.plugins)
         with executor_at(cluster.scheduler_address, PASTS, Stop()) as executor:
             executor.submit(replayed, SHORT).result(PATIENCE_SECONDS)
             assert kept() == before + 1
         wait_for("no worker has the past any more", lambda: kept() == before)
-        assert set(cluster.scheduler.plugins) == plugins
+        assert set(scheduler.plugins) == plugins
 
 
 @pytest.fixture
-def too_small(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def too_small(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Once it is set, workers of this process have no memory for a past."""
-    is_full, share = threading.Event(), dask_workers.share_past
+    is_full, share = threading.Event(), replays.share_past
 
     def share_or_fail(*args: Any) -> None:
         if is_full.is_set():
