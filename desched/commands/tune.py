@@ -32,7 +32,6 @@ if loaded_to_run(__name__):
     from datetime import timedelta
 
     from desched.bootstrap.cluster_tuning import ClustersAim, search_clusters, tuned_clusters
-    from desched.bootstrap.output import write_out
     from desched.bootstrap.past import PastSource, span_of
     from desched.bootstrap.tuning import Aim, Effort, Searcher, judged, past_of, workers_at
     from desched.history.past import Past
@@ -42,6 +41,7 @@ if loaded_to_run(__name__):
     from desched.service.process.logs import configure_logs
     from desched.service.process.signals import stop_on_signals
     from desched.settings import Settings
+    from desched.views.rendering import write_out
     from desched.views.tuned_clusters import print_clusters
     from desched.views.tuned_policy import common_policy_text, policy_text
     from desched.views.tuning import print_tuning, tuning_view
