@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from desched import __version__
 from desched.adapters.kubernetes import events, logbook_store, state_store
 from desched.adapters.kubernetes.client import connection
 from desched.adapters.kubernetes.client.access import (
@@ -285,21 +284,6 @@ def test_a_role_is_bound_to_the_pods_service_account_alone(
     assert pod_spec()["serviceAccountName"] == account["metadata"]["name"]
 
 
-def test_nothing_else_than_these_kinds_is_installed() -> None:
-    rights = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-
-    assert sorted({document["kind"] for document in documents(BASE)} - rights) == [
-        "ConfigMap",
-        "Deployment",
-        "Namespace",
-        "NetworkPolicy",
-        "PodDisruptionBudget",
-        "Service",
-        "ServiceAccount",
-    ]
-    assert {document["kind"] for document in documents(EVICT)} == rights
-
-
 def test_everything_is_in_the_one_namespace() -> None:
     namespace = manifest("Namespace")["metadata"]["name"]
     cluster_wide = {"ClusterRole", "ClusterRoleBinding", "Namespace"}
@@ -337,42 +321,8 @@ def test_of_the_settings_the_overlay_changes_the_dry_run_alone(
     assert {k: v for k, v in evict.model_dump().items() if v != base[k]} == {"dry_run": False}
 
 
-def test_the_overlay_is_rights_and_a_patch_of_one_variable_of_the_container() -> None:
-    overlay = yaml.safe_load((EVICT / "kustomization.yaml").read_text())
-    patched, base = evict_patch(), manifest("Deployment")
-
-    assert overlay.keys() == {"apiVersion", "kind", "resources", "patches"}
-    assert overlay["resources"] == ["../../base", "rbac.yaml"]
-    assert overlay["patches"] == [{"path": "evict.yaml"}]
-    dry_run_off = {"name": "DESCHED_DRY_RUN", "value": "false"}
-    spec = {"containers": [{"name": container()["name"], "env": [dry_run_off]}]}
-    assert patched == {
-        **{key: base[key] for key in ("apiVersion", "kind")},
-        "metadata": {key: base["metadata"][key] for key in ("name", "namespace")},
-        "spec": {"template": {"spec": spec}},
-    }
-
-
-def test_the_whole_overlay_adds_steering_within_the_limits_of_an_admission_policy() -> None:
-    overlay = yaml.safe_load((STEERING / "kustomization.yaml").read_text())
-    assert overlay.keys() == {"apiVersion", "kind", "resources"}
-    assert overlay["resources"] == [
-        "../evict-without-steering",
-        "rbac.yaml",
-        "admission-policy.yaml",
-    ]
-    assert {document["kind"] for document in documents(STEERING)} == {
-        *("ClusterRole", "ClusterRoleBinding"),
-        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
-    }
-
-
 def test_what_reports_advise_to_apply_grants_steering() -> None:
     assert f"kubectl apply -k {STEERING.relative_to(ROOT)}" == GRANT_STEERING
-
-
-def test_the_image_has_the_version_of_the_code() -> None:
-    assert container()["image"] == f"desched:{__version__}"
 
 
 def test_one_of_two_replicas_is_there_while_others_come_and_go() -> None:
@@ -383,18 +333,6 @@ def test_one_of_two_replicas_is_there_while_others_come_and_go() -> None:
     assert spec["strategy"]["type"] == "RollingUpdate"
     assert budget["maxUnavailable"] == 1
     assert budget["selector"] == spec["selector"]
-
-
-def test_replicas_would_rather_be_apart_but_run_on_one_node_too() -> None:
-    affinity = pod_spec()["affinity"]
-    ((kind, terms),) = affinity["podAntiAffinity"].items()
-    terms = [term["podAffinityTerm"] for term in terms]
-    selector = manifest("Deployment")["spec"]["selector"]
-
-    assert affinity.keys() == {"podAntiAffinity"}
-    assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
-    assert "kubernetes.io/hostname" in {term["topologyKey"] for term in terms}
-    assert all(term["labelSelector"] == selector for term in terms)
 
 
 def test_replicas_contend_for_the_lease_of_their_own_namespace(

@@ -135,16 +135,6 @@ def test_only_taints_tell_the_scheduler_that_a_node_is_failing(fields: dict[str,
     assert planned_for(pod("p"), ClusterState((node("failing", **fields),), ())) == ["failing"]
 
 
-def test_a_trial_does_not_change_the_room_it_was_made_from() -> None:
-    loaded = ClusterState((node("a"),), ())
-    free = free_capacity(loaded)
-    trial = free.copy()
-    trial.reserve("a", pod("big", request=amounts(4)), {})
-    one = pod("p", request=amounts(1))
-    assert not trial.schedulable(one).any()
-    assert free.schedulable(one).all()
-
-
 def explained(one: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), **cluster: Any) -> str:
     free = free_capacity(ClusterState(nodes, (one, *pods), **cluster))
     return free.fit(one, one.node, {}).explanation

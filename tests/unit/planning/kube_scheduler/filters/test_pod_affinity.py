@@ -159,15 +159,6 @@ def test_beside_a_victim_that_is_being_deleted_its_own_node_stays_closed() -> No
     assert found.feasible_beside(victim, "a1").tolist() == [False, True, True, True]
 
 
-def test_a_move_is_seen_by_the_moves_after_it() -> None:
-    alone = PodAffinityTerm(HOST, selector(app="web"))
-    one, other = (pod(n, on="a1", scheduling={"pod_anti_affinity": (alone,)}) for n in "pq")
-    found = free(one, other)
-    found.reserve("a2", one, {}, leaving=one)
-    assert found.feasible(other, "a1").tolist() == [True, False, True, True]
-    assert found.schedulable(pod("web")).tolist() == [False, False, True, True]
-
-
 # Topology spread
 
 
