@@ -335,6 +335,18 @@ def test_one_of_two_replicas_is_there_while_others_come_and_go() -> None:
     assert budget["selector"] == spec["selector"]
 
 
+def test_replicas_would_rather_be_apart_but_run_on_one_node_too() -> None:
+    affinity = pod_spec()["affinity"]
+    ((kind, terms),) = affinity["podAntiAffinity"].items()
+    terms = [term["podAffinityTerm"] for term in terms]
+    selector = manifest("Deployment")["spec"]["selector"]
+
+    assert affinity.keys() == {"podAntiAffinity"}
+    assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
+    assert "kubernetes.io/hostname" in {term["topologyKey"] for term in terms}
+    assert all(term["labelSelector"] == selector for term in terms)
+
+
 def test_replicas_contend_for_the_lease_of_their_own_namespace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
