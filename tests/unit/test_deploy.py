@@ -2,6 +2,7 @@
 
 import re
 import urllib.request
+from collections.abc import Iterable
 from functools import cache
 from inspect import signature
 from itertools import product
@@ -135,19 +136,38 @@ def settings(monkeypatch: pytest.MonkeyPatch, *, patched: bool) -> Settings:
 
 # What it may do to the cluster
 
+Right = tuple[str, str, str]
+
+
+def granted_by(role: dict[str, Any]) -> list[Right]:
+    return sorted(
+        each
+        for rule in role["rules"]
+        for each in product(rule["verbs"], rule["apiGroups"], rule["resources"])
+    )
+
+
+def needed_for(accesses: Iterable[Access]) -> list[Right]:
+    return sorted((access.verb, access.group, access.resource) for access in accesses)
+
+
+def binds_the_account_to(role: dict[str, Any], binding: dict[str, Any]) -> None:
+    account = manifest("ServiceAccount")["metadata"]
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": role["kind"],
+        "name": role["metadata"]["name"],
+    }
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
+
 
 @pytest.mark.parametrize(("folder", "kind", "name"), ROLES)
 def test_a_role_grants_exactly_what_the_adapter_declares(
     folder: Path, kind: str, name: str
 ) -> None:
-    granted = [
-        access
-        for rule in named(folder, kind, name)["rules"]
-        for access in product(rule["verbs"], rule["apiGroups"], rule["resources"])
-    ]
-    declared = ROLES[folder, kind, name]
-
-    assert sorted(granted) == sorted((a.verb, a.group, a.resource) for a in declared)
+    assert granted_by(named(folder, kind, name)) == needed_for(ROLES[folder, kind, name])
 
 
 @pytest.mark.parametrize("folder", [BASE, EVICT, STEERING, CUSTOM_METRICS])
@@ -200,16 +220,8 @@ def test_the_right_to_read_the_objects_of_a_system_is_added_on_its_own(
         "ClusterRole",
         f"desched-{folder}-{system}",
     )
-    assert sorted(
-        each
-        for rule in role["rules"]
-        for each in product(rule["verbs"], rule["apiGroups"], rule["resources"])
-    ) == sorted((access.verb, access.group, access.resource) for access in rights)
-    account = manifest("ServiceAccount")["metadata"]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-    ]
+    assert granted_by(role) == needed_for(rights)
+    binds_the_account_to(role, binding)
 
 
 def test_the_configuration_of_volcano_is_one_config_map_that_may_be_read() -> None:
@@ -217,21 +229,12 @@ def test_the_configuration_of_volcano_is_one_config_map_that_may_be_read() -> No
     file = ROOT / "deploy" / "volcano-configuration.yaml"
     role, binding = yaml.safe_load_all(file.read_text())
     (rule,) = role["rules"]
-    access = GET_VOLCANO_CONFIGURATION
 
     assert (role["kind"], binding["kind"]) == ("Role", "RoleBinding")
     assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {"volcano-system"}
-    assert (rule["verbs"], rule["apiGroups"], rule["resources"]) == (
-        [access.verb],
-        [access.group],
-        [access.resource],
-    )
+    assert granted_by(role) == needed_for([GET_VOLCANO_CONFIGURATION])
     assert rule["resourceNames"] == ["volcano-scheduler-configmap"]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    account = manifest("ServiceAccount")["metadata"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-    ]
+    binds_the_account_to(role, binding)
 
 
 def test_of_configmaps_and_leases_its_own_alone_may_be_read_and_changed() -> None:
@@ -267,21 +270,8 @@ def test_the_logbook_exists_for_desched_may_not_create_it() -> None:
 def test_a_role_is_bound_to_the_pods_service_account_alone(
     folder: Path, kind: str, name: str
 ) -> None:
-    account, binding = manifest("ServiceAccount"), named(folder, f"{kind}Binding", name)
-
-    assert binding["roleRef"] == {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": kind,
-        "name": name,
-    }
-    assert binding["subjects"] == [
-        {
-            "kind": "ServiceAccount",
-            "name": account["metadata"]["name"],
-            "namespace": account["metadata"]["namespace"],
-        }
-    ]
-    assert pod_spec()["serviceAccountName"] == account["metadata"]["name"]
+    binds_the_account_to(named(folder, kind, name), named(folder, f"{kind}Binding", name))
+    assert pod_spec()["serviceAccountName"] == manifest("ServiceAccount")["metadata"]["name"]
 
 
 def test_everything_is_in_the_one_namespace() -> None:

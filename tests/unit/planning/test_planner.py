@@ -133,6 +133,14 @@ def test_one_node_or_a_tenth_may_be_unknown(nodes: int, blind: int, *, held: boo
     assert plan.hold is (HoldReason.TOO_MANY_UNKNOWN_NODES if held else None)
 
 
+def test_a_cluster_without_any_load_is_held() -> None:
+    """S2.8: without Prometheus nothing is evicted."""
+    seen = hot_node(a=1.7, b=1.7)
+    plan = planned(msgspec.structs.replace(seen, load=load({})))
+    assert plan.hold is HoldReason.TOO_MANY_UNKNOWN_NODES
+    assert not plan.evictions
+
+
 @pytest.mark.parametrize(
     ("problem", "hold"),
     [

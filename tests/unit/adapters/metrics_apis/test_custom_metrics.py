@@ -180,12 +180,6 @@ def test_a_value_that_is_no_share_is_no_load(adapter, text):
     assert load.nodes["node-1"][MEMORY].levels[0].ratio == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize(("text", "ratio"), [("-3m", 0.0), ("1030m", 1.0)])
-def test_what_extrapolation_adds_at_both_ends_is_cut_off(adapter, text, ratio):
-    adapter.cpu["node-1"] = text
-    assert ratios(adapter.read_for(300))[CPU] == ratio
-
-
 def test_an_old_value_is_stale_and_one_of_the_future_implausible(adapter):
     adapter.read_for(300)
     adapter.late = timedelta(seconds=200)
