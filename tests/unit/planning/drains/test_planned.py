@@ -245,7 +245,7 @@ def test_a_newcomer_on_a_held_node_leaves_too() -> None:
 def test_newcomers_do_not_make_a_drain_exceed_its_limits() -> None:
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), "train", moves=3)
     pods = [*SPREAD[1:], runs("newcomer", "g0"), BIG]
-    limits = {"most_moves": 3}, {"daily_moves": 3}, {}
+    limits: tuple[dict[str, int], ...] = {"most_moves": 3}, {"daily_moves": 3}, {}
     rules = [msgspec.structs.replace(RULES, **limit) for limit in limits]
     plans = [planned(seen(NODES, pods), drains(each), State(drains=(drain,))) for each in rules]
     assert [evicted(plan) for plan in plans] == [[], [], ["newcomer"]]
