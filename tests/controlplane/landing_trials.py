@@ -14,7 +14,7 @@ from desched.model.cluster import ClusterState, Pod
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.policy.policy import SchedulerRules
+from desched.policy.schedulers import SchedulerRules
 from tests.builders import free_capacity
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import RandomCluster

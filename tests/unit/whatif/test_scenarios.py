@@ -135,15 +135,6 @@ def test_busy_pods_that_must_stay_are_not_touched_while_others_leave_one_at_a_ti
     assert low_priority_nodes(simulation)[OVERLOADED_NODE] == 1
 
 
-def test_a_dry_run_plans_the_same_and_touches_nothing() -> None:
-    simulation = published_scenario()
-    before = simulation.cluster.read_cluster().pods
-    dry = run(simulation, 2, Mode.DRY_RUN)
-    assert [report.result for report in dry] == [CycleResult.PLANNED] * 2
-    assert dry[0].plan.evictions == run(published_scenario(), 1)[0].plan.evictions
-    assert simulation.cluster.read_cluster().pods == before
-
-
 @pytest.mark.parametrize("reason", UnknownReason)
 def test_an_overloaded_node_whose_data_cannot_be_trusted_loses_nothing(
     reason: UnknownReason,
