@@ -33,6 +33,13 @@ def test_a_note_on_what_is_added_has_the_new_key(capsys):
     assert "numberOfNodes: 0 requires one node" in capsys.readouterr().err
 
 
+def test_a_policy_that_excludes_the_default_namespace_is_worth_knowing(capsys):
+    assert main(["policy", "convert", str(ROOT / "policies" / "volcano-published.yaml")]) == 0
+    out, err = capsys.readouterr()
+    assert "exclude: names default, where kubectl" in err
+    assert "# names default, where kubectl" in out
+
+
 @pytest.mark.parametrize("columns", ["40", "80"])
 def test_the_notes_fit_the_terminal(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)

@@ -29,17 +29,19 @@ from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.policy.compatibility import Queues, SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
-    VOLCANO_ARGUMENTS,
     DestinationWindow,
     MetricsSource,
     MetricsType,
     OtherDescheduler,
-    OtherScheduler,
     PriorityThreshold,
     Protections,
+    SteeringRules,
+)
+from desched.policy.schedulers import (
+    VOLCANO_ARGUMENTS,
+    OtherScheduler,
     SchedulerProfile,
     SchedulerRules,
-    SteeringRules,
 )
 from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
 from tests.unit.doctor.examinations import (

@@ -132,9 +132,13 @@ def test_a_workload_that_has_come_to_its_queue_meanwhile_keeps_the_pod() -> None
     local = Queue("Kueue", "apps", "main", cluster_queue="team-a")
     second = Second(queues=(local, Queue("Kueue", "", "team-a")))
     second.pod = pod("a", on="hot", labels=labels)
+    second.queues = (local, Queue("Kueue", "", "team-a"))
     assert second.reason() is None
     second.queues = (local, Queue("Kueue", "", "team-a", waiting=1))
     assert second.reason() is RefusalReason.QUEUE_BUSY
+    for found in (), (local,), (second.queues[1],):
+        second.queues = found  # one of them is gone, or must not be read any more
+        assert second.reason() is RefusalReason.QUEUE_UNKNOWN
 
 
 def test_an_object_of_its_namespace_that_has_become_too_large_keeps_the_pod() -> None:

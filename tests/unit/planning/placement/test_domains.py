@@ -25,13 +25,11 @@ from desched.policy.placement_domains import (
     DomainMode,
     PlacementDomains,
 )
-from desched.policy.policy import (
+from desched.policy.policy import Policy, Protections, SteeringRules
+from desched.policy.schedulers import (
     OtherScheduler,
-    Policy,
-    Protections,
     SchedulerProfile,
     SchedulerRules,
-    SteeringRules,
     VolcanoWeights,
 )
 from tests.builders import (

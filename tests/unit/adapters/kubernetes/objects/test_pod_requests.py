@@ -13,6 +13,7 @@ from desched.adapters.kubernetes.objects.pod_requests import (
     pod_requests,
     scored_requests,
 )
+from desched.model.bounds import LARGEST_AMOUNT
 from desched.model.resources import Amounts
 
 MI = 2**20
@@ -260,7 +261,7 @@ def test_a_container_being_resized_scores_with_the_most() -> None:
 def test_an_absurd_amount_is_capped_so_that_sums_stay_in_64_bits() -> None:
     spec = {"containers": [container("a", memory="9000E"), container("b", memory="9000E")]}
 
-    assert requests_of(spec).memory_bytes == 2**62
+    assert requests_of(spec).memory_bytes == LARGEST_AMOUNT
 
 
 def test_what_a_node_offers_is_rounded_down() -> None:
