@@ -38,7 +38,9 @@ def _table(notes: Iterable[ConversionNote]) -> Table:
     for note in notes:
         key = _short(note)
         text = Text(on_one_line(f"{key}: " if key else ""), style="bold")
-        table.add_row(str(note.place.line), text.append(on_one_line(note.text), style="not bold"))
+        table.add_row(
+            f"line {note.place.line}", text.append(on_one_line(note.text), style="not bold")
+        )
     return table
 
 
