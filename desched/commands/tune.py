@@ -29,10 +29,13 @@ from desched.cli.setting_flags import PROMETHEUS, own_flag
 from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
+    if find_spec("optuna") is None:  # which the imports below need
+        raise ConfigurationError(
+            "The search needs Optuna; install it with `pip install 'desched[tune]'`."
+        )
     from datetime import timedelta
 
     from desched.bootstrap.cluster_tuning import ClustersAim, search_clusters, tuned_clusters
-    from desched.bootstrap.output import write_out
     from desched.bootstrap.past import PastSource, span_of
     from desched.bootstrap.tuning import Aim, Effort, Searcher, judged, past_of, workers_at
     from desched.history.past import Past
@@ -42,6 +45,7 @@ if loaded_to_run(__name__):
     from desched.service.process.logs import configure_logs
     from desched.service.process.signals import stop_on_signals
     from desched.settings import Settings
+    from desched.views.rendering import write_out
     from desched.views.tuned_clusters import print_clusters
     from desched.views.tuned_policy import common_policy_text, policy_text
     from desched.views.tuning import print_tuning, tuning_view
@@ -97,10 +101,6 @@ class Output(NamedTuple):
 def run(invocation: Invocation) -> int | None:
     """Search, print what was found, and write the recommended policy if that is asked for."""
     page, settings = charts_file(invocation), invocation.settings()
-    if find_spec("optuna") is None:
-        raise ConfigurationError(
-            "The search needs Optuna; install it with `pip install 'desched[tune]'`."
-        )
     address, clusters = _workers(invocation), _clusters(invocation, settings)
     output, aim = _output(invocation, clusters), _aim(invocation, settings, clusters)
     source = PastSource(
