@@ -12,7 +12,6 @@ from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, RecentMove, State
-from desched.policy.policy import EvictionLimits
 from tests.builders import (
     NOW,
     amounts,
@@ -20,7 +19,6 @@ from tests.builders import (
     evicted,
     load,
     measured,
-    no_limits_but,
     node,
     planned,
     pod,
@@ -171,25 +169,6 @@ def test_one_huge_pod_whose_move_only_moves_the_problem_stays() -> None:
     assert not plan.evictions
     assert reasons(plan) == {"huge": "no_node_under_ceiling"}
     assert verdict(plan, "hot") == ("overloaded", NodeReason.EXCESS_NOT_MOVABLE.value)
-
-
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (no_limits_but(total=1, node=9, workload=9), "limit_total"),
-        (no_limits_but(total=9, node=1, workload=9), "limit_node"),
-        (no_limits_but(total=9, node=9, namespace=1, workload=9), "limit_namespace"),
-        (no_limits_but(total=9, node=9, workload=1), "limit_workload"),
-    ],
-)
-def test_a_limit_ends_the_plan_and_says_which(limits: EvictionLimits, reason: str) -> None:
-    # 90 % to 75 % takes one pod of 22 points; two with a lower stop line.
-    deep = policy(
-        rule(Resource.CPU, stop_margin_ratio=0.3, ceiling_margin_ratio=0.3), limits=limits
-    )
-    plan = planned(hot_node(a=0.9, b=0.9, c=0.9, d=0.9), deep)
-    assert len(plan.evictions) == 1
-    assert set(reasons(plan).values()) == {reason}
 
 
 def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") -> EvictionRecord:
