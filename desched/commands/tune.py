@@ -29,6 +29,10 @@ from desched.cli.setting_flags import PROMETHEUS, own_flag
 from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
+    if find_spec("optuna") is None:  # which the imports below need
+        raise ConfigurationError(
+            "The search needs Optuna; install it with `pip install 'desched[tune]'`."
+        )
     from datetime import timedelta
 
     from desched.bootstrap.cluster_tuning import ClustersAim, search_clusters, tuned_clusters
@@ -97,10 +101,6 @@ class Output(NamedTuple):
 def run(invocation: Invocation) -> int | None:
     """Search, print what was found, and write the recommended policy if that is asked for."""
     page, settings = charts_file(invocation), invocation.settings()
-    if find_spec("optuna") is None:
-        raise ConfigurationError(
-            "The search needs Optuna; install it with `pip install 'desched[tune]'`."
-        )
     address, clusters = _workers(invocation), _clusters(invocation, settings)
     output, aim = _output(invocation, clusters), _aim(invocation, settings, clusters)
     source = PastSource(

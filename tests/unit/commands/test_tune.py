@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
@@ -33,6 +35,16 @@ def words(prometheus: FakePrometheus, tmp_path: Path, monkeypatch) -> list[str]:
     monkeypatch.setattr(tune, "SHORTEST_HOURS", 0)
     path = written(tmp_path / "policy.yaml", prometheus.url)
     return ["tune", *SINCE_UNTIL, "--policy", str(path), "--no-cache", "--policies", "6"]
+
+
+def test_without_optuna_it_names_what_to_install() -> None:
+    """In a process of its own, because this one has loaded Optuna."""
+    program = "import sys; sys.modules['optuna'] = None; from desched.cli import main; exit(main())"
+    words = [sys.executable, "-c", program, "tune", "--since", "7d", "--policy", "policy.yaml"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603  (ours)
+
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("install it with `pip install 'desched[tune]'`.")
 
 
 def test_a_search_shows_what_it_found_and_keeps_a_policy_that_is_good(
