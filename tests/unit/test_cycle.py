@@ -220,15 +220,6 @@ def test_memory_forgets_once_every_window_has_seen_the_departure() -> None:
     assert not world.state.evictions
 
 
-def test_after_a_start_nothing_is_evicted_until_the_shortest_window_has_passed() -> None:
-    world = two_moves(OK, OK)
-    started = State(since=NOW - timedelta(seconds=299))
-    report = world.run(state=started)
-    assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.JUST_STARTED)
-    world.later(2)
-    assert world.run(state=world.state).result is CycleResult.EVICTED
-
-
 @pytest.mark.parametrize(
     ("change", "detail"),
     [

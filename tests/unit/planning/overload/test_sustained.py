@@ -23,7 +23,6 @@ from desched.whatif.history import Usage
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
 from tests.builders import (
-    GIB,
     NOW,
     amounts,
     evicted,
@@ -147,14 +146,6 @@ def test_seconds_are_told_where_minutes_are_not_whole() -> None:
     seen = hot_node([*[0.6] * 5, *[0.85] * 6], step_seconds=9)
     plan = planned(seen, policy(sustained_seconds=90))
     assert plan.nodes[1].detail == "overloaded for 47 of 90 seconds"
-
-
-def test_memory_is_relieved_before_cpu() -> None:
-    seen = hot_node([0.85] * 11, memory=[0.9] * 11)
-    plan = planned(seen, TEN_MINUTES)
-    overloaded = [p.resource for v in plan.nodes for p in v.pressures if p.overloaded]
-    assert overloaded == [Resource.MEMORY, Resource.CPU]
-    assert plan.evictions[0].memory_bytes == 2.5 * GIB
 
 
 def test_a_dry_run_a_restart_and_the_running_service_agree_when_a_node_has_been_hot_enough() -> (
