@@ -235,6 +235,15 @@ def test_a_drain_under_way_holds_its_node_without_further_moves() -> None:
     assert [taint.node for taint in plan.taints] == ["g0"]
 
 
+def test_the_room_of_a_drain_under_way_is_not_for_another_demand() -> None:
+    """The scheduler may place the first one a moment later; the other one needs its own node."""
+    drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
+    plan = planned(seen(NODES, [*SPREAD[1:], BIG, waits("huge")]), drains(), State(drains=(drain,)))
+    [eviction] = plan.evictions
+    assert eviction.drain is not None
+    assert [pod.name for pod in eviction.drain.pods] == ["huge"]
+
+
 def test_a_newcomer_on_a_held_node_leaves_too() -> None:
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
     pods = [*SPREAD[1:], runs("newcomer", "g0"), BIG]
