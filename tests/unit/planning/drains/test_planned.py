@@ -17,14 +17,14 @@ from desched.model.cluster import (
 )
 from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.network_topology import GroupTopology, HyperNode
-from desched.model.plan import Plan
+from desched.model.plan import HoldReason, Plan
 from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State
 from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import SteeringRules
-from tests.builders import NOW, evicted, no_limits_but, planned
+from tests.builders import NOW, WINDOW_SECONDS, evicted, no_limits_but, planned
 from tests.unit.planning.gpu_cluster import (
     RULES,
     drains,
@@ -191,6 +191,16 @@ def test_no_drain_begins_while_its_namespace_or_everything_is_paused(pause: Paus
     plan = planned(seen(NODES, [*SPREAD, BIG]), drains(), State(pauses=(pause,)))
     assert not plan.evictions
     assert "is paused" in why(plan)
+
+
+def test_nothing_is_drained_until_the_windows_show_what_a_lost_state_had() -> None:
+    state = State(since=NOW - timedelta(seconds=WINDOW_SECONDS - 1))
+    plan = planned(seen(NODES, [*SPREAD, BIG]), drains(), state)
+    assert not plan.evictions
+    assert plan.hold is HoldReason.JUST_STARTED
+    earlier = msgspec.structs.replace(state, since=NOW - timedelta(seconds=WINDOW_SECONDS))
+    assert planned(seen(NODES, [*SPREAD, BIG]), drains(), earlier).evictions
+    assert planned(seen(NODES, SPREAD), drains(), state).hold is None
 
 
 def test_the_limits_of_a_cycle_hold_and_the_next_cycle_goes_on() -> None:
