@@ -82,7 +82,7 @@ class Demands(msgspec.Struct, frozen=True):
     def of_reserves(context: EligibilityContext, rules: GpuDrainRules) -> Iterator[Demand]:
         """The reserves that lack room."""
         for reserve in rules.reserves:
-            if not lacking(reserve, context.cluster, context.policy):
+            if not lacking(reserve, context):
                 continue
             amounts = Amounts(pods=1, extended=((resource_of(context.cluster), reserve.gpus),))
             stand_in = SchedulingClass(amounts, tolerations=(Toleration(operator="Exists"),))

@@ -170,9 +170,9 @@ class _Planning:
         if why := self._too_many(drain.namespace, places.moves, drain.moves):
             return drain.ended(DrainEnd.BROKEN, self._context.now, why)
         places = msgspec.structs.replace(places, nodes=drain.nodes)
-        proof = self._take(demand, places, drain)
-        if isinstance(proof, Unproved) and not proof.may_pass:
-            return drain.ended(DrainEnd.BROKEN, self._context.now, proof.why)
+        unproved = self._take(demand, places, drain)
+        if unproved is not None and not unproved.may_pass:
+            return drain.ended(DrainEnd.BROKEN, self._context.now, unproved.why)
         return drain
 
     def _waits(self, drain: Drain) -> bool:

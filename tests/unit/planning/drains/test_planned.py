@@ -17,14 +17,14 @@ from desched.model.cluster import (
 )
 from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.network_topology import GroupTopology, HyperNode
-from desched.model.plan import Plan
+from desched.model.plan import HoldReason, Plan
 from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State
 from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import SteeringRules
-from tests.builders import NOW, evicted, no_limits_but, planned
+from tests.builders import NOW, WINDOW_SECONDS, evicted, no_limits_but, planned
 from tests.unit.planning.gpu_cluster import (
     RULES,
     drains,
@@ -193,6 +193,16 @@ def test_no_drain_begins_while_its_namespace_or_everything_is_paused(pause: Paus
     assert "is paused" in why(plan)
 
 
+def test_nothing_is_drained_until_the_windows_show_what_a_lost_state_had() -> None:
+    state = State(since=NOW - timedelta(seconds=WINDOW_SECONDS - 1))
+    plan = planned(seen(NODES, [*SPREAD, BIG]), drains(), state)
+    assert not plan.evictions
+    assert plan.hold is HoldReason.JUST_STARTED
+    earlier = msgspec.structs.replace(state, since=NOW - timedelta(seconds=WINDOW_SECONDS))
+    assert planned(seen(NODES, [*SPREAD, BIG]), drains(), earlier).evictions
+    assert planned(seen(NODES, SPREAD), drains(), state).hold is None
+
+
 def test_the_limits_of_a_cycle_hold_and_the_next_cycle_goes_on() -> None:
     pods = [runs(f"{name}{i}", f"g{i}") for i in range(8) for name in "abc"]
     by = drains(limits=no_limits_but(node=2))
@@ -233,6 +243,15 @@ def test_a_drain_under_way_holds_its_node_without_further_moves() -> None:
     assert not plan.evictions
     assert plan.drains == (drain,)
     assert [taint.node for taint in plan.taints] == ["g0"]
+
+
+def test_the_room_of_a_drain_under_way_is_not_for_another_demand() -> None:
+    """The scheduler may place the first one a moment later; the other one needs its own node."""
+    drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
+    plan = planned(seen(NODES, [*SPREAD[1:], BIG, waits("huge")]), drains(), State(drains=(drain,)))
+    [eviction] = plan.evictions
+    assert eviction.drain is not None
+    assert [pod.name for pod in eviction.drain.pods] == ["huge"]
 
 
 def test_a_newcomer_on_a_held_node_leaves_too() -> None:
