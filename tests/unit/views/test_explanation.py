@@ -74,6 +74,18 @@ def test_what_soft_taints_do_to_a_landing_is_told() -> None:
     assert "Without soft taints on te1 it would be 100%." in text
 
 
+def test_pods_that_stay_for_the_same_reason_repeat_no_sentence() -> None:
+    used = load({"n": (0.9, 0.2)}, {"a": (2.0, 0.5), "b": (1.0, 0.5), "c": (0.5, 0.5)})
+    pods = [pod(name, on="n", of=None) for name in "abc"]
+    decision = decide(snapshot([node("n")], pods, used), policy(), State())
+    text = shown(explain(parse_subject("node", "n"), decision, "test"))
+    first, *others = [line for line in text.splitlines() if line.strip().startswith("stays, ")]
+
+    assert ": " in first
+    assert others
+    assert all(line.strip().endswith(", as above") for line in others)
+
+
 def test_a_workload_is_told_with_its_pace_and_the_nodes_of_its_pods() -> None:
     text = shown(answer("workload/demo/low-priority-workload"))
 

@@ -37,13 +37,12 @@ def test_a_dry_run_reads_as_what_would_have_been():
 
 def test_only_a_day_and_more_has_evictions_per_day():
     days = replace(DRY, covered_seconds=2 * 86_400.0, evictions_per_day=0.5)
+    of_days, of_an_hour = (rendered(each, print_review, "table") for each in (days, DRY))
 
-    assert "1 eviction would have begun, 0.5 a day. " in rendered(days, print_review, "table")
-    assert re.search(
-        r"^evictions per day +0.5$", rendered(days, print_review, "table"), re.MULTILINE
-    )
-    assert "a day" not in rendered(DRY, print_review, "table")
-    assert "per day" not in rendered(DRY, print_review, "table")
+    assert "1 eviction would have begun, 0.5 a day. " in of_days
+    assert re.search(r"^evictions per day +0.5$", of_days, re.MULTILINE)
+    assert "a day" not in of_an_hour
+    assert "per day" not in of_an_hour
 
 
 def test_evictions_read_as_what_was_with_their_results():
