@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from threading import Timer
 from typing import NamedTuple, TypeVar
@@ -62,8 +62,12 @@ class Workers(NamedTuple):
     number: int
 
 
+Start = Callable[[Mapping[str, Past], Stop], AbstractContextManager[Workers]]
+"""Starts workers that have these pasts."""
+
+
 @contextmanager
-def started_workers(address: str, pasts: Mapping[str, Past], stop: Stop) -> Iterator[Workers]:
+def workers_at(address: str) -> Iterator[Start]:
     """The processors of this machine, or the workers of the Dask scheduler with this address.
 
     Raises:
@@ -71,25 +75,34 @@ def started_workers(address: str, pasts: Mapping[str, Past], stop: Stop) -> Iter
         WorkersLost: there are none.
     """
     if not address:
-        number = usable_processors()
-        with local_executor(pasts, number, stop) as executor:
-            yield Workers(executor, number)
+        yield _here
         return
-    from desched.whatif.tuning.dask_workers import dask_executor  # noqa: PLC0415  (optional)
+    from desched.whatif.tuning.dask_workers import dask_client, dask_executor  # noqa: PLC0415  (optional)
 
-    largest = max((past.size_bytes for past in pasts.values()), default=0)
-    if largest > MOST_SENT_BYTES:
-        raise ConfigurationError(
-            f"--workers: the past has {largest / 2**30:.1f} GiB, and Dask sends at most "
-            f"{MOST_SENT_BYTES / 2**30:.1f}; choose a shorter time or a longer --step."
-        )
+    @contextmanager
+    def there(pasts: Mapping[str, Past], stop: Stop) -> Iterator[Workers]:
+        largest = max((past.size_bytes for past in pasts.values()), default=0)
+        if largest > MOST_SENT_BYTES:
+            raise ConfigurationError(
+                f"--workers: the past has {largest / 2**30:.1f} GiB, and Dask sends at most "
+                f"{MOST_SENT_BYTES / 2**30:.1f}; choose a shorter time or a longer --step."
+            )
+        with dask_executor(client, pasts, stop) as executor:
+            yield Workers(executor, executor.workers)
 
-    with dask_executor(address, pasts, stop) as workers:
-        yield Workers(workers, workers.workers)
+    with dask_client(address) as client:
+        yield there
+
+
+@contextmanager
+def _here(pasts: Mapping[str, Past], stop: Stop) -> Iterator[Workers]:
+    number = usable_processors()
+    with local_executor(pasts, number, stop) as executor:
+        yield Workers(executor, number)
 
 
 class Found(NamedTuple):
-    """What a search came to, and whether a signal or the budget ended it."""
+    """What a search came to, and whether a signal, the budget or lost workers ended it."""
 
     search: Search
     recommendation: Recommendation | None
@@ -114,16 +127,22 @@ class Searcher:
             ConfigurationError: there is too little memory.
             WorkersLost: there were no workers from the beginning.
         """
-        executor = jobs(self._workers.executor)
+        executor, ended_early = jobs(self._workers.executor), True
         search = Search(
             aim.space, spans_of(aim.span), executor, lambda: bool(self._stop), aim.first
         )
-        return self._or_here(
-            search,
-            jobs,
-            lambda: self._recommended(search, aim) if self._is_searched(search, aim) else None,
-            lambda: self._recommended(search, aim),
-        )
+
+        def here() -> Found | None:
+            return self._recommended(search, aim, ended_early=ended_early)
+
+        def there() -> Found | None:
+            nonlocal ended_early
+            if not self._is_searched(search, aim):
+                return None
+            ended_early = bool(self._stop)
+            return here()
+
+        return self._or_here(search, jobs, there, here)
 
     def judged(
         self, search: Search, policy: Policy, jobs: Callable[[Executor], Executor]
@@ -145,7 +164,8 @@ class Searcher:
         except WorkersLost as error:
             if not search.candidates:
                 raise
-            sys.stderr.write(f"desched: {error} This machine judges what is found.\n")
+            if not self.lost:
+                sys.stderr.write(f"desched: {error} This machine judges what is found.\n")
         except BrokenExecutor as error:
             raise ConfigurationError(
                 "A process of the search was ended by somebody else, most likely because memory "
@@ -165,6 +185,8 @@ class Searcher:
         if not search.today.played.score.node_minutes:
             return True  # no policy could leave less
         known = aim.results.tried if aim.results else ()
+        if aim.results:
+            aim.results.begin(search.today.played)
         today = aim.space.today_values
         sampler = OptunaSampler(aim.space.dimensions, today, SEED, len(known))
         search.resume(known, sampler)
@@ -186,13 +208,12 @@ class Searcher:
             timer.cancel()
         return True
 
-    def _recommended(self, search: Search, aim: Aim) -> Found | None:
-        interrupted = bool(self._stop)
+    def _recommended(self, search: Search, aim: Aim, *, ended_early: bool) -> Found | None:
         self._stop.withdraw()
-        if interrupted:
+        if ended_early:
             sys.stderr.write(f"desched: Judging the best of {len(search.candidates)} policies.\n")
         recommendation = search.recommend(aim.effort.more_evictions)
-        return None if self._stop else Found(search, recommendation, interrupted)
+        return None if self._stop else Found(search, recommendation, ended_early)
 
 
 def past_of(settings: Settings, aim: Aim, source: PastSource, clock: SystemClock) -> Past:

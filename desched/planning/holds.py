@@ -21,18 +21,22 @@ _HOLD_OF_PROBLEM = {
 }
 
 
-def hold_of(pressure: Pressure, context: EligibilityContext) -> Finding[HoldReason] | None:
+def hold_of(
+    pressure: Pressure, context: EligibilityContext, *, drains: bool
+) -> Finding[HoldReason] | None:
     """Return why this cycle may evict nothing, None if it may.
 
-    Without overloaded nodes, only the clocks and the data are checked.
+    Without overloaded nodes, and if no `drains` are due, only the clocks and the data are checked.
     """
     snapshot, policy = context.book.snapshot, context.policy
     if differing := clocks_differ(snapshot):
         return Finding(HoldReason.CLOCKS_DIFFER, differing)
     hold = _data_hold(snapshot, pressure)
-    if hold is not None or not pressure.of_class(NodeClass.OVERLOADED):
+    is_overloaded = bool(pressure.of_class(NodeClass.OVERLOADED))
+    if hold is not None or not (is_overloaded or drains):
         return hold
-    return _policy_hold(policy, pressure) or _start_hold(policy, context.state, context.now)
+    hold = _policy_hold(policy, pressure) if is_overloaded else None
+    return hold or _start_hold(policy, context.state, context.now)
 
 
 def _data_hold(snapshot: Snapshot, pressure: Pressure) -> Finding[HoldReason] | None:

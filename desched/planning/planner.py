@@ -61,8 +61,9 @@ def _planned(
     """The plan with soft taints by this mode."""
     context = eligibility.context
     taints = SoftTaints.of(context, pressure, mode)
-    held = hold_of(pressure, context)
-    if held is not None or not (sifted.nodes or is_due(context)):
+    drains = is_due(context)
+    held = hold_of(pressure, context, drains=drains)
+    if held is not None or not (sifted.nodes or drains):
         return plan_without_moves(held, sifted, pressure, taints, context.state)
     try:
         room = StartingRoom.of(context, pressure)

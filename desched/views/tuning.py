@@ -1,6 +1,7 @@
 """A search for a better policy: what it recommends, its changes, and the policies that it tried."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 
 import msgspec
 from rich.console import Console
@@ -15,6 +16,7 @@ from desched.views.policies import sentence
 from desched.views.policy_differences import PolicyComparison, print_differences
 from desched.whatif.tuning.figures import Change, Recommended, Tuned
 from desched.whatif.tuning.replays import Score
+from desched.whatif.tuning.search import MOST_MORE_EVICTIONS, is_worth_it
 
 REPLAYS_FLATTER = (
     "A replay flatters every policy: its scheduler is that of the forecast, and moved pods take "
@@ -34,8 +36,8 @@ class FrontPoint(msgspec.Struct, frozen=True):
     score: Score
 
 
-class TuningView(msgspec.Struct, frozen=True):
-    """What people see of a search; `summary` is the result in sentences.
+class Result(msgspec.Struct, frozen=True):
+    """What people see of any search; `summary` is the result in sentences.
 
     `changes` has each change of the recommended policy with its reason.
     """
@@ -43,23 +45,21 @@ class TuningView(msgspec.Struct, frozen=True):
     title: str
     about: tuple[str, ...]
     summary: tuple[str, ...]
+    changes: tuple[tuple[Difference, str], ...]
+
+
+class TuningView(Result, frozen=True):
+    """The same of a search in one cluster."""
+
     today: FrontPoint
     front: tuple[FrontPoint, ...]
-    changes: tuple[tuple[Difference, str], ...]
     judged: Comparison
 
 
 def print_tuning(found: Tuned, console: Console) -> None:
     """Print the result, then the comparison on the later days."""
     view = tuning_view(found)
-    console.print(Text(f"desched · {plain(view.title)}", style="bold"))
-    for line in view.about:
-        console.print(Text(plain(line)))
-    console.print()
-    for line in view.summary:
-        console.print(Text(plain(line), style="bold"))
-    console.print()
-    print_changes(view.changes, console)
+    print_result(view, console)
     console.print(Text("No policy of the search is better in all than one of these:", style="bold"))
     table = plain_table()
     for title in ("Node-min", "Points x min", "Evictions"):
@@ -72,9 +72,16 @@ def print_tuning(found: Tuned, console: Console) -> None:
     print_comparison(view.judged, console)
 
 
-def print_changes(found: Sequence[tuple[Difference, str]], console: Console) -> None:
-    """Print the changes of a recommended policy and their reasons, if there are any."""
-    if found:
+def print_result(view: Result, console: Console) -> None:
+    """Print what was searched, the result in sentences, and each change with its reason."""
+    console.print(Text(f"desched · {plain(view.title)}", style="bold"))
+    for line in view.about:
+        console.print(Text(plain(line)))
+    console.print()
+    for line in view.summary:
+        console.print(Text(plain(line), style="bold"))
+    console.print()
+    if found := view.changes:
         changes = tuple(change for change, _ in found)
         print_differences(PolicyComparison(changes, None), console)
         console.print()
@@ -109,9 +116,9 @@ def tuning_view(found: Tuned) -> TuningView:
         f"tune · {found.policy}",
         about,
         tuple(_summary(found)),
+        tuple(reasons_of(found.recommended)),
         FrontPoint("today", "today's policy", found.today),
         tuple(_front(found)),
-        tuple(reasons_of(found.recommended)),
         _judged(found),
     )
 
@@ -125,12 +132,17 @@ def _summary(found: Tuned) -> Iterator[str]:
             f"Keep {found.policy}: of the policies that were tried, none leaves a fifth less "
             "overload within the evictions that are allowed, also on the later days."
         )
-        if any(
-            each.score.evictions > found.today.evictions
-            and each.score.node_minutes < found.today.node_minutes
-            for each in found.front
-        ):
-            yield "Some leave less with more evictions; --more-evictions accepts these."
+        today = found.today
+        for each in found.front:  # the fewest evictions first
+            if not is_worth_it(each.score, today) and is_worth_it(
+                each.score, today, MOST_MORE_EVICTIONS
+            ):
+                more = math.ceil(100 * (each.score.evictions / today.evictions - 1) - 1e-6)
+                yield (
+                    f"In the search, one leaves less with more evictions "
+                    f"({with_change(today, each.score)}); --more-evictions {more}% judges it too."
+                )
+                break
     else:
         yield f"Recommended: {count(len(best.changes), 'change')} to {found.policy}."
         yield f"In the search: {with_change(found.today, best.searched)}."
@@ -174,12 +186,14 @@ def _reason(change: Change, score: Score) -> str:
         return "follows from the other changes"
     minutes = without.node_minutes - score.node_minutes
     evictions = without.evictions - score.evictions
-    parts = (
+    parts = [
         f"{abs(number):,.0f} {'more' if number > 0 else 'fewer'} {what}"
         for number, what in ((minutes, "overloaded node-minutes"), (evictions, "evictions"))
         if number
-    )
-    return f"without it, {' and '.join(parts) or 'higher excess'} in the search"
+    ]
+    if not parts and without.point_minutes > score.point_minutes:
+        parts = ["higher excess"]
+    return f"without it, {' and '.join(parts) or 'nothing worse'} in the search"
 
 
 def _judged(found: Tuned) -> Comparison:

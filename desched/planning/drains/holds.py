@@ -25,5 +25,5 @@ def held_nodes(context: EligibilityContext) -> Iterator[PlannedTaint]:
             for node in drain.nodes:
                 yield PlannedTaint(node, f"it is drained for {drain}")
     for reserve in rules.reserves:
-        for node in free_nodes(reserve, context.cluster, context.policy):
+        for node in free_nodes(reserve, context):
             yield PlannedTaint(node, f"it is free for the {reserve}")

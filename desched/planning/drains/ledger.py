@@ -94,7 +94,7 @@ def _not_needed(drain: Drain, pods: Mapping[str, Pod], context: EligibilityConte
         reserve = (
             next(each for each in rules.reserves if str(each) == drain.reserve) if rules else None
         )
-        missing = reserve and lacking(reserve, context.cluster, context.policy)
+        missing = reserve and lacking(reserve, context)
         return "" if missing else "other nodes are free for it"
     own = [pods[ref.uid] for ref in drain.pods if ref.uid in pods]
     waiting = [pod for pod in own if not (pod.node or pod.finished or pod.deleting)]

@@ -12,7 +12,7 @@ from desched.model.cluster import Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Unserved
 from desched.model.state import PauseScope
-from desched.planning.drains.demands import Demand, Demands, moves_today
+from desched.planning.drains.demands import Demand, Demands, gang_of, moves_today
 from desched.planning.drains.fragmented import Fragmented
 from desched.planning.drains.places import Places, Search
 from desched.planning.drains.proof import Unproved, leaving, leaving_now, moves_now, prove, said
@@ -160,10 +160,12 @@ class _Planning:
             return drain.ended(DrainEnd.BROKEN, self._context.now, places)
         if not places.vacancies:
             return drain  # it waits for the scheduler
+        if why := self._too_many(drain.namespace, places.moves, drain.moves):
+            return drain.ended(DrainEnd.BROKEN, self._context.now, why)
         places = msgspec.structs.replace(places, nodes=drain.nodes)
-        proof = self._take(demand, places, drain)
-        if isinstance(proof, Unproved) and not proof.may_pass:
-            return drain.ended(DrainEnd.BROKEN, self._context.now, proof.why)
+        unproved = self._take(demand, places, drain)
+        if unproved is not None and not unproved.may_pass:
+            return drain.ended(DrainEnd.BROKEN, self._context.now, unproved.why)
         return drain
 
     def _waits(self, drain: Drain) -> bool:
@@ -180,7 +182,7 @@ class _Planning:
         waiting = tuple(p for p in self._context.cluster.pods if not p.node and p.ref in refs)
         if not waiting:
             return None
-        gang = next(iter(self._context.gangs_of(waiting[0])), None) if drain.gang else None
+        gang = gang_of(waiting[0], self._context) if drain.gang else None
         return Demand(waiting, min(pod.priority for pod in waiting), gang)
 
     def _begin(self, demand: Demand) -> str:
@@ -214,10 +216,14 @@ class _Planning:
         """Why no drain begins for these places, the cheapest ones."""
         if not places.vacancies:
             return f"it has room on {', '.join(places.nodes)}, and waits for its scheduler"
-        moves, most, daily = places.moves, self._rules.most_moves, self._rules.daily_moves
-        if moves > most:
-            return f"it would take {moves} moves, and a drain makes at most {most}"
-        if self._moves_of(demand.namespace) + moves > daily:
+        return self._too_many(demand.namespace, places.moves)
+
+    def _too_many(self, namespace: str, moves: int, made: int = 0) -> str:
+        """Why a drain that has made some moves must not make so many more; empty if it may."""
+        most, daily = self._rules.most_moves, self._rules.daily_moves
+        if made + moves > most:
+            return f"it would take {made + moves} moves, and a drain makes at most {most}"
+        if self._moves_of(namespace) + moves > daily:
             return f"it would take {moves} moves, and drains make at most {daily} within a day"
         return ""
 
@@ -290,7 +296,8 @@ def _kind(demand: Demand) -> Hashable:
     if demand.gang or demand.reserve:
         return str(demand)
     pod = demand.pods[0]
-    return pod.scheduling, pod.namespace, frozenset(pod.labels.items()), demand.priority
+    labels = frozenset(pod.labels.items())
+    return pod.scheduling, pod.scheduler, pod.volumes, pod.namespace, labels, demand.priority
 
 
 def _takes(quota: EvictionQuota, pod: Pod) -> bool:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Node
 from desched.model.devices import is_whole_gpu, whole_gpus
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.policy.gpu_drains import Reserve
 from desched.policy.policy import Policy
@@ -30,17 +31,21 @@ def domain_of(reserve: Reserve, cluster: ClusterState, policy: Policy) -> Balanc
     return BalanceScope(cluster, replace(policy, balance_scope=reserve.domain))
 
 
-def free_nodes(reserve: Reserve, cluster: ClusterState, policy: Policy) -> list[str]:
+def free_nodes(reserve: Reserve, context: EligibilityContext) -> list[str]:
     """The nodes that have the idle GPUs of the reserve, in the domain with most of them.
 
-    At most as many as it needs; those that are held already come first.
+    At most as many as it needs; those that are held already come first. Those that are drained for
+    something else are not free.
     """
+    cluster, policy = context.cluster, context.policy
+    others = (d for d in context.state.drains if d.under_way and d.reserve != str(reserve))
+    drained = {node for drain in others for node in drain.nodes}
     by_domain: dict[str, list[Node]] = defaultdict(list)
     domains = domain_of(reserve, cluster, policy)
     for node in cluster.nodes:
         domain = domains.domain(node)
         usable = node.ready and not (node.unschedulable or node.deleting)
-        usable &= policy.looks_at(node.labels)
+        usable &= policy.looks_at(node.labels) and node.name not in drained
         if domain is not None and usable and idle_gpus(node, cluster) >= reserve.gpus:
             by_domain[domain].append(node)
 
@@ -52,9 +57,9 @@ def free_nodes(reserve: Reserve, cluster: ClusterState, policy: Policy) -> list[
     return [node.name for node in in_order[: reserve.nodes]]
 
 
-def lacking(reserve: Reserve, cluster: ClusterState, policy: Policy) -> int:
+def lacking(reserve: Reserve, context: EligibilityContext) -> int:
     """How many nodes the reserve lacks."""
-    return reserve.nodes - len(free_nodes(reserve, cluster, policy))
+    return reserve.nodes - len(free_nodes(reserve, context))
 
 
 def idle_gpus(node: Node, cluster: ClusterState) -> int:

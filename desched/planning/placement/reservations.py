@@ -1,10 +1,12 @@
 """The free capacity for a plan, after reservations for pending pods and awaited replacements."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
+from desched.model.devices import whole_gpus
 from desched.model.groups import grouped
 from desched.model.plan import UnreservedReason
 from desched.model.resources import Resource
@@ -32,9 +34,17 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     claims = Claims(context, free.room)
 
     assumed = {pod.uid: pod.nominated_node for pod in cluster.assumed_pods}
-    for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):
+    drains = [drain for drain in context.state.drains if drain.under_way]
+    held = {pod.uid: drain.nodes for drain in drains for pod in drain.pods}
+
+    def order(pod: Pod) -> tuple[int, bool, datetime, PodRef]:
+        return -pod.priority, pod.uid not in held, pod.created_at, pod.ref
+
+    for pod in sorted(waiting, key=order):
         context.deadline.check(pod)
-        if not claims.accepts(pod):
+        if node := _drained_for(pod, held.get(pod.uid, ()), free):
+            free.reserve(node, pod, {each: book.expected(pod, each) for each in watched})
+        if node or not claims.accepts(pod):
             continue
         usage = {resource: book.expected(pod, resource) for resource in watched}
         node = assumed.get(pod.uid)
@@ -47,6 +57,15 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
         if expected in free.arrays.index:
             free.reserve(expected, pod, uses)
     return free
+
+
+def _drained_for(pod: Pod, nodes: Iterable[str], free: FreeCapacity) -> str | None:
+    """The first of the nodes that are drained for the pod on which it fits now."""
+    if not whole_gpus(pod.scheduling.requests):
+        return None  # nodes are drained for its peers
+    there = [node for node in nodes if node in free.arrays.index]
+    fitting = free.schedulable(pod) if there else free.arrays.none()
+    return next((node for node in there if fitting[free.arrays.index[node]]), None)
 
 
 def _reserve_where_expected(

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.document.sections import keys
 from desched.policy.durations import duration_seconds, duration_text
+from desched.policy.edited_text import Edit, edited_text
 from desched.policy.loading import PolicyText, parse_policy
 from desched.policy.policy import Policy, ResourceRule
 from desched.policy.reading.envelope import find_policy
@@ -73,7 +75,7 @@ class Space:
     """
 
     def __init__(self, today: PolicyText, vary: Sequence[str] = ()) -> None:
-        self.today = parse_policy(*today).policy
+        self.today, self._text = parse_policy(*today).policy, today
         document, base = find_policy(*today)
         value: Any = document.value
         for part in base:
@@ -98,13 +100,24 @@ class Space:
     def document(self, values: Values) -> dict[str, Any]:
         """The same as a document."""
         found: dict[str, Any] = copy.deepcopy(self._document)
+        for path, value in self._edits(values):
+            _set(found, path, value)
+        return found
+
+    def text(self, values: Values) -> str | None:
+        """The same as the text of today's policy with its comments; None if it cannot be edited."""
+        edits = [
+            each for each in self._edits(values) if _value_at(self._document, each[0]) != each[1]
+        ]
+        return edited_text(self._text, edits, self.document(values))
+
+    def _edits(self, values: Values) -> Iterator[Edit]:
         if self.today.waits_by_swing and values.get(SUSTAINED_FOR) is not None:
             # Alone, it would mean exactly so long.
             least = duration_text(self.today.least_sustained_seconds)
             values = {LEAST_SUSTAINED_FOR: least, **values}
         for key, value in values.items():
-            _set(found, self.path_of(key), list(value) if isinstance(value, tuple) else value)
-        return found
+            yield self.path_of(key), list(value) if isinstance(value, tuple) else value
 
     def path_of(self, key: str) -> KeyPath:
         """Where a key of LoadAware is in the document."""
@@ -117,8 +130,11 @@ class Space:
             dimension.key: value
             for dimension in self.dimensions
             for value in dimension.values
-            if not policy_differences(self.today, self.policy({dimension.key: value}))
+            if self._is_today(dimension.key, value)
         }
+
+    def _is_today(self, key: str, value: Value) -> bool:
+        return not policy_differences(self.today, self.policy({key: value}))
 
     @property
     def extremes(self) -> Iterator[Policy]:
@@ -132,6 +148,9 @@ class Space:
         for key, usual in _USUAL.items():
             if (found := usual(self.today, key)) is not None:
                 values = tuple(v for v in found.values if self._fits(key, v) is None)
+                if not any(self._is_today(key, value) for value in values):
+                    written: Any = _value_at(self._document, self.path_of(key))
+                    values = (written, *values)
                 if len(values) > 1:
                     yield Dimension(key, values, found.ordered)
 
@@ -200,6 +219,12 @@ def _set(document: Any, path: KeyPath, value: object) -> None:
         document.pop(last, None)
     else:
         document[last] = value
+
+
+def _value_at(document: Any, path: KeyPath) -> object:
+    for part in path:
+        document = document.get(part) if isinstance(document, dict) else document and document[part]
+    return document
 
 
 # --- what varies usually --------------------------------------------------------------------------
@@ -366,7 +391,7 @@ def _between(key: str, low: str, high: str) -> Iterator[Value]:
 
 def _range(key: str, low: str, high: str) -> _Range:
     kinds: tuple[tuple[Callable[[str], float], Callable[[float], Value]], ...] = (
-        (float, _number),
+        (_finite, _number),
         (_share, lambda number: f"{number:g}%"),
         (duration_seconds, _duration),
     )
@@ -381,10 +406,16 @@ def _range(key: str, low: str, high: str) -> _Range:
     )
 
 
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError
+    return number
+
+
 def _share(text: str) -> float:
     if not text.endswith("%"):
         raise ValueError
-    return float(text.removesuffix("%"))
+    return _finite(text.removesuffix("%"))
 
 
 def _duration(seconds: float) -> Value:
@@ -401,6 +432,6 @@ def _value(text: str) -> Value:
     if "+" in text:
         return tuple(text.split("+"))
     try:
-        return _number(float(text))
+        return _number(_finite(text))
     except ValueError:
         return None if text == "default" else text

@@ -4,22 +4,22 @@ from datetime import timedelta
 
 import msgspec
 
-from desched.model.cluster import STEERING_TAINT
+from desched.model.cluster import STEERING_TAINT, Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Plan
 from desched.model.state import State
 from tests.builders import NOW, load, node, planned, pod, policy, snapshot
-from tests.unit.planning.gpu_cluster import drains, gpu_node, waits
+from tests.unit.planning.gpu_cluster import drains, gpu_node, runs, waits
 
 BIG = waits("big")
 DRAIN = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
 HELD = gpu_node("g0", taints=(STEERING_TAINT,), steered_until=NOW + timedelta(minutes=5))
 
 
-def relief(state: State) -> Plan:
+def relief(state: State, *others: Pod) -> Plan:
     """The plan for an overloaded node beside the drained one and a node that is half full."""
     nodes = [HELD, node("hot"), node("half")]
-    pods = [pod("a", "hot"), BIG]
+    pods = [pod("a", "hot"), BIG, *others]
     loads = {"g0": (0.0, 0.0), "hot": (0.95, 0.5), "half": (0.3, 0.3)}
     return planned(snapshot(nodes, pods, load(loads, {"a": (1.0, 1.0)})), drains(), state)
 
@@ -31,8 +31,10 @@ def test_a_pod_of_an_overloaded_node_does_not_go_to_a_held_node() -> None:
 
 
 def test_what_a_node_is_drained_for_needs_no_room_elsewhere() -> None:
-    [waiting] = relief(State(drains=(DRAIN,))).unreserved
+    state = State(drains=(DRAIN,))
+    [waiting] = relief(state, runs("last", "g0")).unreserved
     assert (waiting.reason.value, waiting.pods) == ("drain", 1)
+    assert not relief(state).unreserved  # its room is there
     ended = DRAIN.ended(DrainEnd.TIME_OVER, NOW)
     assert "drain" not in {each.reason.value for each in relief(State(drains=(ended,))).unreserved}
 

@@ -117,6 +117,10 @@ def test_a_drain_for_a_reserve_ends_once_its_node_is_free() -> None:
     assert after(pods[1:], by=by, drain=OF_RESERVE).end is DrainEnd.LANDED
     assert after(pods[:1], by=by, drain=OF_RESERVE).end is DrainEnd.NOT_NEEDED
     assert after(pods, drain=OF_RESERVE).end is DrainEnd.NOT_WANTED
+    state = State(drains=(OF_RESERVE, msgspec.structs.replace(DRAIN, nodes=("g1",))))
+    by = drains(GpuDrainRules(("train",), reserves=(RESERVE,)))
+    found = judged(context_of(seen(NODES, [pods[0], BIG]).cluster, by, state))
+    assert found == state.drains  # g1 is empty, but not for the reserve
 
 
 def test_ended_drains_are_kept_for_a_day_and_not_without_limit() -> None:
