@@ -83,6 +83,8 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         result=_result(plan, acted, info.mode).value,
         overloaded=_overloaded(plan)[:MOST_NAMES],
         evicted=sum(outcome.verdict in BEGUN for outcome in acted.outcomes),
+        hold=plan.hold.value if plan.hold else "",
+        hold_detail=plan.hold_detail,
         not_acting=acted.barred.detail if acted.barred else "",
         unsteered=plan.unsteered,
         acknowledged_deschedulers=others.acknowledged,

@@ -168,7 +168,7 @@ class ServiceUrl:
         except (HTTPError, OSError) as error:
             raise ObservationError(
                 ObservationSource.CLUSTER,
-                f"The service at {self._url} does not answer ({type(error).__name__}); check the "
+                f"The service at {self._url} does not answer; check the "
                 f"address, or forward the port of its pages with `{_PORT_FORWARD}`.",
             ) from error
 

@@ -102,7 +102,7 @@ def _here(pasts: Mapping[str, Past], stop: Stop) -> Iterator[Workers]:
 
 
 class Found(NamedTuple):
-    """What a search came to, and whether a signal or the budget ended it."""
+    """What a search came to, and whether a signal, the budget or lost workers ended it."""
 
     search: Search
     recommendation: Recommendation | None
@@ -127,16 +127,22 @@ class Searcher:
             ConfigurationError: there is too little memory.
             WorkersLost: there were no workers from the beginning.
         """
-        executor = jobs(self._workers.executor)
+        executor, ended_early = jobs(self._workers.executor), True
         search = Search(
             aim.space, spans_of(aim.span), executor, lambda: bool(self._stop), aim.first
         )
-        return self._or_here(
-            search,
-            jobs,
-            lambda: self._recommended(search, aim) if self._is_searched(search, aim) else None,
-            lambda: self._recommended(search, aim),
-        )
+
+        def here() -> Found | None:
+            return self._recommended(search, aim, ended_early=ended_early)
+
+        def there() -> Found | None:
+            nonlocal ended_early
+            if not self._is_searched(search, aim):
+                return None
+            ended_early = bool(self._stop)
+            return here()
+
+        return self._or_here(search, jobs, there, here)
 
     def judged(
         self, search: Search, policy: Policy, jobs: Callable[[Executor], Executor]
@@ -158,7 +164,8 @@ class Searcher:
         except WorkersLost as error:
             if not search.candidates:
                 raise
-            sys.stderr.write(f"desched: {error} This machine judges what is found.\n")
+            if not self.lost:
+                sys.stderr.write(f"desched: {error} This machine judges what is found.\n")
         except BrokenExecutor as error:
             raise ConfigurationError(
                 "A process of the search was ended by somebody else, most likely because memory "
@@ -178,6 +185,8 @@ class Searcher:
         if not search.today.played.score.node_minutes:
             return True  # no policy could leave less
         known = aim.results.tried if aim.results else ()
+        if aim.results:
+            aim.results.begin(search.today.played)
         today = aim.space.today_values
         sampler = OptunaSampler(aim.space.dimensions, today, SEED, len(known))
         search.resume(known, sampler)
@@ -199,13 +208,12 @@ class Searcher:
             timer.cancel()
         return True
 
-    def _recommended(self, search: Search, aim: Aim) -> Found | None:
-        interrupted = bool(self._stop)
+    def _recommended(self, search: Search, aim: Aim, *, ended_early: bool) -> Found | None:
         self._stop.withdraw()
-        if interrupted:
+        if ended_early:
             sys.stderr.write(f"desched: Judging the best of {len(search.candidates)} policies.\n")
         recommendation = search.recommend(aim.effort.more_evictions)
-        return None if self._stop else Found(search, recommendation, interrupted)
+        return None if self._stop else Found(search, recommendation, ended_early)
 
 
 def past_of(settings: Settings, aim: Aim, source: PastSource, clock: SystemClock) -> Past:

@@ -71,6 +71,9 @@ class CommandGroup(InContext, click.Group):
         see = f"See `{ctx.command_path} --help`."
         if len(self.names) == 1:
             return f"The only command is `{ctx.command_path} {self.names[0]}`. {see}"
+        if not word:
+            names = " or ".join(f"`{ctx.command_path} {name}`" for name in self.names)
+            return f"Choose {names}. {see}"
         near = difflib.get_close_matches(word, self.names, n=1)
         below = [full.removeprefix(self.path) for full in SUMMARIES if full.startswith(self.path)]
         near += [words for words in below if words.endswith(f" {word}")]

@@ -21,6 +21,10 @@ _VERBOSITY = re.compile("--?v+|--verbos.*|--debug")
 """The verbosity of other deschedulers."""
 
 
+_PLAINLY = {"a valid float": "a number", "a valid integer": "a whole number"}
+"""What click calls a number, and what its users do."""
+
+
 def sentences_of(error: click.UsageError, arguments: Iterable[str]) -> str:
     """What the user reads about wrong flags or arguments, on one line for each flag.
 
@@ -49,7 +53,10 @@ def _sentence_of(error: click.UsageError) -> str:
     if isinstance(error, click.MissingParameter) and error.param and error.ctx:
         flag = f"{error.param.opts[0]} " if isinstance(error.param, Flag) else ""
         return f"`{path}` requires {flag}{error.param.make_metavar(error.ctx)}. {see}"
-    return f"{' '.join(error.format_message().split()).rstrip('.')}. {see}"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    for words, plainly in _PLAINLY.items():
+        message = message.replace(words, plainly)
+    return f"{message}. {see}"
 
 
 def _value_of(error: click.BadOptionUsage) -> str:

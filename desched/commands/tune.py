@@ -15,7 +15,7 @@ import msgspec
 from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode, ended_by
 from desched.cli.lazy_loading import loaded_to_run
-from desched.cli.page_file import REPORT, charts_file, write_page
+from desched.cli.page_file import REPORT, charts_file, usable_file, write_page
 from desched.cli.past_flags import (
     INSTEAD,
     NOW,
@@ -29,6 +29,10 @@ from desched.cli.setting_flags import PROMETHEUS, own_flag
 from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
+    if find_spec("optuna") is None:  # which the imports below need
+        raise ConfigurationError(
+            "The search needs Optuna; install it with `pip install 'desched[tune]'`."
+        )
     from datetime import timedelta
 
     from desched.bootstrap.cluster_tuning import ClustersAim, search_clusters, tuned_clusters
@@ -48,11 +52,11 @@ if loaded_to_run(__name__):
     from desched.whatif.past.run import Span
     from desched.whatif.tuning.replays import Stop
     from desched.whatif.tuning.results import Question, Results, open_results
+    from desched.whatif.tuning.search import MOST_MORE_EVICTIONS
     from desched.whatif.tuning.space import Space
 
 SHORTEST_HOURS = 12
 POLICIES, MOST_POLICIES = 60, 10_000
-MOST_MORE = 10.0
 BUDGET = "10m"
 BEFORE = " before the search had a result"
 
@@ -88,8 +92,8 @@ class Output(NamedTuple):
         sys.stderr.write(f"desched: Wrote {path}. Try it with `desched plan --policy {path}`.\n")
 
     def refuse_to_replace(self) -> None:
-        """Raise a ConfigurationError if there is such a file already."""
-        path = self.policy_file
+        """Raise a ConfigurationError if there is such a file already, or it cannot be one."""
+        path = self.policy_file and usable_file("--write-policy", self.policy_file)
         if path is not None and path.exists() and not self.force:
             raise ConfigurationError(f"{path} exists; pass --force to replace it.")
 
@@ -97,10 +101,6 @@ class Output(NamedTuple):
 def run(invocation: Invocation) -> int | None:
     """Search, print what was found, and write the recommended policy if that is asked for."""
     page, settings = charts_file(invocation), invocation.settings()
-    if find_spec("optuna") is None:
-        raise ConfigurationError(
-            "The search needs Optuna; install it with `pip install 'desched[tune]'`."
-        )
     address, clusters = _workers(invocation), _clusters(invocation, settings)
     output, aim = _output(invocation, clusters), _aim(invocation, settings, clusters)
     source = PastSource(
@@ -279,9 +279,10 @@ def _effort(invocation: Invocation) -> Effort:
         more = float(flags.get("more_evictions", "0").removesuffix("%")) / 100
     except ValueError:
         more = -1
-    if not 0 <= more <= MOST_MORE:
+    if not 0 <= more <= MOST_MORE_EVICTIONS:
         raise ConfigurationError(
-            f"--more-evictions must be a percentage from 0% to {MOST_MORE:.0%}, such as 20%."
+            f"--more-evictions must be a percentage from 0% to {MOST_MORE_EVICTIONS:.0%}, such as "
+            "20%."
         )
     return Effort(policies, seconds, more)
 

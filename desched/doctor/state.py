@@ -20,13 +20,29 @@ def check_state(examination: Examination) -> Check:
         return problem(name, stored.problem, fix)
     state = stored.state
     if state is None:
-        return ok(name, "There is no state yet; the first cycle that evicts creates it.")
+        return _without_state(examination)
     if pause := state.pausing(at):
         fix = "When you want evictions, end it with `desched resume`."
         return warning(name, f"Evictions are paused: {pause.describe()}.", fix)
     last = f"the last cycle was {moment(state.last_cycle.at, at)}" if state.last_cycle else ""
     flight = count(len(state.in_flight), "eviction")
     return ok(name, f"It can be read; {last or 'no cycle yet'}, {flight} in flight.")
+
+
+def _without_state(examination: Examination) -> Check:
+    """There is no state yet, and perhaps no namespace for it either."""
+    name, cluster = CheckName.STATE, examination.cluster
+    places = [rights.namespace for rights in examination.rights if rights.feature == "state"]
+    known = {} if isinstance(cluster, Unanswered) else cluster.namespaces
+    for place in places:
+        if known and place not in known:
+            found = f"There is no namespace {place} yet, which is for the Lease and the state."
+            fix = (
+                f"An installation creates it; to evict from this machine, run `kubectl create "
+                f"namespace {place}`, or name another one with `--state-namespace`."
+            )
+            return (problem if examination.run.evicts else ok)(name, found, fix)
+    return ok(name, "There is no state yet; the first cycle that evicts creates it.")
 
 
 def check_soft_taints(cluster: ClusterState, examination: Examination) -> Check:

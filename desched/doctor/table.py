@@ -1,7 +1,7 @@
 """The diagnosis as a table for people, and as JSON or YAML."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.doctor.checks import Check, Diagnosis, Verdict
+from desched.model.groups import grouped
 from desched.views.formatting import MODE_NAMES, count, plain
 from desched.views.rendering import View
 
@@ -21,6 +22,15 @@ STYLES = {
     Verdict.UNKNOWN: "bold magenta",
     Verdict.SKIPPED: "dim",
 }
+LEAST_URGENT_FIRST = (
+    Verdict.SKIPPED,
+    Verdict.OK,
+    Verdict.WARNING,
+    Verdict.UNKNOWN,
+    Verdict.PROBLEM,
+)
+"""The order in a terminal, which ends where the eye is."""
+
 MOST_DETAILS = 5
 
 
@@ -48,7 +58,7 @@ class DoctorReport(View, msgspec.Struct, frozen=True):
 
 
 def print_diagnosis(report: DoctorReport, console: Console) -> None:
-    """Print every check."""
+    """Print every check, the most urgent last."""
     console.print(Text(f"desched · doctor · {plain(report.target)}", style="bold"))
     console.print(Text(f"{report.asked_at:%Y-%m-%d %H:%M:%S} UTC · {_run(report)}"))
     console.print()
@@ -56,9 +66,10 @@ def print_diagnosis(report: DoctorReport, console: Console) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for check in report.diagnosis.checks:
-        verdict = Text(check.verdict.value, style=STYLES[check.verdict])
-        table.add_row(verdict, check.name.value, Text("\n").join(_lines(check)))
+    for verdict in LEAST_URGENT_FIRST:
+        checks = [check for check in report.diagnosis.checks if check.verdict is verdict]
+        for names, found in _rows(checks, together=verdict is Verdict.SKIPPED):
+            table.add_row(Text(verdict.value, style=STYLES[verdict]), names, found)
     console.print(table)
     console.print()
     console.print(Text(summary(report.diagnosis), style="bold"))
@@ -67,6 +78,19 @@ def print_diagnosis(report: DoctorReport, console: Console) -> None:
 def _run(report: DoctorReport) -> str:
     policy = f"policy {plain(report.policy)}" if report.policy else "no policy given"
     return f"{policy}, {MODE_NAMES[report.mode]}"
+
+
+def _rows(checks: Iterable[Check], *, together: bool) -> Iterator[tuple[str, Text]]:
+    """The names and the findings of these checks; `together` with one row for each finding."""
+    if not together:
+        yield from ((check.name.value, Text("\n").join(_lines(check))) for check in checks)
+        return
+    alike = grouped((check.found, check.name.value) for check in checks)
+    for found, names in alike.items():
+        if len(names) == 1:
+            yield names[0], Text(plain(found))
+        else:
+            yield count(len(names), "check"), Text(plain(f"{found} ({', '.join(names)})"))
 
 
 def _lines(check: Check) -> Iterator[Text]:

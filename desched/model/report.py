@@ -79,7 +79,7 @@ class CycleResult(StrEnum):
 
     NOTHING_TO_DO = "nothing_to_do"  # no node is overloaded
     HELD = "held"  # the data or the state of the cluster forbids acting
-    NOTHING_MOVABLE = "nothing_movable"  # nodes are overloaded, but no move is right
+    NOTHING_MOVABLE = "nothing_movable"  # nodes are overloaded, but no pod may move
     PLANNED = "planned"  # a dry run that would evict
     EVICTED = "evicted"  # at least one eviction was accepted
     NOT_EVICTED = "not_evicted"  # evictions were planned, none was accepted

@@ -278,7 +278,10 @@ class PolicyEdit(msgspec.Struct, frozen=True, gc=False):
 
 
 class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A summary of the newest cycle, for `desched status`."""
+    """A summary of the newest cycle, for `desched status`.
+
+    `hold` is the HoldReason for which the whole cycle evicts nothing, empty without one.
+    """
 
     at: datetime
     instance: ForPeople
@@ -286,6 +289,8 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     result: Plain
     overloaded: tuple[NodeName, ...] = ()
     evicted: int = 0
+    hold: Plain = ""
+    hold_detail: ForPeople = ""
     not_acting: ForPeople = ""
     unsteered: Unsteered | None = None
     acknowledged_deschedulers: Annotated[tuple[str, ...], Form.FOR_PEOPLE] = ()

@@ -67,7 +67,7 @@ def load_snapshot(path: Path) -> SnapshotContent:
             text = compressed.read(LARGEST_BYTES + 1)
     except (gzip.BadGzipFile, zlib.error) as error:
         raise ConfigurationError(
-            f"{name}: this is no snapshot of desched, or it is damaged ({error})."
+            f"{name}: this is no snapshot of desched, or it is damaged."
         ) from error
     except EOFError as error:
         raise ConfigurationError(f"{name}: this snapshot is cut off; copy it again.") from error

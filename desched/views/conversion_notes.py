@@ -39,7 +39,7 @@ def _table(notes: Iterable[ConversionNote]) -> Table:
     for note in notes:
         key = _short(note)
         text = Text(on_one_line(f"{key}: " if key else ""), style="bold")
-        line = "" if note.effect is Effect.WARNED else str(note.place.line)
+        line = "" if note.effect is Effect.WARNED else f"line {note.place.line}"
         table.add_row(line, text.append(on_one_line(note.text), style="not bold"))
     return table
 

@@ -87,7 +87,7 @@ _SUMMARIES: Mapping[CycleResult, str] = {
     CycleResult.NOTHING_TO_DO: "No node is overloaded; there is nothing to do.",
     CycleResult.HELD: "Nothing is evicted: {hold}",
     CycleResult.NOTHING_MOVABLE: (
-        "{overloaded} overloaded, but no move is right now; the reasons above show what would have "
+        "{overloaded} overloaded, but no pod may move now; the reasons above show what would have "
         "to change."
     ),
     CycleResult.PLANNED: (
@@ -334,7 +334,7 @@ class CycleView(View):
     def observed(self) -> str:
         """How much was seen."""
         seen = self.report.observed
-        asked = f" of {seen.pods_asked} asked for" if seen.pods_asked < seen.pods else ""
+        asked = f" of {seen.pods_asked} whose usage matters" if seen.pods_asked < seen.pods else ""
         sizes = f"{count(seen.nodes, 'node')}, {count(seen.pods, 'pod')}"
         line = f"{sizes}, {seen.pods_measured} measured{asked}"
         if seen.unresolved_series:

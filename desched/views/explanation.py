@@ -42,7 +42,7 @@ from desched.views.formatting import (
     words,
 )
 from desched.views.gpus import describe_gpus, describe_wait
-from desched.views.grouped_list import block, numbered, plain_table, print_section
+from desched.views.grouped_list import block, plain_table, print_section
 from desched.views.reasons import describe
 
 _GIB, _MIB = 2**30, 2**20
@@ -102,9 +102,9 @@ def _class_of(node: NodeExplanation) -> str:
     if node.overloaded_seconds is None:
         return f"{name}."
     if not node.overloaded_seconds:
-        return f"{name} since less than its shortest window."
+        return f"{name}, for less than its shortest window."
     least = "at least " if node.overloaded_longer else ""
-    return f"{name} for {least}{span(timedelta(seconds=node.overloaded_seconds))}."
+    return f"{name}, for {least}{span(timedelta(seconds=node.overloaded_seconds))} now."
 
 
 def _print_loads(node: NodeExplanation, console: Console) -> None:
@@ -184,15 +184,18 @@ def _print_pods(
     """Print each pod with its load and verdict; `named` with the name of its node."""
     if not pods:
         return
-    blocks = []
+    table = Table.grid(padding=(0, 0, 0, 2))
+    table.add_column(overflow="fold")
+    said = set()
     for pod in pods:
-        share = max(pod.cpu_ratio or 0.0, pod.memory_ratio or 0.0, pod.gpu_ratio or 0.0)
-        measured = pod.cpu_ratio is not None or pod.memory_ratio is not None
         on = f"on {plain(pod.node)} " if named else ""
         title = Text(f"{plain(str(pod.pod))} ", style="bold")
         title.append(f"{on}{_shares(pod)}", style="not bold")
-        blocks.append((percent(share) if measured else "?", block(title, [_verdict_of(pod)])))
-    print_section(f"{count(len(pods), 'pod')} {where}:", numbered(blocks), console)
+        verdict = _verdict_of(pod)
+        again = verdict in said and pod.outcome is PodOutcome.STAYS
+        table.add_row(block(title, [f"stays, {pod.reason}, as above" if again else verdict]))
+        said.add(verdict)
+    print_section(f"{count(len(pods), 'pod')} {where}:", table, console)
 
 
 def _shares(pod: PodSummary) -> str:
@@ -305,10 +308,11 @@ def _memory(amount_bytes: float) -> str:
 
 
 def _node_line(verdict: NodeVerdict) -> str:
+    highest = sorted(verdict.pressures, key=lambda p: p.target_ratio - p.lowest_ratio)
     loads = ", ".join(
         f"{RESOURCE_NAMES[p.resource]} {percent(p.lowest_ratio)} % "
         f"(target {percent(p.target_ratio)} %)"
-        for p in verdict.pressures
+        for p in highest
     )
     known = f": {loads}" if loads else ""
     why = describe(verdict.reason, verdict.detail)
@@ -357,7 +361,7 @@ def _print_forecast(
     is_known = forecast.most_risk is not None
     if is_known:
         table.add_column("score", justify="right", overflow="fold")
-        table.add_column("of it", overflow="fold")
+        table.add_column("sum of", overflow="fold")
     for each in forecast.nodes:
         parts = ", ".join(f"{name} {score}" for name, score in each.by_plugin.items() if score)
         name = f"{each.node} (harmful)" if each.harmful else each.node

@@ -78,7 +78,13 @@ def _summary(found: Review) -> Iterator[str]:
     if found.relieved_share is not None:
         share = percent(found.relieved_share)
         planned = f" {share} % of the overload had an eviction planned for it."
-    yield f"{what}, {found.evictions_per_day:.1f} a day.{planned}"
+    daily = f", {found.evictions_per_day:.1f} a day" if _has_a_day(found) else ""
+    yield f"{what}{daily}.{planned}"
+
+
+def _has_a_day(found: Review) -> bool:
+    """Whether it is long enough to have evictions per day; minutes would multiply one move."""
+    return found.covered_seconds >= timedelta(days=1).total_seconds()
 
 
 def _figures(found: Review) -> Iterator[Figure]:
@@ -89,7 +95,8 @@ def _figures(found: Review) -> Iterator[Figure]:
     for purpose, evictions in found.purposes.items():
         if purpose != Purpose.RELIEF:
             yield Figure(f"of them for {purpose}", (evictions,))
-    yield Figure("evictions per day", (found.evictions_per_day,))
+    if _has_a_day(found):
+        yield Figure("evictions per day", (found.evictions_per_day,))
     if found.relieved_share is not None:
         share = found.relieved_share * 100
         yield Figure("overload with planned eviction", (share,), "%")
@@ -100,7 +107,7 @@ def _notes(found: Review) -> Iterator[str]:
     yield (
         f"A load is the mean of a step of {_step(found)}. The time above 90 %, the time at 100 % "
         "CPU and the points are those of this mean: a short peak is not in them. Overloaded "
-        "minutes count cycles."
+        "minutes are those of the cycles in which a node was overloaded."
     )
     if found.overload.full_cpu_node_minutes is None:
         yield CPU_UNKNOWN

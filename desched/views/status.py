@@ -12,6 +12,7 @@ from rich.text import Text
 
 from desched.model.chain import ChainUnderWay
 from desched.model.drains import Drain, Purpose
+from desched.model.plan import HoldReason
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.model.stored_state import is_done
 from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
@@ -26,7 +27,7 @@ from desched.views.formatting import (
     percent,
     plain,
 )
-from desched.views.reasons import describe_unsteered
+from desched.views.reasons import describe, describe_unsteered
 from desched.views.rendering import View
 
 STATUS_VERSION = "desched.io/status/v1"
@@ -212,7 +213,8 @@ def _leader(status: Status) -> str:
         return "none; the last leader released the Lease"
     if lease.renewed_at is None:
         return lease.holder
-    renewed = f"{lease.holder}, renewed {moment(lease.renewed_at, now)}"
+    renewed_at = min(lease.renewed_at, now)  # the Lease is read after the time was
+    renewed = f"{lease.holder}, renewed {moment(renewed_at, now)}"
     if now - lease.renewed_at > timedelta(seconds=2 * lease.duration_seconds):
         return f"{renewed}, which is too long ago: no replica acts, or the clocks differ"
     return renewed
@@ -226,6 +228,8 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
     yield f"{moment(cycle.at, now)} by {cycle.instance}, {mode}: {cycle.result}"
     if cycle.evicted:
         yield f"evicted {count(cycle.evicted, 'pod')}"
+    if cycle.hold:
+        yield _hold(cycle)
     if cycle.not_acting:
         yield f"not acting: {cycle.not_acting}"
     if cycle.unsteered is not None:
@@ -237,6 +241,14 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
         yield "no node is overloaded"
     if cycle.acknowledged_deschedulers:
         yield f"beside desched on purpose: {', '.join(cycle.acknowledged_deschedulers)}"
+
+
+def _hold(cycle: LastCycle) -> str:
+    """Why the cycle evicted nothing; by its name alone if a newer desched wrote it."""
+    for reason in HoldReason:
+        if reason == cycle.hold:
+            return f"held: {describe(reason, cycle.hold_detail)}"
+    return f"held: {cycle.hold} ({cycle.hold_detail})"
 
 
 def _flight(record: EvictionRecord, now: datetime) -> str:

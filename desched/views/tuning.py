@@ -1,5 +1,6 @@
 """A search for a better policy: what it recommends, its changes, and the policies that it tried."""
 
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -15,6 +16,7 @@ from desched.views.policies import sentence
 from desched.views.policy_differences import PolicyComparison, print_differences
 from desched.whatif.tuning.figures import Change, Recommended, Tuned
 from desched.whatif.tuning.replays import Score
+from desched.whatif.tuning.search import MOST_MORE_EVICTIONS, is_worth_it
 
 REPLAYS_FLATTER = (
     "A replay flatters every policy: its scheduler is that of the forecast, and moved pods take "
@@ -130,12 +132,17 @@ def _summary(found: Tuned) -> Iterator[str]:
             f"Keep {found.policy}: of the policies that were tried, none leaves a fifth less "
             "overload within the evictions that are allowed, also on the later days."
         )
-        if any(
-            each.score.evictions > found.today.evictions
-            and each.score.node_minutes < found.today.node_minutes
-            for each in found.front
-        ):
-            yield "Some leave less with more evictions; --more-evictions accepts these."
+        today = found.today
+        for each in found.front:  # the fewest evictions first
+            if not is_worth_it(each.score, today) and is_worth_it(
+                each.score, today, MOST_MORE_EVICTIONS
+            ):
+                more = math.ceil(100 * (each.score.evictions / today.evictions - 1) - 1e-6)
+                yield (
+                    f"In the search, one leaves less with more evictions "
+                    f"({with_change(today, each.score)}); --more-evictions {more}% judges it too."
+                )
+                break
     else:
         yield f"Recommended: {count(len(best.changes), 'change')} to {found.policy}."
         yield f"In the search: {with_change(found.today, best.searched)}."
@@ -179,12 +186,14 @@ def _reason(change: Change, score: Score) -> str:
         return "follows from the other changes"
     minutes = without.node_minutes - score.node_minutes
     evictions = without.evictions - score.evictions
-    parts = (
+    parts = [
         f"{abs(number):,.0f} {'more' if number > 0 else 'fewer'} {what}"
         for number, what in ((minutes, "overloaded node-minutes"), (evictions, "evictions"))
         if number
-    )
-    return f"without it, {' and '.join(parts) or 'higher excess'} in the search"
+    ]
+    if not parts and without.point_minutes > score.point_minutes:
+        parts = ["higher excess"]
+    return f"without it, {' and '.join(parts) or 'nothing worse'} in the search"
 
 
 def _judged(found: Tuned) -> Comparison:

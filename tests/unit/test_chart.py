@@ -12,6 +12,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from desched import __version__
+from desched.cli.command_table import COMMANDS
 from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy.loading import load_policy
 from desched.policy.policy import MetricsType
@@ -424,3 +425,12 @@ def test_the_objects_of_declared_kinds_are_listed_only_where_their_kinds_are_nam
         {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["list"]},
     ]
     assert not any(name == OWNER_KINDS for _, _, name in rendered(helm, {}))
+
+
+def test_the_notes_after_an_installation_name_commands_that_exist() -> None:
+    notes = (CHART / "templates" / "NOTES.txt").read_text()
+    commands = {command for names in COMMANDS.values() for command in names}
+    named = set(re.findall(r"-- desched (\w+)", notes))
+
+    assert named
+    assert named <= commands

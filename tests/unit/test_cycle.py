@@ -220,15 +220,6 @@ def test_memory_forgets_once_every_window_has_seen_the_departure() -> None:
     assert not world.state.evictions
 
 
-def test_after_a_start_nothing_is_evicted_until_the_shortest_window_has_passed() -> None:
-    world = two_moves(OK, OK)
-    started = State(since=NOW - timedelta(seconds=299))
-    report = world.run(state=started)
-    assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.JUST_STARTED)
-    world.later(2)
-    assert world.run(state=world.state).result is CycleResult.EVICTED
-
-
 @pytest.mark.parametrize(
     ("change", "detail"),
     [
@@ -368,26 +359,28 @@ def test_what_became_of_an_eviction_is_reported_once() -> None:
     assert not world.run(Mode.DRY_RUN, state=world.state).settled
 
 
+UNDER_WAY = EvictionRecord(
+    PodRef("apps", "web-0", "uid-web-0"),
+    "hot",
+    "uid-web",
+    NOW,
+    certain("cool"),
+    100.0,
+    0.0,
+    left_at=NOW,
+    judged_by=NOW + timedelta(minutes=10),
+)
+
+
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) -> None:
     world = two_moves()
-    overdue = EvictionRecord(
-        PodRef("apps", "web-0", "uid-web-0"),
-        "hot",
-        "uid-web",
-        NOW,
-        certain("cool"),
-        100.0,
-        0.0,
-        left_at=NOW,
-        judged_by=NOW + timedelta(minutes=10),
-    )
     servers = NOW - timedelta(hours=hours)
     state = msgspec.structs.replace(world.seen.cluster, server_times=(servers, servers))
     world.seen = msgspec.structs.replace(world.seen, cluster=state)
-    report = world.run(state=State((overdue,)))
+    report = world.run(state=State((UNDER_WAY,)))
     assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.CLOCKS_DIFFER)
-    assert world.state.evictions == (overdue,)
+    assert world.state.evictions == (UNDER_WAY,)
     assert not world.asked
 
 
@@ -414,23 +407,12 @@ def test_a_clock_that_jumps_while_the_load_is_read_judges_no_move(hours: float) 
     world = JumpingWorld(two_moves().seen, OK, OK)
     world.jump = timedelta(hours=hours)
     times = world.seen.cluster.server_times or (NOW, NOW)
-    under_way = EvictionRecord(
-        PodRef("apps", "web-0", "uid-web-0"),
-        "hot",
-        "uid-web",
-        NOW,
-        certain("cool"),
-        100.0,
-        0.0,
-        left_at=NOW,
-        judged_by=NOW + timedelta(minutes=10),
-    )
     cluster = msgspec.structs.replace(world.seen.cluster, server_times=times)
     read = msgspec.structs.replace(world.seen.load, server_times=times)
     world.seen = msgspec.structs.replace(world.seen, cluster=cluster, load=read)
-    report = world.run(state=State((under_way,)))
+    report = world.run(state=State((UNDER_WAY,)))
     assert report.plan.hold is None
-    assert under_way in world.state.evictions
+    assert UNDER_WAY in world.state.evictions
     assert world.state.failures == ()
 
 
@@ -480,19 +462,6 @@ def count_classifications(monkeypatch: pytest.MonkeyPatch) -> list[ClusterLoad]:
 
     monkeypatch.setattr(Situation, "of", counted)
     return classified
-
-
-def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen = two_moves().seen
-    classified = count_classifications(monkeypatch)
-    load = known_on(seen.load, seen.cluster, "hot", "cool")
-
-    report = report_of(seen, ReadingsOf(load))
-
-    assert classified == [load]
-    assert report.plan.evictions
 
 
 def test_nodes_are_not_classified_again_for_the_last_hour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -487,7 +487,8 @@ def test_the_pages_are_on_loopback_alone_and_documents_forward_their_port() -> N
 
     assert pages.is_loopback
     assert pages.port not in {port["containerPort"] for port in container()["ports"]}
-    for name in ("README.md", "docs/operations.md", "docs/commands.md"):
+    notes = "deploy/chart/templates/NOTES.txt"
+    for name in ("README.md", "docs/operations.md", "docs/commands.md", notes):
         forwarded = re.findall(r"port-forward deploy/desched (\d+)", (ROOT / name).read_text())
         assert set(forwarded) == {str(pages.port)}
 

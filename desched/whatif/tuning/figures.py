@@ -45,8 +45,8 @@ class Tuned(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     to `split_at` and judged from then to `ended_at`. `varied` is what could vary, as `--vary`
     accepts it. `tried` counts policies, of which `stopped` ended early. `front` has those that no
     other one is better than. Without `recommended`, today's policy is as good. `judged` compares
-    today's policy and the recommended one on the later days. `interrupted` is whether a signal or
-    the budget ended the search.
+    today's policy and the recommended one on the later days. `interrupted` is whether a
+    signal, the budget or the loss of workers ended the search.
     """
 
     version: str = TUNING_VERSION

@@ -8,6 +8,7 @@ import msgspec
 
 from desched.errors import ConfigurationError
 from desched.whatif.past.run import Span
+from desched.whatif.tuning.replays import Played
 from desched.whatif.tuning.search import Tried
 
 VERSION = "desched.io/tuning-results/v1"
@@ -68,6 +69,21 @@ class Results(NamedTuple):
         """The time of the search and of the days that judge it."""
         head = self.head
         return Span(head.started_at, head.ended_at, head.question.interval_seconds)
+
+    def begin(self, today: Played) -> None:
+        """Write what today's policy left, or compare it with what the file has of it.
+
+        Raises:
+            ConfigurationError: it left something else, or the file cannot be written.
+        """
+        known = next((each.played for each in self.tried if not each.values), None)
+        if known is not None and known != today:
+            raise ConfigurationError(
+                f"--results: {self.path} is about another past, or of another version of desched: "
+                "today's policy has other figures there. Name another file."
+            )
+        if not self.tried:
+            self.add(Tried({}, today))
 
     def add(self, tried: Tried) -> None:
         """Write one more.

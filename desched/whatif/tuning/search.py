@@ -44,6 +44,9 @@ SAME_SHARE = 1.02
 WORTH_SHARE = 0.8
 """A policy is worth a change if it leaves at most this share of today's overload."""
 
+MOST_MORE_EVICTIONS = 10.0
+"""At most this share of today's evictions may come on top of them."""
+
 MOST_JUDGED = 3
 """So many of the best are judged, one after the other, until one holds."""
 
@@ -127,7 +130,7 @@ def is_worth_it(score: Score, today: Score, more_evictions: float = 0.0) -> bool
     It may need more evictions by this share.
     """
     return (
-        score.evictions <= (1 + more_evictions) * today.evictions
+        score.evictions <= round((1 + more_evictions) * today.evictions, 6)
         and score.node_minutes < today.node_minutes
         and score.node_minutes <= WORTH_SHARE * today.node_minutes
         and score.point_minutes <= today.point_minutes
@@ -163,6 +166,7 @@ class Search:
         self._note: Note = lambda _: None
         self._known: dict[Meaning, Candidate] = {}
         self._targets: Floats | None = None
+        self._today_later: tuple[Played, Floats] | None = None
 
     @property
     def today(self) -> Candidate:
@@ -221,17 +225,17 @@ class Search:
         back first.
         """
         today = self.today.played.score
-        worth = [
-            e
-            for e in self.candidates
-            if e.played.is_whole and is_worth_it(e.played.score, today, more_evictions)
-        ]
+
+        def is_worth(score: Score) -> bool:
+            return is_worth_it(score, today, more_evictions)
+
+        worth = [e for e in self.candidates if e.played.is_whole and is_worth(e.played.score)]
         worth.sort(key=better_first(today))
         judged_today = self.judged(self.space.today) if worth else None
         if judged_today is None:
             return None
         for candidate in worth[:MOST_JUDGED]:
-            simple = self._simplified(candidate)
+            simple = self._simplified(candidate, is_worth)
             judged = self.judged(simple.policy)
             if judged is not None and is_worth_it(judged, judged_today, more_evictions):
                 return Recommendation(simple, judged, tuple(self._effects(simple)))
@@ -291,23 +295,29 @@ class Search:
         return Score(grown[0], grown[1], round(grown[2]))
 
     def judged(self, policy: Policy) -> Score | None:
-        """The score on the later days; None if that was stopped."""
-        job = Job(policy, self.spans.judged, self._targets)
-        played = self._executor.submit(replayed, job).result()
-        return None if played is None else played.score
+        """The score on the later days, by today's targets there; None if that was stopped."""
+        if self._today_later is None:
+            job = Job(self.space.today, self.spans.judged)
+            self._today_later = self._executor.submit(replayed_with_targets, job).result()
+            if self._today_later is None:
+                return None
+        played, targets = self._today_later
+        if policy is not self.space.today:
+            job = Job(policy, self.spans.judged, targets)
+            found: Played | None = self._executor.submit(replayed, job).result()
+            return None if found is None else found.score
+        return played.score
 
-    def _simplified(self, candidate: Candidate) -> Candidate:
+    def _simplified(self, candidate: Candidate, is_worth: Callable[[Score], bool]) -> Candidate:
         """The policy without the changes that do little on the days of the search."""
         score = candidate.played.score
-        needed = {
-            key: candidate.values[key]
-            for key, without in self._without_each(candidate)
-            if not _is_as_good(without, score)
-        }
-        if len(needed) < len(candidate.values):
-            for simple in self._known_or_replayed([needed]):
-                if _is_as_good(simple.played.score, score):
-                    return simple._replace(values=needed)
+        changing = dict(self._without_each(candidate))
+        needed = [key for key, without in changing.items() if not _is_as_good(without, score)]
+        for keys in (needed, changing):  # the second without values that are today's
+            values = {key: candidate.values[key] for key in keys}
+            for simple in self._known_or_replayed([values]):
+                if _is_as_good(simple.played.score, score) and is_worth(simple.played.score):
+                    return simple._replace(values=values)
         return candidate
 
     def _effects(self, candidate: Candidate) -> Iterator[Effect]:

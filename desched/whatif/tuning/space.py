@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -129,8 +130,11 @@ class Space:
             dimension.key: value
             for dimension in self.dimensions
             for value in dimension.values
-            if not policy_differences(self.today, self.policy({dimension.key: value}))
+            if self._is_today(dimension.key, value)
         }
+
+    def _is_today(self, key: str, value: Value) -> bool:
+        return not policy_differences(self.today, self.policy({key: value}))
 
     @property
     def extremes(self) -> Iterator[Policy]:
@@ -144,6 +148,9 @@ class Space:
         for key, usual in _USUAL.items():
             if (found := usual(self.today, key)) is not None:
                 values = tuple(v for v in found.values if self._fits(key, v) is None)
+                if not any(self._is_today(key, value) for value in values):
+                    written: Any = _value_at(self._document, self.path_of(key))
+                    values = (written, *values)
                 if len(values) > 1:
                     yield Dimension(key, values, found.ordered)
 
@@ -384,7 +391,7 @@ def _between(key: str, low: str, high: str) -> Iterator[Value]:
 
 def _range(key: str, low: str, high: str) -> _Range:
     kinds: tuple[tuple[Callable[[str], float], Callable[[float], Value]], ...] = (
-        (float, _number),
+        (_finite, _number),
         (_share, lambda number: f"{number:g}%"),
         (duration_seconds, _duration),
     )
@@ -399,10 +406,16 @@ def _range(key: str, low: str, high: str) -> _Range:
     )
 
 
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError
+    return number
+
+
 def _share(text: str) -> float:
     if not text.endswith("%"):
         raise ValueError
-    return float(text.removesuffix("%"))
+    return _finite(text.removesuffix("%"))
 
 
 def _duration(seconds: float) -> Value:
@@ -419,6 +432,6 @@ def _value(text: str) -> Value:
     if "+" in text:
         return tuple(text.split("+"))
     try:
-        return _number(float(text))
+        return _number(_finite(text))
     except ValueError:
         return None if text == "default" else text

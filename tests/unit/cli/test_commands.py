@@ -84,6 +84,11 @@ def test_flags_of_commands_do_not_hide_settings_of_the_same_name():
         assert {*command.settings} <= Settings.model_fields.keys()
 
 
+def test_a_group_without_a_command_names_those_that_it_has(capsys):
+    assert main(["policy"]) == 2
+    assert "`desched policy convert` or `desched policy diff`" in capsys.readouterr().err
+
+
 def test_steering_has_the_command_clear_only(capsys):
     for words in (["steering"], ["steering", "wheel"]):
         assert main(words) == 2

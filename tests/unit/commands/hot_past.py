@@ -16,11 +16,16 @@ SINCE_UNTIL = ("--since", TIMES[0], "--until", TIMES[1])
 def hot_prometheus() -> Iterator[FakePrometheus]:
     """It has a node with 95 % of its CPU in use, of which three pods use one core each."""
     with FakePrometheus() as server:
-        cluster = SmallCluster(server, loads=(0.95, 0.3))
-        for number in range(3):
-            cluster.add_pod(f"web-{number}")
-        cluster.add_pod("web-3", "b", cores=0.1)
+        add_hot_cluster(server)
         yield server
+
+
+def add_hot_cluster(server: FakePrometheus, load_ratio: float = 0.95) -> None:
+    """A node with this load, of which three pods use one core each, and a calm one."""
+    cluster = SmallCluster(server, loads=(load_ratio, 0.3))
+    for number in range(3):
+        cluster.add_pod(f"web-{number}")
+    cluster.add_pod("web-3", "b", cores=0.1)
 
 
 def written(path: Path, address: str, target: int = 80) -> Path:

@@ -22,7 +22,7 @@ def test_the_policy_goes_to_standard_output_and_the_notes_to_standard_error(caps
     assert lines[0] == "Nothing is evicted until you have settled:"
     assert (
         " ".join(lines[1].split())
-        == "3 dryRun: it was a dry run; start desched with --dry-run for one."
+        == "line 3 dryRun: it was a dry run; start desched with --dry-run for one."
     )
     assert {"Other meaning or form here:", "Left out:", "Added:"} <= {*lines}
     assert lines[-1].endswith("notes; the policy has them as comments.")

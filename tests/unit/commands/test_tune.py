@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
@@ -17,7 +19,7 @@ from desched.whatif.tuning.results import Results
 from desched.whatif.tuning.search import Search, Tried
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import SmallCluster
-from tests.unit.commands.hot_past import SINCE_UNTIL, hot_prometheus, written
+from tests.unit.commands.hot_past import SINCE_UNTIL, add_hot_cluster, hot_prometheus, written
 from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
 
 
@@ -33,6 +35,16 @@ def words(prometheus: FakePrometheus, tmp_path: Path, monkeypatch) -> list[str]:
     monkeypatch.setattr(tune, "SHORTEST_HOURS", 0)
     path = written(tmp_path / "policy.yaml", prometheus.url)
     return ["tune", *SINCE_UNTIL, "--policy", str(path), "--no-cache", "--policies", "6"]
+
+
+def test_without_optuna_it_names_what_to_install() -> None:
+    """In a process of its own, because this one has loaded Optuna."""
+    program = "import sys; sys.modules['optuna'] = None; from desched.cli import main; exit(main())"
+    words = [sys.executable, "-c", program, "tune", "--since", "7d", "--policy", "policy.yaml"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603  (ours)
+
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("install it with `pip install 'desched[tune]'`.")
 
 
 def test_a_search_shows_what_it_found_and_keeps_a_policy_that_is_good(
@@ -65,12 +77,21 @@ def test_a_second_run_continues_the_results(words, tmp_path, capsys) -> None:
     first = json.loads(capsys.readouterr().out)
     assert main([*line, "-o", "json"]) == 0
     again, said = capsys.readouterr()
-    assert "with 5 known policies" in said
+    assert "with 6 known policies" in said
     assert json.loads(again)["front"] == first["front"]
     assert main([*line, "--policies", "8", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["tried"] == 8
     assert main([*line, "--vary", "stopMargin=4,5"]) == 2
     assert "is about another search (what varies differs)" in capsys.readouterr().err
+
+
+def test_results_of_another_past_are_not_continued(words, prometheus, tmp_path, capsys) -> None:
+    line = [*words, "--results", str(tmp_path / "results")]
+    assert main(line) == 0
+    add_hot_cluster(prometheus, 0.97)
+    capsys.readouterr()
+    assert main(line) == 2
+    assert "is about another past" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_the_search_and_judges_what_was_found(
@@ -81,7 +102,7 @@ def test_ctrl_c_ends_the_search_and_judges_what_was_found(
 
     def add_and_interrupt(self: Results, tried: Tried) -> None:
         add(self, tried)
-        if len(results.read_text().splitlines()) == 2:
+        if len(results.read_text().splitlines()) == 3:  # the question, today's policy, another one
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(Results, "add", add_and_interrupt)
@@ -127,14 +148,16 @@ def test_what_was_found_is_judged_here_if_the_workers_are_lost(words, monkeypatc
 
         def add_and_end(_: Results, tried: Tried) -> None:
             found.append(tried)
-            cluster.close()
+            if tried.values:
+                cluster.close()
 
         monkeypatch.setattr(Results, "add", add_and_end)
         line = ["--policies", "60", "--results", "results", "-o", "json"]
         monkeypatch.chdir(Path(words[words.index("--policy") + 1]).parent)
         assert main([*words, *line, "--workers", cluster.scheduler_address]) == 3
     shown, said = capsys.readouterr()
-    assert json.loads(shown)["tried"] == len(found) + 1 < 60
+    assert json.loads(shown)["tried"] == len(found) < 60
+    assert json.loads(shown)["interrupted"]
     assert "connection to the scheduler is lost. This machine judges" in said
 
 
@@ -187,9 +210,10 @@ def test_a_signal_ends_all_searches_and_keeps_what_was_found(
     add = Results.add
 
     def add_and_interrupt(self: Results, tried: Tried) -> None:
-        monkeypatch.setattr(Results, "add", add)  # a second signal would end this process
         add(self, tried)
-        os.kill(os.getpid(), signal.SIGINT)
+        if tried.values:
+            monkeypatch.setattr(Results, "add", add)  # a second signal would end this process
+            os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(Results, "add", add_and_interrupt)
     assert main([*clusters, "--results", str(results), "-o", "json"]) == 0
@@ -237,6 +261,9 @@ def test_the_budget_ends_the_search(words, capsys) -> None:
     [
         (["--vary", "stopMargin=9..1"], "the lower bound comes first"),
         (["--vary", "evictionLimits.workload=1,2"], "protections, budgets"),
+        (["--vary", "stopMargin=1..inf"], "is not a range"),
+        (["--vary", "stopMargin=1,inf"], "allowed is a number"),
+        (["--write-policy", "nowhere/better.yaml"], "is no file in a folder that exists"),
         (["--budget", "ten"], "--budget is not a duration"),
         (["--budget", "0s"], "--budget must be longer than 0s"),
         (["--policies", "1"], "--policies must be from 2"),

@@ -951,11 +951,20 @@ def tainted(**fields: Any) -> Any:
     return examination(cluster=cluster(nodes=[node("a", **fields), node("b"), node("c")]))
 
 
+def homeless(**fields: Any) -> Any:
+    """A cluster without the namespace of the state."""
+    placed = [msgspec.structs.replace(each, namespace="desched-system") for each in rights()]
+    known = cluster(namespaces={"apps": {}})
+    return examination(state=StoredState(), rights=tuple(placed), cluster=known, **fields)
+
+
 STATE = [
     *cases(
         Name.STATE,
         (examination(), OK, "It can be read; no cycle yet, 0 evictions in flight."),
         (examination(state=StoredState()), OK, "no state yet"),
+        (homeless(), PROBLEM, "no namespace desched-system", "create namespace"),
+        (homeless(run=DRY_RUN), OK, "no namespace desched-system", "installation"),
         (examination(state=FORBIDDEN), UNKNOWN, "403", "--state-namespace"),
         (examination(state=FORBIDDEN, run=DRY_RUN), WARNING, "403", "see rights_state"),
         (

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from desched.doctor.checks import CheckName, Diagnosis, ok, problem, unknown, warning
+from desched.doctor.checks import CheckName, Diagnosis, ok, problem, skipped, unknown, warning
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.table import DoctorReport, print_diagnosis, summary
 from desched.views.rendering import rendered
@@ -41,6 +41,16 @@ def test_a_table_has_each_check_with_its_fix_and_the_answer_to_the_question():
     assert "problem prometheus There is none." in text
     assert "→ Set `metrics.address`." in text
     assert text.endswith("It is not safe to start desched here: 1 problem, 1 warning.\n")
+
+
+def test_what_is_most_urgent_comes_last_and_what_was_skipped_is_one_row():
+    lost = [skipped(name, "No answer.") for name in (CheckName.NODES, CheckName.CLOCKS)]
+    text = printed(report(BAD, FINE, lost[0], ODD, UNCLEAR, lost[1]))
+
+    verdicts = [line.split()[0] for line in text.splitlines() if line and line[0] in "sowup"]
+    assert verdicts == ["skipped", "ok", "warning", "unknown", "problem"]
+    assert "skipped 2 checks   No answer. (nodes, clocks)" in text
+    assert "skipped nodes" in printed(report(lost[0]))
 
 
 def test_details_are_shown_for_what_is_not_well_and_not_all_of_them():

@@ -12,7 +12,6 @@ from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, RecentMove, State
-from desched.policy.policy import EvictionLimits
 from tests.builders import (
     NOW,
     amounts,
@@ -20,7 +19,6 @@ from tests.builders import (
     evicted,
     load,
     measured,
-    no_limits_but,
     node,
     planned,
     pod,
@@ -121,18 +119,6 @@ def test_missing_load_makes_a_node_unknown_and_never_a_destination() -> None:
     assert not plan.evictions
 
 
-@pytest.mark.parametrize(
-    ("nodes", "blind", "held"),
-    [(5, 1, False), (5, 2, True), (30, 3, False), (30, 4, True)],
-)
-def test_one_node_or_a_tenth_may_be_unknown(nodes: int, blind: int, *, held: bool) -> None:
-    names = [f"n{i:02}" for i in range(nodes)]
-    blank = dict.fromkeys(names[:blind], (unknown(), 0.1))
-    loads = load({**dict.fromkeys(names, (0.1, 0.1)), **blank})
-    plan = planned(snapshot([node(name) for name in names], [], loads))
-    assert plan.hold is (HoldReason.TOO_MANY_UNKNOWN_NODES if held else None)
-
-
 def test_a_cluster_without_any_load_is_held() -> None:
     """S2.8: without Prometheus nothing is evicted."""
     seen = hot_node(a=1.7, b=1.7)
@@ -156,14 +142,6 @@ def test_a_problem_of_the_data_as_a_whole_holds_the_cycle(
     plan = planned(msgspec.structs.replace(seen, load=doubtful))
     assert (plan.hold, plan.hold_detail) == (hold, "why")
     assert reasons(plan) == dict.fromkeys(["a", "b"], "cycle_held")
-
-
-def test_number_of_nodes_asks_for_more_underloaded_nodes_than_that() -> None:
-    seen = hot_node(a=1.7, b=1.7)
-    assert planned(seen, policy(min_underloaded_nodes=1)).hold is (
-        HoldReason.TOO_FEW_UNDERLOADED_NODES
-    )
-    assert planned(seen, policy(min_underloaded_nodes=0)).evictions
 
 
 def test_load_that_is_not_the_pods_to_take_away_moves_nobody() -> None:
@@ -191,26 +169,6 @@ def test_one_huge_pod_whose_move_only_moves_the_problem_stays() -> None:
     assert not plan.evictions
     assert reasons(plan) == {"huge": "no_node_under_ceiling"}
     assert verdict(plan, "hot") == ("overloaded", NodeReason.EXCESS_NOT_MOVABLE.value)
-
-
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (no_limits_but(total=1, node=9, workload=9), "limit_total"),
-        (no_limits_but(total=9, node=1, workload=9), "limit_node"),
-        (no_limits_but(total=9, node=9, namespace=1, workload=9), "limit_namespace"),
-        (no_limits_but(total=9, node=9, workload=1), "limit_workload"),
-    ],
-)
-def test_a_limit_ends_the_plan_and_says_which(limits: EvictionLimits, reason: str) -> None:
-    plan = planned(hot_node(a=0.9, b=0.9, c=0.9, d=0.9), policy(limits=limits))
-    # 90 % to 75 % takes one pod of 22 points; two with a lower stop line.
-    deep = policy(
-        rule(Resource.CPU, stop_margin_ratio=0.3, ceiling_margin_ratio=0.3), limits=limits
-    )
-    plan = planned(hot_node(a=0.9, b=0.9, c=0.9, d=0.9), deep)
-    assert len(plan.evictions) == 1
-    assert set(reasons(plan).values()) == {reason}
 
 
 def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") -> EvictionRecord:

@@ -50,6 +50,7 @@ PLAIN_TEXTS = frozenset(
         "GroupTopology.level",
         "GroupTopology.preferred_level",
         "HostPort.protocol",
+        "LastCycle.hold",
         "LastCycle.mode",
         "LastCycle.result",
         "ModelCopies.system",

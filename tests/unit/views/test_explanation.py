@@ -37,11 +37,11 @@ def shown(explanation: Explanation, width: int = 80) -> str:
 def test_a_node_is_told_from_its_load_to_its_pods() -> None:
     text = shown(answer("node/te3"))
 
-    assert "te3 is overloaded for 55 min." in text
+    assert "te3 is overloaded, for 55 min now." in text
     assert "CPU 5m     92.5             80/75/70   82.5     92.5        0.0" in text
     assert "the plan takes 12.5 off, and 5.0 remain." in text
     assert "What stays: 50.0 points by 1 pod (bare_pod)" in text
-    assert text.index("50.0 demo/stress") < text.index("12.5 demo/low-priority-workload-1")
+    assert text.index("stress 50.0 % CPU") < text.index("low-priority-workload-1 12.5 % CPU")
     assert "would be evicted; its replacement is expected on one of 5" in text
 
 
@@ -72,6 +72,18 @@ def test_what_soft_taints_do_to_a_landing_is_told() -> None:
     text = " ".join(shown(answer("pod/shop/search-1", steering_scenario())).split())
 
     assert "Without soft taints on te1 it would be 100%." in text
+
+
+def test_pods_that_stay_for_the_same_reason_repeat_no_sentence() -> None:
+    used = load({"n": (0.9, 0.2)}, {"a": (2.0, 0.5), "b": (1.0, 0.5), "c": (0.5, 0.5)})
+    pods = [pod(name, on="n", of=None) for name in "abc"]
+    decision = decide(snapshot([node("n")], pods, used), policy(), State())
+    text = shown(explain(parse_subject("node", "n"), decision, "test"))
+    first, *others = [line for line in text.splitlines() if line.strip().startswith("stays, ")]
+
+    assert ": " in first
+    assert others
+    assert all(line.strip().endswith(", as above") for line in others)
 
 
 def test_a_workload_is_told_with_its_pace_and_the_nodes_of_its_pods() -> None:

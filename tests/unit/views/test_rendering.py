@@ -340,13 +340,6 @@ def test_a_descheduler_that_is_acknowledged_is_no_warning() -> None:
     assert "choose one" not in printed(cycle, width=200)
 
 
-def test_each_field_of_the_state_is_there_also_with_its_default() -> None:
-    record = json.loads(shown(FOLLOWED_UP, "json"))["state"]["evictions"][2]
-    assert record["result"] is None
-    assert record["probe"] is False
-    assert record["left_at"] == "2026-03-04T11:00:00Z"
-
-
 # --- nodes that are not judged, and parts of a table ------------------------------------------
 
 

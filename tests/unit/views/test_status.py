@@ -10,7 +10,7 @@ import pytest
 from desched.model.chain import ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.drains import Purpose
-from desched.model.plan import Unsteered
+from desched.model.plan import HoldReason, Unsteered
 from desched.model.state import (
     CoolDown,
     EvictionRecord,
@@ -24,7 +24,7 @@ from desched.model.state import (
     State,
 )
 from desched.ports import LeaseRecord
-from desched.views.reasons import describe_unsteered
+from desched.views.reasons import describe, describe_unsteered
 from desched.views.rendering import rendered
 from desched.views.status import Status, print_status
 from tests.builders import NOW, certain
@@ -104,6 +104,15 @@ def test_the_last_cycle_has_time_replica_result_and_reason():
         describe_unsteered(Unsteered(7, 3)),
         "12 nodes are overloaded: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more",
     ]
+    held = msgspec.structs.replace(cycle, hold="just_started", hold_detail="no state before 9 s")
+    (said_of_hold,) = [
+        line for line in said("last cycle", State(last_cycle=held)) if "held" in line
+    ]
+    assert said_of_hold == f"held: {describe(HoldReason.JUST_STARTED, 'no state before 9 s')}"
+    newer = msgspec.structs.replace(held, hold="from_a_newer_desched")
+    assert "held: from_a_newer_desched (no state before 9 s)" in said(
+        "last cycle", State(last_cycle=newer)
+    )
     calm = msgspec.structs.replace(cycle, overloaded=(), evicted=0, not_acting="", unsteered=None)
     assert said("last cycle", State(last_cycle=calm))[1:] == ["no node is overloaded"]
 

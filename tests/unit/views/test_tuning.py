@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from desched.policy.difference import policy_differences
 from desched.policy.loading import PolicyText, parse_policy
@@ -13,7 +14,7 @@ from desched.views.rendering import rendered
 from desched.views.tuned_policy import policy_text
 from desched.views.tuning import print_tuning, tuning_view
 from desched.whatif.past.backtest import backtest
-from desched.whatif.tuning.figures import Tuned, tuning_of
+from desched.whatif.tuning.figures import TriedPolicy, Tuned, tuning_of
 from desched.whatif.tuning.replays import share_past
 from desched.whatif.tuning.sampler import OptunaSampler
 from desched.whatif.tuning.search import Recommendation, Search, spans_of
@@ -84,6 +85,17 @@ def test_the_file_of_a_policy_in_a_config_map_is_the_policy_alone(found: Found) 
     assert "could not be edited in place" in text
     written = parse_policy(text, "better.yaml").policy
     assert policy_differences(written, best.candidate.policy) == ()
+
+
+def test_how_many_more_evictions_would_be_enough_is_named(found: Found) -> None:
+    shown, _ = found
+    today = shown.today
+    better = replace(today, node_minutes=1.0, evictions=3)
+    more = replace(shown, recommended=None, front=(TriedPolicy((), better),))
+    assert today.evictions == 1
+    assert "--more-evictions 200% judges it too" in rendered(more, print_tuning, "table")
+    calm = replace(more, today=replace(today, evictions=0))
+    assert "--more-evictions" not in rendered(calm, print_tuning, "table")
 
 
 def test_the_page_has_the_changes_the_front_and_the_later_days(found: Found) -> None:

@@ -356,13 +356,6 @@ def test_two_thresholds_of_which_one_needs_the_cluster_to_be_known_are_refused()
 PROFILE_CASES = {
     "no profile": ({**PUBLISHED, "profiles": []}, "profiles: there is no profile"),
     "profiles missing": (published(profiles=REMOVED), 'profiles: is missing; write "profiles:"'),
-    "two profiles with LoadAware": (
-        {**PUBLISHED, "profiles": PUBLISHED["profiles"] * 2},
-        (
-            "profiles[0].pluginConfig[1].args: has no nodeSelector, so the LoadAware entries after "
-            "it would never have a node; give it one, or put it last."
-        ),
-    ),
     "nothing enabled": (
         profile(plugins={}, pluginConfig=[]),
         "profiles: no profile enables LoadAware",

@@ -9,6 +9,8 @@ import pytest
 
 from desched.errors import WorkersLost
 from desched.history.past import Past
+from desched.policy.loading import PolicyText
+from desched.whatif.past.backtest import backtest
 from desched.whatif.tuning.replays import (
     FIRST_STOP,
     PARTS,
@@ -24,7 +26,7 @@ from desched.whatif.tuning.sampler import OptunaSampler
 from desched.whatif.tuning.search import Search, Tried, front, is_worth_it, spans_of
 from desched.whatif.tuning.space import Space, Values
 from tests.unit.whatif.past.pasts import at
-from tests.unit.whatif.tuning.hot_hours import LATER, SPAN, TODAY, hot_hours
+from tests.unit.whatif.tuning.hot_hours import LATER, POLICY, SPAN, TODAY, hot_hours
 
 
 class Proposals:
@@ -93,6 +95,37 @@ def test_changes_that_do_nothing_are_taken_back() -> None:
         recommended = search.recommend()
     assert recommended is not None
     assert recommended.candidate.values == SOON
+
+
+def test_no_change_is_taken_back_that_makes_the_policy_worth_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("desched.whatif.tuning.search.SAME_SHARE", 100.0)
+    with searching(hot_hours(), [WAITS]) as search:
+        search.run(Proposals(SOON), 2)
+        recommended = search.recommend()
+    assert recommended is not None
+    assert recommended.candidate.values == SOON
+
+
+def test_the_later_days_are_judged_by_the_targets_that_today_s_policy_has_there() -> None:
+    deviating = POLICY.replace("{cpu: 80}", "{cpu: 20}").replace("{cpu: 30}", "{cpu: 10}")
+    args = "args:\n      useDeviationThresholds: true"
+    today = PolicyText(deviating.replace("args:", args), "today.yaml")
+    past, spans = hot_hours(later=range(70, 96)), spans_of(SPAN)
+    share_past(past)
+    space = Space(today, [WAITS])
+    policies = [space.today, space.policy(SOON)]
+    with ThreadPoolExecutor(1) as executor:
+        search = Search(space, spans, executor, lambda: False)
+        assert search.begin()
+        found = [search.judged(each) for each in policies]
+    judged = backtest(past, policies, spans.judged, by_first_lines=True).policies
+    assert found == [
+        Score(e.with_policy.node_minutes, e.with_policy.excess_point_minutes, e.evictions)
+        for e in judged
+    ]
+    assert judged[0].with_policy.node_minutes
 
 
 def test_overload_is_judged_by_the_targets_of_today() -> None:
@@ -168,6 +201,12 @@ def test_a_search_goes_on_with_the_results_of_an_earlier_one() -> None:
         search.run(sampler, 2, note=lambda _: earlier.clear())
         assert earlier, "nothing is replayed again"
         assert search.recommend() is not None
+
+
+def test_as_many_more_evictions_are_accepted_as_the_share_allows() -> None:
+    today, worth = Score(100, 100, 25), Score(50, 50, 29)
+    assert is_worth_it(worth, today, 0.16)
+    assert not is_worth_it(worth, today, 0.15)
 
 
 def test_the_front_has_no_policy_that_another_one_is_better_than() -> None:

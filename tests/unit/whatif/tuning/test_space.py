@@ -48,6 +48,14 @@ def test_a_policy_keeps_the_comments_of_its_author(name: str) -> None:
             assert all(comment in text for comment in comments)
 
 
+def test_the_limit_of_today_is_one_of_those_that_are_tried() -> None:
+    limit = "      evictionLimits: {total: 15}\n  plugins"
+    space = Space(PolicyText(PLAIN.text.replace("  plugins", limit), "f"))
+    (total,) = (each for each in space.dimensions if each.key == "evictionLimits.total")
+    assert total.values == (15, None, "2%", "5%", "10%")
+    assert space.today_values[total.key] == 15
+
+
 def test_who_waits_exactly_so_long_goes_on_to_do_so() -> None:
     assert "sustainedForAtLeast" not in {each.key for each in Space(TODAY).dimensions}
     assert not Space(TODAY).policy({"sustainedFor": "5m"}).waits_by_swing
