@@ -39,15 +39,8 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.arrays import Floats, Ints
 from desched.policy.gpu_drains import GpuDrainRules
-from desched.policy.policy import (
-    EvictionLimits,
-    MetricsSource,
-    Policy,
-    Protections,
-    ResourceRule,
-    SchedulerRules,
-    ScoringStrategy,
-)
+from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
+from desched.policy.schedulers import SchedulerRules, ScoringStrategy
 from desched.whatif.clock import VirtualClock
 
 GPU = "nvidia.com/gpu"

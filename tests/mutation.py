@@ -29,6 +29,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "adapters": ("tests/unit/adapters",),
     "views": ("tests/unit/views", "tests/unit/service", "tests/unit/commands"),
     "history": ("tests/unit/history", "tests/unit/commands", "tests/unit/views"),
+    "whatif/scheduler": (
+        "tests/unit/planning/kube_scheduler",
+        "tests/unit/whatif",
+        "tests/contracts",
+    ),
     "whatif": ("tests/unit/whatif", "tests/contracts", "tests/unit/commands"),
     "service": ("tests/unit/service", "tests/unit/bootstrap"),
 }

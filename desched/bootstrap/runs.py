@@ -13,7 +13,6 @@ from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
 from desched.bootstrap.listeners import listeners_of, listening
 from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
-from desched.bootstrap.output import write_out
 from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
 from desched.bootstrap.side_tasks import (
@@ -50,6 +49,7 @@ from desched.service.telemetry.status_endpoint import StatusEndpoint, status_ans
 from desched.settings import Settings, flag_of, variable_of
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
+from desched.views.rendering import write_out
 
 PAGES_KEPT_SECONDS = 5.0
 CRON_TAINTS_LAST_SECONDS = 1200.0

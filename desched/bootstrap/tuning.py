@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from threading import Timer
 from typing import NamedTuple, TypeVar
@@ -62,8 +62,12 @@ class Workers(NamedTuple):
     number: int
 
 
+Start = Callable[[Mapping[str, Past], Stop], AbstractContextManager[Workers]]
+"""Starts workers that have these pasts."""
+
+
 @contextmanager
-def started_workers(address: str, pasts: Mapping[str, Past], stop: Stop) -> Iterator[Workers]:
+def workers_at(address: str) -> Iterator[Start]:
     """The processors of this machine, or the workers of the Dask scheduler with this address.
 
     Raises:
@@ -71,21 +75,30 @@ def started_workers(address: str, pasts: Mapping[str, Past], stop: Stop) -> Iter
         WorkersLost: there are none.
     """
     if not address:
-        number = usable_processors()
-        with local_executor(pasts, number, stop) as executor:
-            yield Workers(executor, number)
+        yield _here
         return
-    from desched.whatif.tuning.dask_workers import dask_executor  # noqa: PLC0415  (optional)
+    from desched.whatif.tuning.dask_workers import dask_client, dask_executor  # noqa: PLC0415  (optional)
 
-    largest = max((past.size_bytes for past in pasts.values()), default=0)
-    if largest > MOST_SENT_BYTES:
-        raise ConfigurationError(
-            f"--workers: the past has {largest / 2**30:.1f} GiB, and Dask sends at most "
-            f"{MOST_SENT_BYTES / 2**30:.1f}; choose a shorter time or a longer --step."
-        )
+    @contextmanager
+    def there(pasts: Mapping[str, Past], stop: Stop) -> Iterator[Workers]:
+        largest = max((past.size_bytes for past in pasts.values()), default=0)
+        if largest > MOST_SENT_BYTES:
+            raise ConfigurationError(
+                f"--workers: the past has {largest / 2**30:.1f} GiB, and Dask sends at most "
+                f"{MOST_SENT_BYTES / 2**30:.1f}; choose a shorter time or a longer --step."
+            )
+        with dask_executor(client, pasts, stop) as executor:
+            yield Workers(executor, executor.workers)
 
-    with dask_executor(address, pasts, stop) as workers:
-        yield Workers(workers, workers.workers)
+    with dask_client(address) as client:
+        yield there
+
+
+@contextmanager
+def _here(pasts: Mapping[str, Past], stop: Stop) -> Iterator[Workers]:
+    number = usable_processors()
+    with local_executor(pasts, number, stop) as executor:
+        yield Workers(executor, number)
 
 
 class Found(NamedTuple):

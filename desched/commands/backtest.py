@@ -22,7 +22,6 @@ from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
     from desched.bootstrap.load_source import prometheus_url
-    from desched.bootstrap.output import write_out
     from desched.bootstrap.past import PastSource, read_past, span_of
     from desched.policy.loading import load_policy
     from desched.policy.policy import Policy
@@ -31,6 +30,7 @@ if loaded_to_run(__name__):
     from desched.settings import Settings
     from desched.views.policies import backtest_view, print_backtest
     from desched.views.progress import ProgressLine
+    from desched.views.rendering import write_out
     from desched.whatif.figures import Backtest
     from desched.whatif.past.backtest import backtest
     from desched.whatif.past.run import Span

@@ -20,7 +20,6 @@ if loaded_to_run(__name__):
 
     from desched.adapters.kubernetes.client.connection import connect
     from desched.bootstrap.doctor_questions import PROPOSED, DoctorQuestions, Tell, first_line
-    from desched.bootstrap.output import write_out
     from desched.bootstrap.policy_source import named_policy
     from desched.bootstrap.runs import schedule_of
     from desched.doctor.checks import Diagnosis
@@ -33,6 +32,7 @@ if loaded_to_run(__name__):
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings
+    from desched.views.rendering import write_out
 
 
 class Output(NamedTuple):

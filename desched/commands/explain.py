@@ -20,7 +20,6 @@ if loaded_to_run(__name__):
     from desched.adapters.kubernetes.forwarded_port import ForwardedPort
     from desched.adapters.running_service import PAGES_PORT, RunningService, ServiceUrl
     from desched.bootstrap.look import LiveCluster, with_look
-    from desched.bootstrap.output import write_out
     from desched.bootstrap.state import state_namespace
     from desched.decision import decide
     from desched.observation import observe
@@ -33,6 +32,7 @@ if loaded_to_run(__name__):
     from desched.views.explained.values import Explanation
     from desched.views.explanation import print_explanation
     from desched.views.formatting import plain, span
+    from desched.views.rendering import write_out
 
 
 def run(invocation: Invocation) -> int:

@@ -8,7 +8,7 @@ from desched.cli.setting_flags import CONNECTION, own_flag
 
 if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
-    from desched.bootstrap.output import write_out
+    from desched.views.rendering import write_out
     from desched.views.review import print_history
 
 DEFAULT_SINCE = "7d"

@@ -12,7 +12,6 @@ from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
-    from desched.bootstrap.output import write_out
     from desched.policy.difference import policy_differences
     from desched.policy.loading import parse_policy, policy_argument
     from desched.policy.policy import Policy
@@ -23,6 +22,7 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.storage import load_snapshot
     from desched.views.formatting import plain
     from desched.views.policy_differences import PolicyComparison, print_differences
+    from desched.views.rendering import write_out
 
 _FORMATS = ("table", "json", "yaml")
 _FILES = ("before", "after")

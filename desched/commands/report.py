@@ -9,8 +9,8 @@ from desched.cli.setting_flags import CONNECTION, own_flag
 
 if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
-    from desched.bootstrap.output import write_out
     from desched.history.review import review
+    from desched.views.rendering import write_out
     from desched.views.review import print_review, review_view
 
 DEFAULT_SINCE = "7d"

@@ -15,7 +15,6 @@ from desched.cli.setting_flags import own_flag
 from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
-    from desched.bootstrap.output import write_out
     from desched.model.state import State
     from desched.observation import observe
     from desched.policy.loading import load_policy
@@ -27,6 +26,7 @@ if loaded_to_run(__name__):
     from desched.views.formatting import plain
     from desched.views.policies import print_simulation, simulation_view
     from desched.views.progress import ProgressLine
+    from desched.views.rendering import write_out
     from desched.whatif.demo import GPU_DRAINS_FILE, POLICY_FILE, demo_policy
     from desched.whatif.figures import Simulated
     from desched.whatif.scenarios import (

@@ -8,10 +8,10 @@ from desched.cli.setting_flags import CONNECTION
 
 if loaded_to_run(__name__):
     from desched.adapters.kubernetes.lease import KubernetesLease
-    from desched.bootstrap.output import write_out
     from desched.bootstrap.state import connected, state_namespace, state_store
     from desched.errors import LeaseError
     from desched.service.process.clock import SystemClock
+    from desched.views.rendering import write_out
     from desched.views.status import Status, print_status
 
 

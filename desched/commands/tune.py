@@ -36,9 +36,8 @@ if loaded_to_run(__name__):
     from datetime import timedelta
 
     from desched.bootstrap.cluster_tuning import ClustersAim, search_clusters, tuned_clusters
-    from desched.bootstrap.output import write_out
     from desched.bootstrap.past import PastSource, span_of
-    from desched.bootstrap.tuning import Aim, Effort, Searcher, judged, past_of, started_workers
+    from desched.bootstrap.tuning import Aim, Effort, Searcher, judged, past_of, workers_at
     from desched.history.past import Past
     from desched.policy.durations import duration_seconds
     from desched.policy.loading import read_policy
@@ -46,11 +45,11 @@ if loaded_to_run(__name__):
     from desched.service.process.logs import configure_logs
     from desched.service.process.signals import stop_on_signals
     from desched.settings import Settings
+    from desched.views.rendering import write_out
     from desched.views.tuned_clusters import print_clusters
     from desched.views.tuned_policy import common_policy_text, policy_text
     from desched.views.tuning import print_tuning, tuning_view
     from desched.whatif.past.run import Span
-    from desched.whatif.tuning.figures import Tuned
     from desched.whatif.tuning.replays import Stop
     from desched.whatif.tuning.results import Question, Results, open_results
     from desched.whatif.tuning.space import Space
@@ -99,17 +98,6 @@ class Output(NamedTuple):
             raise ConfigurationError(f"{path} exists; pass --force to replace it.")
 
 
-class Result(NamedTuple):
-    """What a search came to, and the text of the recommended policy if there is one.
-
-    With `lost` it ended early because its workers were lost.
-    """
-
-    shown: Tuned
-    text: str | None
-    lost: bool
-
-
 def run(invocation: Invocation) -> int | None:
     """Search, print what was found, and write the recommended policy if that is asked for."""
     page, settings = charts_file(invocation), invocation.settings()
@@ -124,19 +112,22 @@ def run(invocation: Invocation) -> int | None:
     if clusters:
         fleet = Fleet(clusters, _aims(aim, clusters), source, address)
         return _run_clusters(settings, fleet, output)
-    past = past_of(settings, aim, source, SystemClock())
-    stop = Stop()
-    with stop_on_signals(stop.request) as request:
-        found = tuned(past, aim, address, stop)
+    clock, stop = SystemClock(), Stop()
+    with workers_at(address) as start:  # first: to read the past takes minutes
+        past = past_of(settings, aim, source, clock)
+        with stop_on_signals(stop.request) as request, start({"": past}, stop) as workers:
+            searcher = Searcher({"": past}, workers, stop, clock)
+            found = searcher.search(aim)
     if found is None:
         return ended_by(request.received or SIGINT, BEFORE)
-    write_out(settings.output, found.shown, print_tuning)
+    shown, best = judged(past, found, clock), found.recommendation
+    write_out(settings.output, shown, print_tuning)
     if page is not None:
         from desched.views.pages.tuning_page import tuning_page  # noqa: PLC0415  (optional)
 
-        write_page(page, tuning_page(tuning_view(found.shown)))
-    output.write(found.text)
-    return ExitCode.OBSERVATION if found.lost else None
+        write_page(page, tuning_page(tuning_view(shown)))
+    output.write(policy_text(aim.space, best.candidate.values, shown) if best else None)
+    return ExitCode.OBSERVATION if searcher.lost else None
 
 
 class Fleet(NamedTuple):
@@ -151,15 +142,13 @@ class Fleet(NamedTuple):
 def _run_clusters(settings: Settings, fleet: Fleet, output: Output) -> int | None:
     clock, stop, aims = SystemClock(), Stop(), fleet.aims
     pasts: dict[str, Past] = {}
-    for name, address in fleet.addresses.items():
-        there = settings.model_copy(update={"prometheus_url": address})
-        pasts[name] = past_of(there, aims.of_each[name], fleet.source, clock)
-    with (
-        stop_on_signals(stop.request) as request,
-        started_workers(fleet.workers, pasts, stop) as workers,
-    ):
-        searcher = Searcher(pasts, workers, stop, clock)
-        found = search_clusters(searcher, pasts, aims, lambda: request.received is not None)
+    with workers_at(fleet.workers) as start:
+        for name, address in fleet.addresses.items():
+            there = settings.model_copy(update={"prometheus_url": address})
+            pasts[name] = past_of(there, aims.of_each[name], fleet.source, clock)
+        with stop_on_signals(stop.request) as request, start(pasts, stop) as workers:
+            searcher = Searcher(pasts, workers, stop, clock)
+            found = search_clusters(searcher, pasts, aims, lambda: request.received is not None)
     if not found.of_each:
         return ended_by(request.received or SIGINT, BEFORE)
     shown = tuned_clusters(pasts, aims, found, clock)
@@ -305,26 +294,6 @@ def _output(invocation: Invocation, clusters: Iterable[str]) -> Output:
     for each in (output, *map(output.of, clusters)):
         each.refuse_to_replace()
     return output
-
-
-def tuned(past: Past, aim: Aim, address: str, stop: Stop) -> Result | None:
-    """Search and judge, on the workers of a Dask scheduler if one is named.
-
-    None if it was stopped before there was anything to judge.
-
-    Raises:
-        ConfigurationError: the workers cannot be used, or there is too little memory.
-        WorkersLost: there are no workers.
-    """
-    clock = SystemClock()
-    with started_workers(address, {"": past}, stop) as workers:
-        searcher = Searcher({"": past}, workers, stop, clock)
-        found = searcher.search(aim)
-    if found is None:
-        return None
-    shown, best = judged(past, found, clock), found.recommendation
-    text = policy_text(aim.space, best.candidate.values, shown) if best else None
-    return Result(shown, text, searcher.lost)
 
 
 COMMAND = Command(

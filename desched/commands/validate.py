@@ -13,7 +13,6 @@ from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
-    from desched.bootstrap.output import write_out
     from desched.policy.loading import policy_argument, shown_name, validate_policy
     from desched.policy.reading.findings import InvalidPolicy, Severity
     from desched.views.policy_findings import (
@@ -22,6 +21,7 @@ if loaded_to_run(__name__):
         github_commands,
         print_findings,
     )
+    from desched.views.rendering import write_out
 
 _FORMATS = ("table", "json", "yaml", "github")
 

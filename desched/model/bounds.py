@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-LARGEST_AMOUNT = 2**62
-"""The maximum amount; with it, small sums do not overflow 64 bits."""
+LARGEST_AMOUNT = 2**53
+"""The maximum amount; with it, the sum of all that a node may have does not overflow 64 bits."""
 
 Count = Annotated[int, Meta(ge=0, le=LARGEST_AMOUNT)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

@@ -8,7 +8,7 @@ for each ReplicaSet), pkg/scheduler/plugins/gang/gang.go:139-161 (satisfied PodG
 pkg/scheduler/plugins/proportion/proportion.go:404-438 (only Open queues).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -63,12 +63,25 @@ class KnownQueues(msgspec.Struct, frozen=True, dict=True):
 
     cluster: ClusterState
 
-    def with_fresh(self, queues: tuple[Queue, ...]) -> "KnownQueues":
-        """The same with these queues as they were read just now."""
-        if not queues:
-            return self
-        cluster = msgspec.structs.replace(self.cluster, queues=(*self.cluster.queues, *queues))
+    def with_fresh(self, pods: Iterable[Pod], queues: Iterable[Queue]) -> "KnownQueues":
+        """The same with the queues of these pods as they were read just now, or were not."""
+        gone = (
+            msgspec.structs.replace(queue, unclear="it was not read again")
+            for pod in pods
+            for queue in self._queues_of(pod)
+        )
+        found = (*gone, *queues)
+        if not found:
+            return self  # nearly all pods
+        cluster = msgspec.structs.replace(self.cluster, queues=(*self.cluster.queues, *found))
         return KnownQueues(cluster)
+
+    def _queues_of(self, pod: Pod) -> Iterator[Queue]:
+        """The queues of Kueue that are read again just before the pod is evicted."""
+        local = self._by_key.get((KUEUE, pod.namespace, kueue_queue(pod)))
+        if local is not None:
+            shared = self._by_key.get((KUEUE, "", local.cluster_queue))
+            yield from (local,) if shared is None else (local, shared)
 
     def requeue(
         self, pod: Pod, workload: Workload | None, declared: Mapping[GroupKey, DeclaredGroup]

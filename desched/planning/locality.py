@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from desched.model.cluster import Pod
 from desched.model.groups import grouped
-from desched.model.locality import GangSpread, ModelNodes
 from desched.model.model_caches import CachedModel
 from desched.model.plan import NodeClass, NodeVerdict
+from desched.model.report import GangSpread, ModelNodes
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.network_levels import NetworkLevels

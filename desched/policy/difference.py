@@ -23,14 +23,12 @@ from desched.policy.policy import (
     DestinationWindow,
     EvictionLimits,
     MetricsSource,
-    OtherScheduler,
     Policy,
     PriorityThreshold,
     Protections,
     ResourceRule,
-    SchedulerProfile,
-    SchedulerRules,
 )
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from desched.policy.share import Share
 
 NONE = "none"

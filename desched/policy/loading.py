@@ -19,8 +19,7 @@ from desched.policy.reading.findings import (
     in_order,
     refused,
 )
-from desched.policy.reading.placeholders import placeholders
-from desched.policy.reading.problems import Notes, Problem, schema_problems
+from desched.policy.reading.problems import Notes, Problem, placeholders, schema_problems
 from desched.policy.reading.valid_part import valid_part
 from desched.policy.reading.yaml_source import LARGEST_TEXT
 from desched.policy.resolution.resolution import resolve

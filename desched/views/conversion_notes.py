@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.model.text import on_one_line
-from desched.policy.conversion.notes import ConversionNote, Effect
+from desched.policy.conversion.notes import OF_THE_NEW_POLICY, ConversionNote, Effect
 from desched.policy.reading.findings import key_path
 from desched.views.formatting import count
 
@@ -16,6 +16,7 @@ _TITLES = {
     Effect.CHANGED: "Other meaning or form here",
     Effect.DROPPED: "Left out",
     Effect.ADDED: "Added",
+    Effect.WARNED: "Worth knowing of the new policy",
 }
 _ARGS = "args"
 
@@ -38,15 +39,14 @@ def _table(notes: Iterable[ConversionNote]) -> Table:
     for note in notes:
         key = _short(note)
         text = Text(on_one_line(f"{key}: " if key else ""), style="bold")
-        table.add_row(
-            f"line {note.place.line}", text.append(on_one_line(note.text), style="not bold")
-        )
+        line = "" if note.effect is Effect.WARNED else f"line {note.place.line}"
+        table.add_row(line, text.append(on_one_line(note.text), style="not bold"))
     return table
 
 
 def _short(note: ConversionNote) -> str:
     """The key without the way to the args of its plugin; one that is added is of the new policy."""
-    path = note.here if note.effect is Effect.ADDED else note.path
+    path = note.here if note.effect in OF_THE_NEW_POLICY else note.path
     if _ARGS in path[:-1]:
         path = path[path.index(_ARGS) + 1 :]
     return key_path(path)

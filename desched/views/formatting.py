@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from desched.model.chain import Chain
-from desched.model.locality import GangSpread
+from desched.model.report import GangSpread
 from desched.model.resources import Resource
 from desched.model.text import on_one_line
 

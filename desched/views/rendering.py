@@ -1,9 +1,10 @@
-"""JSON and YAML for programs (docs/report.md), and tables as text for people."""
+"""JSON and YAML for programs (docs/report.md), and tables for people, as text or on a terminal."""
 
 import io
 import math
+import sys
 from collections.abc import Callable
-from typing import Literal, TypeVar, assert_never
+from typing import Literal, TextIO, TypeVar, assert_never
 
 import msgspec
 import yaml
@@ -51,6 +52,21 @@ def rendered(
             return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
         case _:
             assert_never(format)
+
+
+def write_out(
+    form: ReportFormat | None,
+    shown: Shown,
+    print_table: Printer[Shown],
+    stdout: TextIO | None = None,
+) -> None:
+    """Print the value in the format; None means a table, which has colours on a terminal."""
+    stdout = stdout or sys.stdout
+    if form in {None, "table"} and stdout.isatty():
+        print_table(shown, Console(file=stdout))
+    else:
+        stdout.write(rendered(shown, print_table, form or "table"))
+        stdout.flush()
 
 
 def json_text(value: object) -> str:

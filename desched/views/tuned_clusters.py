@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from desched.policy.difference import Difference
 from desched.views.formatting import count, plain
 from desched.views.grouped_list import plain_table
 from desched.views.tuning import (
-    print_changes,
+    Result,
+    print_result,
     print_tuning,
     reasons_of,
     score_texts,
@@ -20,17 +19,13 @@ from desched.whatif.tuning.figures import ClustersTuned, ClusterTuned
 from desched.whatif.tuning.replays import Score
 
 
-class ClustersView(msgspec.Struct, frozen=True):
-    """What people see of the common policy; `summary` is the result in sentences.
+class ClustersView(Result, frozen=True):
+    """What people see of the common policy.
 
     `scores` has the scores of the later days by cluster: today's policy, its own recommended one,
     the common one; None where none is recommended.
     """
 
-    title: str
-    about: tuple[str, ...]
-    summary: tuple[str, ...]
-    changes: tuple[tuple[Difference, str], ...]
     scores: tuple[tuple[str, tuple[Score | None, ...]], ...]
 
 
@@ -41,14 +36,7 @@ def print_clusters(found: ClustersTuned, console: Console) -> None:
         print_tuning(each.tuned, console)
         console.print()
     view = clusters_view(found)
-    console.print(Text(f"desched · {plain(view.title)}", style="bold"))
-    for line in view.about:
-        console.print(Text(plain(line)))
-    console.print()
-    for line in view.summary:
-        console.print(Text(plain(line), style="bold"))
-    console.print()
-    print_changes(view.changes, console)
+    print_result(view, console)
     console.print(Text("On the later days, in node-minutes / evictions:", style="bold"))
     table = plain_table()
     table.add_column("Cluster")

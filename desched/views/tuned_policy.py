@@ -1,10 +1,9 @@
-"""The recommended policy of a search as a file: today's with its changes and their reasons."""
+"""The recommended policy of a search as a file: today's with its changes, after their reasons."""
 
 from collections.abc import Sequence
 
-from desched.policy.conversion.yaml_text import yaml_text
+from desched.policy.conversion.yaml_text import comment_text, yaml_text
 from desched.policy.difference import Difference
-from desched.policy.reading.findings import KeyPath
 from desched.views.tuned_clusters import clusters_view
 from desched.views.tuning import tuning_view
 from desched.whatif.tuning.figures import ClustersTuned, Tuned
@@ -12,7 +11,7 @@ from desched.whatif.tuning.space import Space, Values
 
 
 def policy_text(space: Space, values: Values, found: Tuned) -> str:
-    """The policy with these values as YAML; only its changes have comments."""
+    """The policy with these values as YAML, after comments on its changes."""
     view = tuning_view(found)
     began, ended = (f"{at:%Y-%m-%d %H:%M}" for at in (found.started_at, found.ended_at))
     made = f"Made from {found.policy} by desched tune with the past from {began} to {ended} UTC."
@@ -33,10 +32,9 @@ def _text(
     changes: Sequence[tuple[Difference, str]],
     header: Sequence[str],
 ) -> str:
-    comments: dict[KeyPath, list[str]] = {}
-    for key in values:
-        for change, reason in changes:
-            if change.key == key or change.key.startswith(f"{key}."):
-                path = space.path_of(key)
-                comments.setdefault(path, []).append(f"{change.line}; {reason}.")
-    return yaml_text(space.document(values), comments, header)
+    header = (*header, *(f"{change.line}; {reason}." for change, reason in changes))
+    text = space.text(values)
+    if text is None:
+        left = f"{space.today.source} could not be edited in place, so its comments are not here."
+        return yaml_text(space.document(values), {}, (*header, left))
+    return comment_text(header) + text

@@ -1,6 +1,6 @@
 """A search for a better policy: what it recommends, its changes, and the policies that it tried."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 from rich.console import Console
@@ -34,8 +34,8 @@ class FrontPoint(msgspec.Struct, frozen=True):
     score: Score
 
 
-class TuningView(msgspec.Struct, frozen=True):
-    """What people see of a search; `summary` is the result in sentences.
+class Result(msgspec.Struct, frozen=True):
+    """What people see of any search; `summary` is the result in sentences.
 
     `changes` has each change of the recommended policy with its reason.
     """
@@ -43,23 +43,21 @@ class TuningView(msgspec.Struct, frozen=True):
     title: str
     about: tuple[str, ...]
     summary: tuple[str, ...]
+    changes: tuple[tuple[Difference, str], ...]
+
+
+class TuningView(Result, frozen=True):
+    """The same of a search in one cluster."""
+
     today: FrontPoint
     front: tuple[FrontPoint, ...]
-    changes: tuple[tuple[Difference, str], ...]
     judged: Comparison
 
 
 def print_tuning(found: Tuned, console: Console) -> None:
     """Print the result, then the comparison on the later days."""
     view = tuning_view(found)
-    console.print(Text(f"desched · {plain(view.title)}", style="bold"))
-    for line in view.about:
-        console.print(Text(plain(line)))
-    console.print()
-    for line in view.summary:
-        console.print(Text(plain(line), style="bold"))
-    console.print()
-    print_changes(view.changes, console)
+    print_result(view, console)
     console.print(Text("No policy of the search is better in all than one of these:", style="bold"))
     table = plain_table()
     for title in ("Node-min", "Points x min", "Evictions"):
@@ -72,9 +70,16 @@ def print_tuning(found: Tuned, console: Console) -> None:
     print_comparison(view.judged, console)
 
 
-def print_changes(found: Sequence[tuple[Difference, str]], console: Console) -> None:
-    """Print the changes of a recommended policy and their reasons, if there are any."""
-    if found:
+def print_result(view: Result, console: Console) -> None:
+    """Print what was searched, the result in sentences, and each change with its reason."""
+    console.print(Text(f"desched · {plain(view.title)}", style="bold"))
+    for line in view.about:
+        console.print(Text(plain(line)))
+    console.print()
+    for line in view.summary:
+        console.print(Text(plain(line), style="bold"))
+    console.print()
+    if found := view.changes:
         changes = tuple(change for change, _ in found)
         print_differences(PolicyComparison(changes, None), console)
         console.print()
@@ -109,9 +114,9 @@ def tuning_view(found: Tuned) -> TuningView:
         f"tune · {found.policy}",
         about,
         tuple(_summary(found)),
+        tuple(reasons_of(found.recommended)),
         FrontPoint("today", "today's policy", found.today),
         tuple(_front(found)),
-        tuple(reasons_of(found.recommended)),
         _judged(found),
     )
 

@@ -121,6 +121,7 @@ class SimulatedCluster:
             owner_annotations=self._around.owner_annotations(pod.namespace, owner)
             if owner
             else None,
+            queues=self._around.queues,
         )
 
     def _siblings(self, pod: Pod, *, in_gang: bool) -> tuple[Pod, ...]:

@@ -1,5 +1,6 @@
 import io
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -88,9 +89,15 @@ def test_hostile_names_are_text(page: Open) -> None:
     tooltip = opened.page.locator("[class*=tooltip]")
     heat_map.scroll_into_view_if_needed()
     corner = heat_map.bounding_box()
-    for step in range(3):  # a pointer that moves, not one that jumps
-        opened.page.mouse.move(corner["x"] + 500 + step, corner["y"] + 30)
-    name = wait_for("a tooltip", lambda: " ".join(tooltip.all_inner_texts()))
+    steps = count()
+
+    def pointed_at() -> str:
+        """A pointer that moves, not one that jumps, until the chart has noticed."""
+        for _ in range(3):
+            opened.page.mouse.move(corner["x"] + 500 + next(steps) % 10, corner["y"] + 30)
+        return " ".join(tooltip.all_inner_texts())
+
+    name = wait_for("a tooltip", pointed_at)
 
     assert "<script>alert(1)</script>" in name
     assert opened.evaluate("document.scripts.length") == 4

@@ -11,17 +11,19 @@ from typing import Any
 import dask
 import pytest
 import yaml
-from distributed import Security
+from distributed import Client, Security
 
 from desched.errors import ConfigurationError
+from desched.whatif.tuning import replays
 from desched.whatif.tuning.clusters import OneCluster
-from desched.whatif.tuning.dask_workers import dask_executor
 from desched.whatif.tuning.replays import Job, Stop, local_executor, replayed
 from desched.whatif.tuning.sampler import OptunaSampler
 from desched.whatif.tuning.search import Note, Search, Tried, spans_of
 from desched.whatif.tuning.space import Space
 from tests.controlplane.process import Server
-from tests.controlplane.waiting import PATIENCE_SECONDS
+from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
+from tests.repository import ROOT
+from tests.unit.whatif.tuning.dask_threads import executor_at
 from tests.unit.whatif.tuning.hot_hours import SPAN, TODAY, hot_hours
 
 NAME = "prod"
@@ -49,25 +51,25 @@ class DaskCluster:
             "worker", self.address, "--no-nanny", "--nthreads", "1", *folder, **variables
         )
 
+    def start_search(self) -> Server:
+        """Begins one that gives workers the past, and then does nothing."""
+        return self._launch("search", "tests.contracts.idle_search", self.address)
+
     def close(self) -> None:
         for server in self.servers:
             server.stop()
 
     def _start(self, kind: str, *arguments: str, **variables: str) -> Server:
+        loopback = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
+        program = f"distributed.cli.dask_{kind}"
+        return self._launch(kind, program, *loopback, *arguments, **variables)
+
+    def _launch(self, kind: str, program: str, *arguments: str, **variables: str) -> Server:
         server = Server(
             f"{kind}-{len(self.servers)}",
-            [
-                sys.executable,
-                "-m",
-                f"distributed.cli.dask_{kind}",
-                "--host",
-                "127.0.0.1",
-                "--dashboard-address",
-                "127.0.0.1:0",
-                *arguments,
-            ],
+            [sys.executable, "-m", program, *arguments],
             self._folder,
-            {"DASK_CONFIG": str(self._folder), **variables},
+            {"DASK_CONFIG": str(self._folder), "PYTHONPATH": str(ROOT), **variables},
         )
         self.servers.append(server)
         return server
@@ -119,12 +121,27 @@ def test_nothing_is_lost_when_workers_die_and_others_join(cluster: DaskCluster) 
             second.signal(SIGKILL)  # what is left is for the one that has joined
 
     address = cluster.address.removeprefix("tls://")
-    with dask_executor(address, PASTS, Stop(), PATIENCE_SECONDS) as executor:
+    with executor_at(address, PASTS, Stop(), PATIENCE_SECONDS) as executor:
         second.wait_until("both workers are there", lambda: executor.workers == 2)
         found = searched(executor, kill)
     with local_executor(PASTS, 1, Stop()) as here:
         assert found == searched(here)
     assert len(tried) > 6
+
+
+def kept() -> int:
+    """How many pasts this worker has."""
+    return len(replays._pasts)  # noqa: SLF001  (nothing else shows it)
+
+
+def test_workers_forget_the_past_of_a_search_that_is_killed(cluster: DaskCluster) -> None:
+    cluster.start_worker()
+    with Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
+        search = cluster.start_search()
+        search.wait_until("a worker has the past", lambda: any(client.run(kept).values()))
+        search.signal(SIGKILL)
+        wait_for("no worker has the past", lambda: not any(client.run(kept).values()))
 
 
 def test_a_worker_that_joins_with_another_version_is_refused(
@@ -133,7 +150,7 @@ def test_a_worker_that_joins_with_another_version_is_refused(
     (tmp_path / "desched-0.0.9.dist-info").mkdir()
     (tmp_path / "desched-0.0.9.dist-info" / "METADATA").write_text("Name: desched\nVersion: 0.0.9")
     cluster.start_worker()
-    with dask_executor(cluster.address, PASTS, Stop(), PATIENCE_SECONDS) as executor:
+    with executor_at(cluster.address, PASTS, Stop(), PATIENCE_SECONDS) as executor:
         cluster.start_worker(PYTHONPATH=str(tmp_path))
         for server in cluster.servers[:-1]:
             if server.name.startswith("worker"):

@@ -52,6 +52,15 @@ class AgedCluster:
         pods = self.read_cluster().pods
         return sorted((p for p in pods if p.namespace == self._namespace), key=lambda p: p.name)
 
+    def is_settled(self) -> bool:
+        """Whether all controllers have noticed that their pods are Ready."""
+        return all(
+            each.ready_replicas == each.desired_replicas
+            and not each.rolling_out
+            and not each.scaling
+            for each in self.read_cluster().workloads.values()
+        )
+
     def cycle(self) -> CycleReport:
         world = World(self, self, self._clock, self.evictor, steerer=self._steerer)
         info = CycleInfo(1, Mode.EVICT, "test", taints_last_seconds=AN_HOUR.total_seconds())

@@ -93,6 +93,9 @@ class Drill:
                     yield line
 
 
+CYCLE_ENDS = frozenset({"cycle.completed", "cycle.skipped"})
+"""The events of the log at which a cycle has ended."""
+
 D = TypeVar("D", bound=Drill)
 P = ParamSpec("P")
 R = TypeVar("R")

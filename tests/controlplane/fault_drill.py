@@ -13,7 +13,14 @@ from pathlib import Path
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.adapters.kubernetes.watch import cluster, loop
 from desched.model.cluster import STEERING_TAINT
-from tests.controlplane.drill import Drill, began_at, ended_at, matching, timestamp_of
+from tests.controlplane.drill import (
+    CYCLE_ENDS,
+    Drill,
+    began_at,
+    ended_at,
+    matching,
+    timestamp_of,
+)
 from tests.controlplane.fault_cases import (
     EVICTION,
     EXPIRED,
@@ -56,13 +63,17 @@ class FaultDrill(Drill):
     # Each returns once the effect was seen; the next one begins when the service has recovered.
 
     def live_through(self, case: Case) -> None:
-        """It does what the case says, stays ready, and asks for no eviction that it may not."""
+        """It does what the case says, stays ready, and asks for no eviction that it may not.
+
+        A cycle that the fault came into the middle of may have been past what it changes.
+        """
         self._recover(_is_back if case.effect is Effect.SKIPS else _is_good)
         with self.api_server.faulty(case.fault, case.method, case.path) as active:
-            self._see(case, active)
+            under_way_until = self._see(case, active)
             assert self.is_ready()
             if active.struck and not case.asks:
-                assert matching(EVICTION, self._since(active.struck[0])) == []
+                asked = matching(EVICTION, self._since(active.struck[0]))
+                assert [e for e in asked if timestamp_of(e.at_seconds) > under_way_until] == []
 
     def live_through_watching(self, case: Case) -> None:
         """The same for a service whose watches break off; before a list its version expires."""
@@ -119,12 +130,24 @@ class FaultDrill(Drill):
         self.let_through()
         self._wait_for_line("an eviction", lambda line: line.get("result") == "evicted")
 
-    def _see(self, case: Case, active: ActiveFault) -> None:
+    def _see(self, case: Case, active: ActiveFault) -> float:
+        """Until the log shows the case; when the cycle ended that was under way, 0 if it shows it.
+
+        What is not of a cycle may be struck at any time, such as the removal of a soft taint.
+        """
+        now, under_way_until = time.time(), 0.0
+
         def is_shown(line: Object) -> bool:
-            return _shows(line, case, active)
+            nonlocal under_way_until
+            if _shows(line, case, active):
+                return True
+            if not under_way_until and line["event"] in CYCLE_ENDS and ended_at(line) > now:
+                under_way_until = ended_at(line)
+            return False
 
         leave = self._leave_a_taint if case.of == TAINT else None
         self._wait_for_line(f"{case.event}: {case.says}", is_shown, leave)
+        return under_way_until
 
     def _leave_a_taint(self) -> None:
         """As a dead service would; another one that is well may have taken the last one away."""

@@ -20,6 +20,7 @@ from kubernetes.config import incluster_config
 
 from desched import cli
 from desched.adapters.kubernetes.client import kubeconfig
+from desched.planning import holds
 from tests.controlplane.process import LIBC, PR_SET_PDEATHSIG
 from tests.controlplane.waiting import PATIENCE_SECONDS
 
@@ -82,6 +83,11 @@ def mount_token(directory: Path, ca_file: Path) -> None:
     incluster_config.SERVICE_TOKEN_FILENAME = str(directory / "token")
     incluster_config.SERVICE_CERT_FILENAME = str(ca_file)
     kubeconfig._NAMESPACE_FILE = directory / "namespace"  # noqa: SLF001  no setting has it
+
+
+def hold_if_unknown() -> None:
+    """Let a single node of unknown load hold the cycle, so that it evicts all or nothing."""
+    holds.UNKNOWN_NODES_FLOOR, holds.UNKNOWN_NODES_SHARE = 0, 0.0
 
 
 def run(arguments: Sequence[str], prepare: Prepare = as_it_is) -> CompletedProcess[str]:

@@ -3,18 +3,23 @@
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import yaml
 
+from desched.adapters.kubernetes.client.access import Access
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.permission import has_right
 from desched.cli import ExitCode
 from desched.model.load import UnknownReason
 from tests.controlplane import forks
 from tests.controlplane.chart_rendering import objects, renderer, template
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.files import replace
+from tests.controlplane.forks import Prepare, as_it_is
 from tests.controlplane.manifests import Object
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.waiting import wait_for
@@ -106,10 +111,18 @@ class Installation:
         return self.plane.token_for(self.account["namespace"], self.account["name"])
 
     def allow_owner_kinds(self, *kinds: str) -> None:
-        """The right that the chart grants with these values of `rights.ownerKinds`."""
+        """The right that the chart grants with these values of `rights.ownerKinds`.
+
+        Returns when the authorizer knows it.
+        """
         values = {"rights": {"ownerKinds": kinds}}
         flags = ("--show-only", "templates/owner-kinds-rbac.yaml")
         self.plane.apply(*objects(template(renderer("helm"), values, *flags)).values())
+        account = connect(self.kubeconfig, None)
+        for kind in kinds:
+            resource, _, group = kind.partition(".")
+            listed = Access("list", group, resource, "", "")
+            self.plane.wait_for(f"the right to {listed}", partial(has_right, account, listed))
 
     def allow_state_in(self, *namespaces: str) -> None:
         """The rights that `deploy/` ships for the namespace of the Lease and the state."""
@@ -163,17 +176,24 @@ class Installation:
         assert done.returncode == 0, done.stderr
         return done
 
-    def report(self, *flags: str, exit_code: int = ExitCode.DONE, **load_aware: Any) -> Object:
+    def report(
+        self,
+        *flags: str,
+        exit_code: int = ExitCode.DONE,
+        prepare: Prepare = as_it_is,
+        **load_aware: Any,
+    ) -> Object:
         """The JSON report of one cycle that ended with this exit code.
 
         One that changed nothing, and for which a scrape came too late, is made again. What became
-        of earlier evictions is in the report that is returned.
+        of earlier evictions is in the report that is returned. What is to evict several pods at
+        once must be prepared by `hold_if_unknown`: else it evicts those of the nodes that it knows.
         """
         arguments = self.arguments(*flags, "--output", "json", **load_aware)[len(COMMAND) :]
         settled: list[Object] = []
 
         def conclusive() -> Object | None:
-            done = forks.run(arguments)
+            done = forks.run(arguments, prepare)
             assert done.returncode in {exit_code, ExitCode.OBSERVATION}, done.stderr
             lost = [line for line in done.stderr.splitlines() if "not_written" in line]
             assert all(STALLED in line for line in lost), done.stderr

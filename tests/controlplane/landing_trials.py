@@ -14,12 +14,13 @@ from desched.model.cluster import ClusterState, Pod
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.policy.policy import SchedulerRules
+from desched.policy.schedulers import SchedulerRules
 from tests.builders import free_capacity
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import RandomCluster
 from tests.controlplane.scheduler_log import SchedulerLog, Scores
 from tests.controlplane.soft_taints import SoftTaints
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 COVERED_SHARE = 0.97
 
@@ -142,7 +143,8 @@ class Trials:
             if self._taints is not None:
                 self._taints.set_on(steered)
             self._evict(pod)
-            name, landed = self._replacement(pod, known)
+            patience = PATIENCE_SECONDS if landing.destinations.any() else RETRY_SECONDS
+            name, landed = self._replacement(pod, known, patience)
             real = log.scores(name)
             trials.append(Trial(pod, landing, landed, steered, scores, real))
         for each in planned:
@@ -207,7 +209,9 @@ class Trials:
             {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}},
         )
 
-    def _replacement(self, pod: Pod, known: set[str]) -> tuple[str, str | None]:
+    def _replacement(
+        self, pod: Pod, known: set[str], patience_seconds: float
+    ) -> tuple[str, str | None]:
         """The replacement's name and node (None if it fits nowhere); it is known from now on."""
 
         def decision(*, patient: bool) -> tuple[str, str | None] | None:
@@ -226,7 +230,7 @@ class Trials:
             self._end(pod)
             with suppress(TimeoutError):
                 found = self._control_plane.wait_for(
-                    what, lambda: decision(patient=True), RETRY_SECONDS
+                    what, lambda: decision(patient=True), patience_seconds
                 )
         assert found is not None
         return found

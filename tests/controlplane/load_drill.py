@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from tests.controlplane.drill import Drill, began_at, ended_at, matching, timestamp_of
+from tests.controlplane.drill import (
+    CYCLE_ENDS,
+    Drill,
+    began_at,
+    ended_at,
+    matching,
+    timestamp_of,
+)
 from tests.controlplane.fault_cases import EVICTION
 from tests.controlplane.fault_proxy import REFUSED, ActiveFault, Fault, FaultProxy
 from tests.controlplane.installation import ALONE
@@ -22,7 +29,6 @@ QUERY_SECONDS = 3
 
 TIMEOUT = ("--prometheus-timeout", f"{QUERY_SECONDS}s")
 SKIPPED = "skipped"
-CYCLE_ENDS = frozenset({"cycle.completed", "cycle.skipped"})
 PROMETHEUS, API_SERVER = "Prometheus", "the API server"
 
 

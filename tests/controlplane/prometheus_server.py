@@ -43,6 +43,7 @@ class PrometheusServer:
                 *(
                     {
                         "job_name": name,
+                        "track_timestamps_staleness": True,  # the samples have their own
                         "http_sd_configs": [
                             {"url": exporter.discovery_url(name), "refresh_interval": "1s"}
                         ],

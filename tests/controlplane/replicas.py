@@ -6,13 +6,13 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
 from tests.controlplane.forks import Fork, Prepare, as_it_is
-from tests.controlplane.installation import COMMAND
+from tests.controlplane.installation import COMMAND, WINDOW_SECONDS
 from tests.controlplane.logs import events_in
 from tests.controlplane.manifests import Object
 from tests.controlplane.process import Child, Server
@@ -79,6 +79,19 @@ class Replica(Server):
         """So many more cycles."""
         enough = len(self.cycles) + count
         self.wait_until(f"{count} more cycles", lambda: len(self.cycles) >= enough)
+
+    def is_done_since(self, moment: datetime) -> bool:
+        """Whether its last cycle found nothing to do once every window shows what was done then.
+
+        A node that a busy machine did not measure in time may still need something.
+        """
+        due = moment + timedelta(seconds=WINDOW_SECONDS + 1)
+        return any(
+            datetime.fromisoformat(last["timestamp"]) > due
+            and last["result"] == "nothing_to_do"
+            and last.keys().isdisjoint({"in_flight", "unknown"})
+            for last in self.cycles[-1:]
+        )
 
     def freeze(self) -> None:
         """As a machine does that stalls, or that migrates."""

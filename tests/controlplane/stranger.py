@@ -1,7 +1,7 @@
 """Metrics that a tenant forges: a target that Prometheus scrapes, and what it exposes."""
 
 from collections.abc import Callable, Sequence
-from time import monotonic
+from time import monotonic, time_ns
 
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object
@@ -25,7 +25,7 @@ class Stranger(Server):
         class Target(Handler):
             def respond(self) -> None:
                 if stranger.exposing is not None:
-                    stranger.exposes(*stranger.exposing())
+                    stranger.exposes(*stranger.exposing(), at=f" {time_ns() // 1_000_000}")
                 self.reply(stranger.text.encode(), content_type="text/plain; version=0.0.4")
 
         super().__init__(Target)
@@ -42,15 +42,16 @@ class Stranger(Server):
         return {
             "job_name": self._job_name,
             "honor_labels": True,
+            "track_timestamps_staleness": True,
             "static_configs": [{"targets": [self.address], "labels": labels}],
         }
 
-    def exposes(self, *samples: tuple[str, dict[str, str], float]) -> None:
-        """From the next scrape on."""
+    def exposes(self, *samples: tuple[str, dict[str, str], float], at: str = "") -> None:
+        """From the next scrape on, as of a time in milliseconds after a space, if there is one."""
         lines = []
         for name, labels, value in samples:
             written = ",".join(f'{key}="{text}"' for key, text in labels.items())
-            lines.append(f"{name}{{{written}}} {value}\n")
+            lines.append(f"{name}{{{written}}} {value}{at}\n")
         self.text = "".join(lines)
 
 

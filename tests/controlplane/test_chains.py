@@ -3,18 +3,18 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 import pytest
 
 from desched.cli import ExitCode
 from desched.model.state import FAILURES
+from tests.controlplane.forks import hold_if_unknown
 from tests.controlplane.installation import (
     ALONE,
     COMMAND,
     QUICK_LEASE,
-    WINDOW_SECONDS,
     measured,
 )
 from tests.controlplane.manifests import Object, deployment, pod_spec
@@ -118,11 +118,8 @@ def wait_until_relieved(sites: Sites, site: str, replica: Replica) -> None:
     """Until a service sees no overloaded node in windows that show all that it did."""
 
     def relieved() -> bool:
-        done, last = evictions(sites, site), replica.cycles[-1:]
-        if not (done and last) or last[0]["result"] != "nothing_to_do" or "in_flight" in last[0]:
-            return False
-        due = done[-1].at + timedelta(seconds=WINDOW_SECONDS + 1)
-        return datetime.fromisoformat(last[0]["timestamp"]) > due
+        done = evictions(sites, site)
+        return bool(done) and replica.is_done_since(done[-1].at)
 
     replica.wait_until("no node is overloaded", relieved)
 
@@ -190,7 +187,7 @@ def killed(sites: Sites) -> None:
 
 def make_room(sites: Sites, site: str) -> list[str]:
     """Evict the first pods; return the nodes on which there is room once they have landed."""
-    report = sites.look(site, "--evict", **STEERING)
+    report = sites.look(site, "--evict", prepare=hold_if_unknown, **STEERING)
     assert evicted(report) == sorted(FIRST)
     assert {verdict(report, f"{site}-{node}")["reason"] for node in HOT} == {"room_being_made"}
     pods(sites, site)

@@ -42,7 +42,7 @@ from tests.controlplane.fault_proxy import Exchange, Fault, FaultProxy
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.faults import status
 from tests.controlplane.files import replace
-from tests.controlplane.installation import ALONE
+from tests.controlplane.installation import ALONE, lacks_samples
 from tests.controlplane.manifests import Object
 from tests.controlplane.sites import SITE, Sites, movable
 from tests.controlplane.waiting import wait_for
@@ -137,7 +137,8 @@ class SingleRuns:
             code, out, error = self.run(site, "--evict", ALONE, **rules)
             report: Object = json.loads(out or "{}")
             settled.extend(report.get("settled", ()))
-            if code == ExitCode.OBSERVATION and not report.get("outcomes"):
+            late = code == ExitCode.OBSERVATION or lacks_samples(report)
+            if late and not report.get("outcomes"):
                 return None
             assert code == exit_code(report), error
             return {**report, "settled": settled}

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.client.decoding import Answer as Answered
 from desched.adapters.kubernetes.forwarded_port import ForwardedPort
+from desched.adapters.kubernetes.permission import reviewed
 from desched.adapters.running_service import PAGES_PORT
 from desched.errors import ObservationError
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, Query, serve
@@ -109,6 +111,9 @@ def asked_as_a_reader(
         *role(ACCOUNT, service_account(namespace, ACCOUNT), rules, namespace),
     )
     connection = connect(plane.kubeconfig_for(namespace, ACCOUNT), None)
+    (verb,), (resource,) = rules[0]["verbs"], rules[0]["resources"]
+    first = Access(verb, "", resource, "", "")
+    plane.wait_for("the rights of the Role", lambda: reviewed(connection, first, namespace))
     return ForwardedPort(connection, namespace, "desched", PAGES_PORT).get(
         "/explain", {"kind": "node"}
     )

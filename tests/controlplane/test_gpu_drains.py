@@ -61,6 +61,7 @@ def cluster(control_plane: ControlPlane) -> AgedCluster:
     by = policy(rule(), limits=no_limits_but(), gpu_drains=rules, **STEERED)
     found = AgedCluster(control_plane.kubeconfig_for("desched-system", "desched"), train, by)
     found.ratios = dict.fromkeys(nodes, 0.3)
+    control_plane.wait_for("settled workloads", found.is_settled)
     control_plane.wait_for(
         "pods that no node can take", lambda: all(pod.unschedulable for pod in found.members())
     )

@@ -8,6 +8,8 @@ import pytest
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
 from tests.controlplane.logs import GrowingLog, events_in
 from tests.controlplane.prometheus_server import PrometheusServer
+from tests.controlplane.usage_exporter import CPU_ANNOTATION, UsageExporter
+from tests.controlplane.waiting import wait_for
 
 NODES = tuple(f"te{number}" for number in range(1, 6))
 
@@ -104,10 +106,35 @@ def test_prometheus_shows_the_load_that_annotations_state(
     }
 
     def shown() -> bool:
-        """A scrape that a busy machine delays bends the rates for a window."""
+        """What a busy machine answers too late is missing for a moment."""
         return all(by_label(prometheus, *asked) == found for asked, found in expected.items())
 
     control_plane.wait_for("the load that was stated", shown)
+
+
+def test_counters_are_as_of_the_time_of_their_samples() -> None:
+    node = {
+        "metadata": {"name": "n", "annotations": {CPU_ANNOTATION: "3"}},
+        "status": {
+            "capacity": {"cpu": "4", "memory": "16Gi"},
+            "addresses": [{"type": "InternalIP", "address": "10.1.0.1"}],
+        },
+    }
+    exporter = UsageExporter(lambda: ([node], []))
+    try:
+        ((began, first),) = wait_for("the node", lambda: idle_seconds(exporter))
+        ((ended, last),) = wait_for("a while", lambda: idle_seconds(exporter, began + 500))
+    finally:
+        exporter.stop()
+    assert (last - first) / (ended - began) * 1000 == pytest.approx(1.0, abs=0.05)
+
+
+def idle_seconds(exporter: UsageExporter, after_ms: int = 0) -> list[tuple[int, float]]:
+    """That of all CPUs of the node, after the time of its samples; none until after a time."""
+    lines = (exporter.document("n", "node-exporter") or "").splitlines()
+    samples = [line.split()[1:] for line in lines if 'mode="idle"' in line]
+    seconds = sum(float(value) for value, _ in samples)
+    return [(int(at_ms), seconds) for _, at_ms in samples[:1] if int(at_ms) > after_ms]
 
 
 def test_a_hidden_node_has_no_metrics_until_it_is_shown(

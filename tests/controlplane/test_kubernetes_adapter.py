@@ -572,13 +572,26 @@ def test_queues_and_the_configuration_of_volcano_are_read_by_rights_of_their_own
     )
     reader = reader_of(control_plane.kubeconfig_for("desched-system", "desched"))
 
-    found = reader.read_cluster((), (place,))
+    def readable() -> ClusterState | None:
+        try:
+            return reader.read_cluster((), (place,))
+        except ObservationError:  # the authorizer learns of the ClusterRole a moment later
+            return None
+
+    found = control_plane.wait_for("the rights of the base", readable)
+    assert found is not None
     assert found.queues == ()
     assert "may not get configmaps" in found.volcano_configurations[place].unclear
     for file in ("queues/kueue.yaml", "queues/volcano.yaml", "volcano-configuration.yaml"):
         control_plane.apply((DEPLOY / file).read_text())
-    control_plane.wait_for("the rights", lambda: len(reader.read_cluster().queues) == 3)
-    found = reader.read_cluster((), (place,))
+
+    def fully_readable() -> ClusterState | None:
+        read = reader.read_cluster((), (place,))
+        stated = read.volcano_configurations[place]
+        return read if len(read.queues) == 3 and not stated.unclear else None
+
+    found = control_plane.wait_for("the rights", fully_readable)
+    assert found is not None
     assert set(found.queues) == {
         Queue("Kueue", "", "team-a", waiting=2),
         Queue("Kueue", namespace, "main", cluster_queue="team-a"),

@@ -88,10 +88,13 @@ def test_a_service_moves_the_pod_for_good_and_leaves_no_taint(
     assert landed != HOT
     service.wait_until("its result", lambda: replicas.state().get("moves"))
     service.wait_until("no taint", lambda: not tainted(sites.plane))
-    service.wait_for_cycles(1)
 
+    def asked() -> set[str]:
+        """The audit log has a request a moment after its answer."""
+        return {request.what for request in replicas.requests() if request.done}
+
+    service.wait_until("its requests in the audit log", lambda: asked() >= WHAT_IT_ASKS)
     requests = replicas.requests()
-    assert {request.what for request in requests if request.done} >= WHAT_IT_ASKS
     refused = {r.what for r in requests if r.code in {401, 403, 404}}
     # It makes the first two itself; the last is of an add-on.
     assert refused <= {"get leases", "get configmaps", "list verticalpodautoscalers"}

@@ -553,7 +553,7 @@ def test_series_of_no_known_node_are_counted(url: str) -> None:
 
 
 def test_a_node_that_joined_90_seconds_ago_is_unknown_and_not_hot(url: str) -> None:
-    assert "of the last 5m" in unknown(read(url, "regimes", 300), "n-f").detail
+    assert "of the last 15m" in unknown(read(url, "regimes", 900), "n-f").detail
 
 
 def test_an_address_finds_its_node_without_any_reported_name(url: str) -> None:
@@ -600,7 +600,7 @@ def test_after_an_exporter_restart_only_the_new_series_counts(url: str) -> None:
 
 
 def test_just_after_an_exporter_restart_the_node_is_unknown(url: str) -> None:
-    assert unknown(read(url, "restarts", 300), "n-b").reason is UnknownReason.WINDOW_NOT_COVERED
+    assert unknown(read(url, "restarts", 900), "n-b").reason is UnknownReason.WINDOW_NOT_COVERED
 
 
 def test_kernels_without_available_memory_are_read_from_its_parts(url: str) -> None:
@@ -619,7 +619,7 @@ def test_four_scrapes_are_enough_for_a_window(url: str) -> None:
 
 
 def test_a_prometheus_that_started_lately_knows_no_load_and_blames_no_window(url: str) -> None:
-    found = unknown(read(url, "started-lately", 300), "n-a")
+    found = unknown(read(url, "started-lately", 900), "n-a")
 
     assert found.reason is UnknownReason.WINDOW_NOT_COVERED
     assert found.detail.startswith("samples cover ")
@@ -659,7 +659,7 @@ def test_an_empty_prometheus_makes_every_node_absent(url: str) -> None:
 def test_a_query_of_the_user_replaces_the_built_in_one_and_is_checked_by_it(url: str) -> None:
     """S2.7: other exporters need no change of desched."""
     own = 'max by (node) (rate(node_cpu_seconds_total{stack="regimes",mode="user"}[{window}]))'
-    load = read(url, "regimes", 300, queries={"node_cpu": own})
+    load = read(url, "regimes", 300, 900, queries={"node_cpu": own})
 
     assert ratios(load, Resource.CPU)["n-b"] == 0.5
     assert ratios(load, Resource.CPU)["n-f"] is UnknownReason.WINDOW_NOT_COVERED

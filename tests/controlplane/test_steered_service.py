@@ -1,14 +1,14 @@
 """A service that steers relieves nodes that the scheduler prefers, and leaves no taint behind."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
-from tests.controlplane.installation import ALONE, WINDOW_SECONDS
+from tests.controlplane.installation import ALONE
 from tests.controlplane.manifests import Object
-from tests.controlplane.replicas import Replica, Replicas, Request
+from tests.controlplane.replicas import Replicas, Request
 from tests.controlplane.sites import Site, Sites, lone, refused, short
 
 STEERING: Object = {"steering": "WhenNeeded", "steeringMaxNodes": "50%"}
@@ -68,14 +68,6 @@ def pods_by_name(sites: Sites) -> dict[str, str]:
     }
 
 
-def is_done(replica: Replica, evictions: Sequence[Request]) -> bool:
-    """Whether it finds nothing to do once every window shows all that it has done."""
-    last = replica.cycles[-1]
-    due = evictions[-1].ended + timedelta(seconds=WINDOW_SECONDS + 1)
-    seen = datetime.fromisoformat(last["timestamp"]) > due
-    return seen and last["result"] == "nothing_to_do" and "in_flight" not in last
-
-
 def test_without_steering_the_scheduler_would_undo_every_move(sites: Sites) -> None:
     report = sites.look("trap", "--evict", **TARGETS, **ONE_BY_ONE, steering="Off")
     assert report["result"] == "nothing_movable"
@@ -106,7 +98,9 @@ def test_steering_relieves_all_nodes_for_good_even_if_the_service_is_killed_mean
     # A cycle that begins then may need new ones.
     second.wait_until("the old taints go", lambda: left.items().isdisjoint(sites.steered().items()))
     done = second.wait_until("all evictions", lambda: evictions(TOO_MANY * len(HOT)))
-    second.wait_until("no more to do", lambda: is_done(second, done) and not sites.steered())
+    second.wait_until(
+        "no more to do", lambda: second.is_done_since(done[-1].ended) and not sites.steered()
+    )
 
     after = pods_by_name(sites)
     gone = set(before) - set(after)

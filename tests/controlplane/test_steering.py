@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from desched.adapters.kubernetes.client.access import LIST_NODES, STEERING_ACCESS
+from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE, STEERING_ACCESS
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import find_account
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.kubernetes.permission import has_right
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.model.cluster import STEERING_TAINT, Node, Taint
 from tests.contracts.steerer_contract import UNTIL, SteererContract
@@ -27,7 +28,9 @@ class RealSteeringLab:
         rules = rules_of(LIST_NODES, *STEERING_ACCESS)
         plane.apply(*role("steering", service_account(namespace, ACCOUNT), rules))
         self.plane = plane
-        self.steerer = KubernetesSteerer(connect(plane.kubeconfig_for(namespace, ACCOUNT), None))
+        account = connect(plane.kubeconfig_for(namespace, ACCOUNT), None)
+        self.steerer = KubernetesSteerer(account)
+        plane.wait_for("the rights of the role", lambda: has_right(account, PATCH_NODE))
         self._reader = KubernetesReader(connect(plane.admin_kubeconfig, None))
 
     def add_node(self, name: str, taints: Iterable[Taint] = ()) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.installation import ALONE
+from tests.controlplane.installation import ALONE, measured
 from tests.controlplane.manifests import Object, pod_spec, vertical_autoscaler
 from tests.controlplane.sites import SITE, Site, Sites, evicted, refused
 
@@ -99,7 +99,7 @@ def test_without_the_right_the_template_counts_and_a_warning_is_logged(sites: Si
     once = ("--once", ALONE, "--state-namespace", "sized", "--log-format", "json")
 
     def refused_to_read() -> bool:
-        done = sites.run(*once, "--output", "json", nodeSelector=f"{SITE}=sized")
+        done = measured(lambda: sites.run(*once, "--output", "json", nodeSelector=f"{SITE}=sized"))
         assert done.returncode == 0, done.stderr
         return done.stderr.count("right.not_granted") == 1
 

@@ -32,6 +32,7 @@ def cluster(control_plane: ControlPlane) -> AgedCluster:
     control_plane.wait_for_ready_pods(namespace, SIZE, "app=llama")
     account = control_plane.kubeconfig_for("desched-system", "desched")
     found = AgedCluster(account, namespace, BY)
+    control_plane.wait_for("settled workloads", found.is_settled)
     on = [pod.node for pod in found.members()]
     found.ratios = dict.fromkeys(nodes, 0.1) | dict.fromkeys(on, 0.5) | {on[0]: 0.95}
     return found

@@ -108,6 +108,7 @@ class UsageExporter:
         self._garbled: set[str] = set()
         self._lock = threading.Lock()
         self._advanced = time.monotonic()
+        self._advanced_at_ms = 0
         self._stopping = threading.Event()
         self._server = _Server(self)
         self._threads = [
@@ -165,7 +166,7 @@ class UsageExporter:
 
     def _advance(self) -> None:
         """Counts up to this very moment, so that scrapes see rates without jitter."""
-        now = time.monotonic()
+        now, self._advanced_at_ms = time.monotonic(), time.time_ns() // 1_000_000
         for node in self._nodes.values():
             node.run(now - self._advanced)
         self._advanced = now
@@ -207,31 +208,21 @@ class UsageExporter:
         """The port on loopback of everything."""
         return int(self.address.rpartition(":")[2])
 
-    def resource_metrics(self, node_name: str) -> str | None:
-        """What the kubelet of a node has at /metrics/resource, or nothing if the node is gone.
+    def document(self, node_name: str, kind: str) -> str | None:
+        """What a node exposes, or nothing if it is hidden or gone.
 
         It has the time of the counters, so that rates are right however late it is read.
         """
         with self._lock:
             self._advance()
-            at = time.time_ns() // 1_000_000
+            at_ms = self._advanced_at_ms
             node = self._nodes.get(node_name)
-            samples = [] if node is None else list(_resource_samples(node))
-        return "".join(f"{_line(sample).rstrip()} {at}\n" for sample in samples) or None
-
-    def samples(self, node_name: str, exporter: Exporter) -> list[Sample] | None:
-        """Reads one target, or nothing if the node is hidden or gone."""
-        with self._lock:
-            self._advance()
-            node = self._nodes.get(node_name)
-            if node is None or (node_name, exporter) in self._hidden:
+            if node is None or (node_name, kind) in self._hidden:
                 return None
-            if exporter == "cadvisor":
-                return list(_pod_samples(node))
-            samples = list(_node_samples(node))
-            if node_name in self._garbled:
+            samples = list(_SAMPLES[kind](node))
+            if kind == "node-exporter" and node_name in self._garbled:
                 samples = [(name, labels, math.nan) for name, labels, _ in samples]
-            return samples
+        return "".join(_line(sample, at_ms) for sample in samples)
 
 
 def _node(node: dict[str, Any]) -> _Node:
@@ -354,6 +345,14 @@ def _resource_samples(node: _Node) -> Iterator[Sample]:
             yield "container_memory_working_set_bytes", labels, pod.memory * share
 
 
+_SAMPLES: Mapping[str, Callable[[_Node], Iterator[Sample]]] = {
+    "node-exporter": _node_samples,
+    "cadvisor": _pod_samples,
+    "resource": _resource_samples,
+}
+"""What each kind of document has; the last one is what the kubelet has at /metrics/resource."""
+
+
 class _Server(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
@@ -381,11 +380,8 @@ class _Handler(StreamRequestHandler):
         match path.strip("/").split("/"):
             case ["discovery", ("node-exporter" | "cadvisor") as kind]:
                 return HTTPStatus.OK, "application/json", json.dumps(exporter.targets(kind))
-            case ["nodes", node, ("node-exporter" | "cadvisor") as kind]:
-                samples = exporter.samples(node, kind)
-                return _document_of(None if samples is None else "".join(map(_line, samples)))
-            case ["nodes", node, "resource"]:
-                return _document_of(exporter.resource_metrics(node))
+            case ["nodes", node, kind] if kind in _SAMPLES:
+                return _document_of(exporter.document(node, kind))
             case _:
                 return HTTPStatus.NOT_FOUND, "text/plain", "no such path"
 
@@ -404,9 +400,9 @@ def _document_of(metrics: str | None) -> tuple[HTTPStatus, str, str]:
     return HTTPStatus.OK, "text/plain; version=0.0.4", metrics
 
 
-def _line(sample: Sample) -> str:
+def _line(sample: Sample, at_ms: int) -> str:
     name, labels, value = sample
-    return f"{name}{{{_rendered(tuple(labels.items()))}}} {value!r}\n"
+    return f"{name}{{{_rendered(tuple(labels.items()))}}} {value!r} {at_ms}\n"
 
 
 @lru_cache(maxsize=2**16)

@@ -12,7 +12,7 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import forecast
-from desched.policy.policy import SchedulerRules
+from desched.policy.schedulers import SchedulerRules
 from tests.builders import free_capacity
 
 MOST_RISK = 0.15

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.planning.gpus.fragmentation import PodClasses
+from desched.policy.policy import PriorityThreshold, Protections
 from tests.builders import planned
 from tests.unit.planning.gpu_cluster import GPU, drains, gpu_node, runs, seen, waits
 
@@ -110,6 +112,19 @@ def test_a_drain_empties_its_nodes_and_nothing_else_moves(seed: int, waiting: in
         assert drained.isdisjoint(each.likely_nodes)
     assert _served(plan) + len(plan.unserved) == waiting
     assert all(each.why for each in plan.unserved)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.sampled_from([None, 0]), st.randoms())
+def test_the_order_of_pods_and_nodes_changes_nothing(
+    seed: int, waiting: int, threshold: int | None, order: Random
+) -> None:
+    """Neither the moves nor the reasons; perhaps no pod may leave."""
+    small = _random(seed)._replace(waiting=waiting)
+    by = drains(protections=Protections(priority_threshold=PriorityThreshold(value=threshold)))
+    cluster = small.seen.cluster
+    nodes, pods = (order.sample(each, len(each)) for each in (cluster.nodes, cluster.pods))
+    other = replace(small.seen, cluster=replace(cluster, nodes=(*nodes,), pods=(*pods,)))
+    assert planned(other, by) == planned(small.seen, by)
 
 
 def _served(plan: Plan) -> int:

@@ -17,12 +17,8 @@ from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.policy.compatibility import GangMode, SteeringMode
-from desched.policy.policy import (
-    OtherScheduler,
-    SchedulerProfile,
-    SchedulerRules,
-    SteeringRules,
-)
+from desched.policy.policy import SteeringRules
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from tests.builders import (
     amounts,
     load,

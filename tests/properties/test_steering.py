@@ -27,7 +27,8 @@ from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
-from desched.policy.policy import Policy, SchedulerRules, SteeringRules
+from desched.policy.policy import Policy, SteeringRules
+from desched.policy.schedulers import SchedulerRules
 from desched.policy.share import Share
 from tests.builders import (
     GIB,

@@ -9,7 +9,7 @@ import pytest
 
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
-from desched.errors import ObservationError, ObservationSource, StopActing
+from desched.errors import ObservationError, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad, LoadHistory, PodChoice, Unknown, UnknownReason
 from desched.model.plan import HoldReason
@@ -220,54 +220,6 @@ def test_memory_forgets_once_every_window_has_seen_the_departure() -> None:
     assert not world.state.evictions
 
 
-def test_a_pod_that_is_not_being_deleted_was_not_evicted_after_all() -> None:
-    world = two_moves(StopActing("no answer"), OK)
-    world.run()
-    assert len(world.state.evictions) == 1
-    world.later(300)
-    report = world.run(Mode.DRY_RUN, state=world.state)
-    assert [(r.pod.name, r.result) for r in report.settled] == [("a", MoveResult.STAYED)]
-    assert not report.state.evictions
-    assert not report.plan.evictions  # their workload cools down
-
-
-def test_an_eviction_that_was_recorded_and_not_requested_may_be_tried_at_once() -> None:
-    world = two_moves(RuntimeError("the end"))
-    with pytest.raises(RuntimeError):
-        world.run()
-    world.later(300)
-    report = world.run(Mode.DRY_RUN, state=world.state)
-    assert (report.settled, report.state.evictions) == ((), ())
-    assert [e.pod.name for e in report.plan.evictions] == ["a", "b"]
-
-
-def test_a_webhook_that_took_an_eviction_over_has_ten_minutes() -> None:
-    world = two_moves(EvictionAnswer(EvictionVerdict.TAKEN_OVER), OK)
-    world.run()
-    world.without("b")
-    world.later(599)
-    assert not world.run(Mode.DRY_RUN, state=world.state).plan.evictions
-    world.later(601)
-    report = world.run(Mode.DRY_RUN, state=world.state)
-    assert {r.pod.name: r.result for r in report.settled}["a"] is MoveResult.STAYED
-    assert [r.pod.name for r in world.state.evictions] == ["b"]
-
-
-def test_that_a_webhook_took_an_eviction_over_survives_the_end_of_the_process() -> None:
-    world = two_moves(EvictionAnswer(EvictionVerdict.TAKEN_OVER), RuntimeError("the end"))
-    with pytest.raises(RuntimeError):
-        world.run()
-    taken_over = {record.pod.name: record.taken_over for record in world.state.evictions}
-    assert taken_over == {"a": True, "b": False}
-
-
-def test_a_failure_in_the_middle_forgets_no_eviction() -> None:
-    world = two_moves(OK, RuntimeError("a bug"))
-    with pytest.raises(RuntimeError):
-        world.run()
-    assert [r.pod.name for r in world.state.evictions] == ["a", "b"]
-
-
 def test_after_a_start_nothing_is_evicted_until_the_shortest_window_has_passed() -> None:
     world = two_moves(OK, OK)
     started = State(since=NOW - timedelta(seconds=299))
@@ -299,29 +251,6 @@ def test_what_the_fresh_look_finds_changed_is_left_alone(
     assert world.asked == ["b"]
 
 
-def test_a_pod_that_is_gone_already_is_not_asked_for() -> None:
-    world = two_moves(OK)
-    world.fresh = lambda one: None if one.name == "a" else one
-    assert verdicts(world.run()) == ["gone", "evicted"]
-
-
-@pytest.mark.parametrize(
-    "verdict",
-    [
-        EvictionVerdict.SEVERAL_BUDGETS,
-        EvictionVerdict.FORBIDDEN,
-        EvictionVerdict.GONE,
-        EvictionVerdict.REPLACED,
-    ],
-)
-def test_a_refusal_that_is_understood_moves_on(verdict: EvictionVerdict) -> None:
-    world = two_moves(EvictionAnswer(verdict, "why"), OK)
-    report = world.run()
-    assert verdicts(report) == [verdict.value, "evicted"]
-    assert world.announced == ["b"]
-    assert [r.pod.name for r in world.state.evictions] == ["b"]
-
-
 def test_an_answer_that_is_not_understood_ends_acting_and_counts_as_evicted() -> None:
     world = two_moves(StopActing("no answer within 10 s"))
     report = world.run()
@@ -329,33 +258,6 @@ def test_an_answer_that_is_not_understood_ends_acting_and_counts_as_evicted() ->
     assert report.result is CycleResult.STOPPED
     assert [r.pod.name for r in world.state.evictions] == ["a"]
     assert "no answer within 10 s" in report.outcomes[1].detail
-
-
-def test_a_pod_that_cannot_be_read_ends_acting() -> None:
-    world = two_moves()
-
-    def unreadable(one: Pod) -> Pod:
-        raise ObservationError(ObservationSource.CLUSTER, f"{one.name} could not be read")
-
-    world.fresh = unreadable
-    report = world.run()
-    assert verdicts(report) == ["unreadable", "not_begun"]
-    assert report.result is CycleResult.NOT_EVICTED
-
-
-def test_after_waiting_the_pod_is_looked_at_again() -> None:
-    throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", 7.0)
-    world = two_moves(throttled, OK)
-    world.fresh = lambda one: msgspec.structs.replace(one, ready=not world.waited)
-    report = world.run()
-    assert verdicts(report) == ["not_confirmed", "not_confirmed"]
-    assert world.asked == ["a"]
-
-
-def test_no_eviction_begins_after_the_process_was_asked_to_stop() -> None:
-    world = two_moves(OK)
-    world.stop_after = 1
-    assert verdicts(world.run()) == ["evicted", "not_begun"]
 
 
 def test_a_workload_whose_pod_may_not_be_evicted_rests_and_longer_each_time() -> None:
@@ -374,16 +276,6 @@ def test_a_workload_whose_pod_may_not_be_evicted_rests_and_longer_each_time() ->
     world.answers = [refusal, OK]
     world.run(state=over)
     assert world.state.cool_downs[0].until == NOW + 2 * first + 4 * first
-
-
-def test_what_cannot_be_written_down_is_not_asked_for() -> None:
-    world = two_moves()
-    world.unwritable = True
-    report = world.run()
-    assert verdicts(report) == ["not_begun", "not_begun"]
-    assert report.outcomes[0].detail == "the state was not written"
-    assert not world.asked
-    assert not world.state.evictions
 
 
 def test_an_eviction_is_written_down_with_all_that_judging_it_takes() -> None:
@@ -476,26 +368,28 @@ def test_what_became_of_an_eviction_is_reported_once() -> None:
     assert not world.run(Mode.DRY_RUN, state=world.state).settled
 
 
+UNDER_WAY = EvictionRecord(
+    PodRef("apps", "web-0", "uid-web-0"),
+    "hot",
+    "uid-web",
+    NOW,
+    certain("cool"),
+    100.0,
+    0.0,
+    left_at=NOW,
+    judged_by=NOW + timedelta(minutes=10),
+)
+
+
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) -> None:
     world = two_moves()
-    overdue = EvictionRecord(
-        PodRef("apps", "web-0", "uid-web-0"),
-        "hot",
-        "uid-web",
-        NOW,
-        certain("cool"),
-        100.0,
-        0.0,
-        left_at=NOW,
-        judged_by=NOW + timedelta(minutes=10),
-    )
     servers = NOW - timedelta(hours=hours)
     state = msgspec.structs.replace(world.seen.cluster, server_times=(servers, servers))
     world.seen = msgspec.structs.replace(world.seen, cluster=state)
-    report = world.run(state=State((overdue,)))
+    report = world.run(state=State((UNDER_WAY,)))
     assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.CLOCKS_DIFFER)
-    assert world.state.evictions == (overdue,)
+    assert world.state.evictions == (UNDER_WAY,)
     assert not world.asked
 
 
@@ -522,23 +416,12 @@ def test_a_clock_that_jumps_while_the_load_is_read_judges_no_move(hours: float) 
     world = JumpingWorld(two_moves().seen, OK, OK)
     world.jump = timedelta(hours=hours)
     times = world.seen.cluster.server_times or (NOW, NOW)
-    under_way = EvictionRecord(
-        PodRef("apps", "web-0", "uid-web-0"),
-        "hot",
-        "uid-web",
-        NOW,
-        certain("cool"),
-        100.0,
-        0.0,
-        left_at=NOW,
-        judged_by=NOW + timedelta(minutes=10),
-    )
     cluster = msgspec.structs.replace(world.seen.cluster, server_times=times)
     read = msgspec.structs.replace(world.seen.load, server_times=times)
     world.seen = msgspec.structs.replace(world.seen, cluster=cluster, load=read)
-    report = world.run(state=State((under_way,)))
+    report = world.run(state=State((UNDER_WAY,)))
     assert report.plan.hold is None
-    assert under_way in world.state.evictions
+    assert UNDER_WAY in world.state.evictions
     assert world.state.failures == ()
 
 
@@ -588,19 +471,6 @@ def count_classifications(monkeypatch: pytest.MonkeyPatch) -> list[ClusterLoad]:
 
     monkeypatch.setattr(Situation, "of", counted)
     return classified
-
-
-def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen = two_moves().seen
-    classified = count_classifications(monkeypatch)
-    load = known_on(seen.load, seen.cluster, "hot", "cool")
-
-    report = report_of(seen, ReadingsOf(load))
-
-    assert classified == [load]
-    assert report.plan.evictions
 
 
 def test_nodes_are_not_classified_again_for_the_last_hour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import urllib.request
+from collections.abc import Iterable
 from functools import cache
 from inspect import signature
 from itertools import product
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from desched import __version__
 from desched.adapters.kubernetes import events, logbook_store, state_store
 from desched.adapters.kubernetes.client import connection
 from desched.adapters.kubernetes.client.access import (
@@ -136,19 +136,38 @@ def settings(monkeypatch: pytest.MonkeyPatch, *, patched: bool) -> Settings:
 
 # What it may do to the cluster
 
+Right = tuple[str, str, str]
+
+
+def granted_by(role: dict[str, Any]) -> list[Right]:
+    return sorted(
+        each
+        for rule in role["rules"]
+        for each in product(rule["verbs"], rule["apiGroups"], rule["resources"])
+    )
+
+
+def needed_for(accesses: Iterable[Access]) -> list[Right]:
+    return sorted((access.verb, access.group, access.resource) for access in accesses)
+
+
+def binds_the_account_to(role: dict[str, Any], binding: dict[str, Any]) -> None:
+    account = manifest("ServiceAccount")["metadata"]
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": role["kind"],
+        "name": role["metadata"]["name"],
+    }
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
+
 
 @pytest.mark.parametrize(("folder", "kind", "name"), ROLES)
 def test_a_role_grants_exactly_what_the_adapter_declares(
     folder: Path, kind: str, name: str
 ) -> None:
-    granted = [
-        access
-        for rule in named(folder, kind, name)["rules"]
-        for access in product(rule["verbs"], rule["apiGroups"], rule["resources"])
-    ]
-    declared = ROLES[folder, kind, name]
-
-    assert sorted(granted) == sorted((a.verb, a.group, a.resource) for a in declared)
+    assert granted_by(named(folder, kind, name)) == needed_for(ROLES[folder, kind, name])
 
 
 @pytest.mark.parametrize("folder", [BASE, EVICT, STEERING, CUSTOM_METRICS])
@@ -201,16 +220,8 @@ def test_the_right_to_read_the_objects_of_a_system_is_added_on_its_own(
         "ClusterRole",
         f"desched-{folder}-{system}",
     )
-    assert sorted(
-        each
-        for rule in role["rules"]
-        for each in product(rule["verbs"], rule["apiGroups"], rule["resources"])
-    ) == sorted((access.verb, access.group, access.resource) for access in rights)
-    account = manifest("ServiceAccount")["metadata"]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-    ]
+    assert granted_by(role) == needed_for(rights)
+    binds_the_account_to(role, binding)
 
 
 def test_the_configuration_of_volcano_is_one_config_map_that_may_be_read() -> None:
@@ -218,21 +229,12 @@ def test_the_configuration_of_volcano_is_one_config_map_that_may_be_read() -> No
     file = ROOT / "deploy" / "volcano-configuration.yaml"
     role, binding = yaml.safe_load_all(file.read_text())
     (rule,) = role["rules"]
-    access = GET_VOLCANO_CONFIGURATION
 
     assert (role["kind"], binding["kind"]) == ("Role", "RoleBinding")
     assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {"volcano-system"}
-    assert (rule["verbs"], rule["apiGroups"], rule["resources"]) == (
-        [access.verb],
-        [access.group],
-        [access.resource],
-    )
+    assert granted_by(role) == needed_for([GET_VOLCANO_CONFIGURATION])
     assert rule["resourceNames"] == ["volcano-scheduler-configmap"]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    account = manifest("ServiceAccount")["metadata"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
-    ]
+    binds_the_account_to(role, binding)
 
 
 def test_of_configmaps_and_leases_its_own_alone_may_be_read_and_changed() -> None:
@@ -268,36 +270,8 @@ def test_the_logbook_exists_for_desched_may_not_create_it() -> None:
 def test_a_role_is_bound_to_the_pods_service_account_alone(
     folder: Path, kind: str, name: str
 ) -> None:
-    account, binding = manifest("ServiceAccount"), named(folder, f"{kind}Binding", name)
-
-    assert binding["roleRef"] == {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": kind,
-        "name": name,
-    }
-    assert binding["subjects"] == [
-        {
-            "kind": "ServiceAccount",
-            "name": account["metadata"]["name"],
-            "namespace": account["metadata"]["namespace"],
-        }
-    ]
-    assert pod_spec()["serviceAccountName"] == account["metadata"]["name"]
-
-
-def test_nothing_else_than_these_kinds_is_installed() -> None:
-    rights = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-
-    assert sorted({document["kind"] for document in documents(BASE)} - rights) == [
-        "ConfigMap",
-        "Deployment",
-        "Namespace",
-        "NetworkPolicy",
-        "PodDisruptionBudget",
-        "Service",
-        "ServiceAccount",
-    ]
-    assert {document["kind"] for document in documents(EVICT)} == rights
+    binds_the_account_to(named(folder, kind, name), named(folder, f"{kind}Binding", name))
+    assert pod_spec()["serviceAccountName"] == manifest("ServiceAccount")["metadata"]["name"]
 
 
 def test_everything_is_in_the_one_namespace() -> None:
@@ -337,42 +311,8 @@ def test_of_the_settings_the_overlay_changes_the_dry_run_alone(
     assert {k: v for k, v in evict.model_dump().items() if v != base[k]} == {"dry_run": False}
 
 
-def test_the_overlay_is_rights_and_a_patch_of_one_variable_of_the_container() -> None:
-    overlay = yaml.safe_load((EVICT / "kustomization.yaml").read_text())
-    patched, base = evict_patch(), manifest("Deployment")
-
-    assert overlay.keys() == {"apiVersion", "kind", "resources", "patches"}
-    assert overlay["resources"] == ["../../base", "rbac.yaml"]
-    assert overlay["patches"] == [{"path": "evict.yaml"}]
-    dry_run_off = {"name": "DESCHED_DRY_RUN", "value": "false"}
-    spec = {"containers": [{"name": container()["name"], "env": [dry_run_off]}]}
-    assert patched == {
-        **{key: base[key] for key in ("apiVersion", "kind")},
-        "metadata": {key: base["metadata"][key] for key in ("name", "namespace")},
-        "spec": {"template": {"spec": spec}},
-    }
-
-
-def test_the_whole_overlay_adds_steering_within_the_limits_of_an_admission_policy() -> None:
-    overlay = yaml.safe_load((STEERING / "kustomization.yaml").read_text())
-    assert overlay.keys() == {"apiVersion", "kind", "resources"}
-    assert overlay["resources"] == [
-        "../evict-without-steering",
-        "rbac.yaml",
-        "admission-policy.yaml",
-    ]
-    assert {document["kind"] for document in documents(STEERING)} == {
-        *("ClusterRole", "ClusterRoleBinding"),
-        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
-    }
-
-
 def test_what_reports_advise_to_apply_grants_steering() -> None:
     assert f"kubectl apply -k {STEERING.relative_to(ROOT)}" == GRANT_STEERING
-
-
-def test_the_image_has_the_version_of_the_code() -> None:
-    assert container()["image"] == f"desched:{__version__}"
 
 
 def test_one_of_two_replicas_is_there_while_others_come_and_go() -> None:

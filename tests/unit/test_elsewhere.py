@@ -19,69 +19,46 @@ from tests.repository import ROOT
 
 Path = tuple[str | int, ...]
 
-VOLCANO: dict[str, Any] = {
-    "apiVersion": "descheduler/v1alpha2",
-    "kind": "DeschedulerPolicy",
-    "profiles": [
-        {
-            "name": "default",
-            "pluginConfig": [
-                {"name": "DefaultEvictor", "args": {}},
-                {
-                    "name": "LoadAware",
-                    "args": {
-                        "metrics": {"type": "prometheus", "address": "http://p:9090"},
-                        "targetThresholds": {"cpu": 80, "memory": 85},
-                        "thresholds": {"cpu": 30, "memory": 30},
-                    },
-                },
-            ],
-            "plugins": {"balance": {"enabled": ["LoadAware"]}},
-        }
-    ],
-}
-SIGS: dict[str, Any] = {
-    "apiVersion": "descheduler/v1alpha2",
-    "kind": "DeschedulerPolicy",
-    "metricsProviders": [{"source": "KubernetesMetrics"}],
-    "profiles": [
-        {
-            "name": "default",
-            "pluginConfig": [
-                {"name": "DefaultEvictor", "args": {}},
-                {
-                    "name": "LowNodeUtilization",
-                    "args": {
-                        "metricsUtilization": {"source": "KubernetesMetrics"},
-                        "targetThresholds": {"cpu": 80, "memory": 85},
-                        "thresholds": {"cpu": 30, "memory": 30},
-                    },
-                },
-            ],
-            "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
-        }
-    ],
-}
-KOORDINATOR: dict[str, Any] = {
-    "apiVersion": "descheduler/v1alpha2",
-    "kind": "DeschedulerConfiguration",
-    "profiles": [
-        {
-            "name": "default",
-            "pluginConfig": [
-                {"name": "MigrationController", "args": {"defaultJobMode": "EvictDirectly"}},
-                {
-                    "name": "LowNodeLoad",
-                    "args": {
-                        "highThresholds": {"cpu": 80, "memory": 85},
-                        "lowThresholds": {"cpu": 30, "memory": 30},
-                    },
-                },
-            ],
-            "plugins": {"balance": {"enabled": [{"name": "LowNodeLoad"}]}},
-        }
-    ],
-}
+TARGETS: dict[str, Any] = {"cpu": 80, "memory": 85}
+LOWER: dict[str, Any] = {"cpu": 30, "memory": 30}
+
+
+def policy_of(plugin: str, args: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A policy with one profile, which enables this plugin of balance."""
+    evictor = more.pop("evictor", {"name": "DefaultEvictor", "args": {}})
+    profile = {
+        "name": "default",
+        "pluginConfig": [evictor, {"name": plugin, "args": args}],
+        "plugins": {"balance": {"enabled": more.pop("enabled", [plugin])}},
+    }
+    head = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy"}
+    return {**head, **more, "profiles": [profile]}
+
+
+VOLCANO = policy_of(
+    "LoadAware",
+    {
+        "metrics": {"type": "prometheus", "address": "http://p:9090"},
+        "targetThresholds": TARGETS,
+        "thresholds": LOWER,
+    },
+)
+SIGS = policy_of(
+    "LowNodeUtilization",
+    {
+        "metricsUtilization": {"source": "KubernetesMetrics"},
+        "targetThresholds": TARGETS,
+        "thresholds": LOWER,
+    },
+    metricsProviders=[{"source": "KubernetesMetrics"}],
+)
+KOORDINATOR = policy_of(
+    "LowNodeLoad",
+    {"highThresholds": TARGETS, "lowThresholds": LOWER},
+    kind="DeschedulerConfiguration",
+    evictor={"name": "MigrationController", "args": {"defaultJobMode": "EvictDirectly"}},
+    enabled=[{"name": "LowNodeLoad"}],
+)
 PAGES = {
     "from-volcano.md": (Dialect.VOLCANO, VOLCANO),
     "from-kubernetes-sigs.md": (Dialect.KUBERNETES_SIGS, SIGS),

@@ -58,16 +58,6 @@ def test_every_field_is_set_by_its_environment_variable(name, monkeypatch):
     assert settings.given(name)
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_field_means_the_same_by_flag_and_by_variable(name, monkeypatch):
-    text, _ = example(name)
-    if name == "timezone":  # the flag alone would mean nothing
-        monkeypatch.setenv("DESCHED_CRON", "@hourly")
-    by_flag = load_settings({name: text})
-    monkeypatch.setenv(variable_of(name), text)
-    assert load_settings({}) == by_flag
-
-
 def test_a_flag_wins_over_the_environment_and_that_over_the_default(monkeypatch):
     assert load_settings({}).interval == timedelta(minutes=5)
     monkeypatch.setenv("DESCHED_INTERVAL", "10m")

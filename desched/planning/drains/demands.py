@@ -125,10 +125,9 @@ def _of_pods(context: EligibilityContext, rules: GpuDrainRules) -> list[Demand]:
     members: list[tuple[GangKey, Pod]] = []
     found: list[Demand] = []
     for pod in waiting_pods(context):
-        groups = sorted(context.gangs_of(pod), key=lambda group: bool(group.part))
-        if groups:
-            gangs[groups[0].key] = groups[0]
-            members.append((groups[0].key, pod))
+        if gang := gang_of(pod, context):
+            gangs[gang.key] = gang
+            members.append((gang.key, pod))
         elif whole_gpus(pod.scheduling.requests):
             found.append(Demand((pod,), pod.priority))
     for key, pods in grouped(members).items():
@@ -145,6 +144,20 @@ def _of_pods(context: EligibilityContext, rules: GpuDrainRules) -> list[Demand]:
     return sorted(
         may, key=lambda d: (-d.priority, min(p.created_at for p in d.pods), d.pods[0].ref)
     )
+
+
+def gang_of(pod: Pod, context: EligibilityContext) -> PodGroup | None:
+    """The gang that the pod waits with, None if it waits alone.
+
+    A Job of Volcano and its PodGroup are one gang by two marks: the one counts that keeps the pods
+    together, and then the one that needs most of them.
+    """
+
+    def strictest(group: PodGroup) -> tuple[bool, bool, int]:
+        is_hard = group.topology is not None and group.topology.is_hard
+        return bool(group.part), not is_hard, -context.gang_counts[group.key].minimum
+
+    return min(context.gangs_of(pod), key=strictest, default=None)
 
 
 def is_named(namespace: str, priority: int, rules: GpuDrainRules) -> bool:

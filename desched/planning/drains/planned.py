@@ -12,7 +12,7 @@ from desched.model.cluster import Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Unserved
 from desched.model.state import PauseScope
-from desched.planning.drains.demands import Demand, Demands, moves_today
+from desched.planning.drains.demands import Demand, Demands, gang_of, moves_today
 from desched.planning.drains.fragmented import Fragmented
 from desched.planning.drains.places import Places, Search
 from desched.planning.drains.proof import (
@@ -167,6 +167,8 @@ class _Planning:
             return drain.ended(DrainEnd.BROKEN, self._context.now, places)
         if not places.vacancies:
             return drain  # it waits for the scheduler
+        if why := self._too_many(drain.namespace, places.moves, drain.moves):
+            return drain.ended(DrainEnd.BROKEN, self._context.now, why)
         places = msgspec.structs.replace(places, nodes=drain.nodes)
         proof = self._take(demand, places, drain)
         if isinstance(proof, Unproved) and not proof.may_pass:
@@ -187,7 +189,7 @@ class _Planning:
         waiting = tuple(p for p in self._context.cluster.pods if not p.node and p.ref in refs)
         if not waiting:
             return None
-        gang = next(iter(self._context.gangs_of(waiting[0])), None) if drain.gang else None
+        gang = gang_of(waiting[0], self._context) if drain.gang else None
         return Demand(waiting, min(pod.priority for pod in waiting), gang)
 
     def _begin(self, demand: Demand) -> str:
@@ -221,10 +223,14 @@ class _Planning:
         """Why no drain begins for these places, the cheapest ones."""
         if not places.vacancies:
             return f"it has room on {', '.join(places.nodes)}, and waits for its scheduler"
-        moves, most, daily = places.moves, self._rules.most_moves, self._rules.daily_moves
-        if moves > most:
-            return f"it would take {moves} moves, and a drain makes at most {most}"
-        if self._moves_of(demand.namespace) + moves > daily:
+        return self._too_many(demand.namespace, places.moves)
+
+    def _too_many(self, namespace: str, moves: int, made: int = 0) -> str:
+        """Why a drain that has made some moves must not make so many more; empty if it may."""
+        most, daily = self._rules.most_moves, self._rules.daily_moves
+        if made + moves > most:
+            return f"it would take {made + moves} moves, and a drain makes at most {most}"
+        if self._moves_of(namespace) + moves > daily:
             return f"it would take {moves} moves, and drains make at most {daily} within a day"
         return ""
 
@@ -297,7 +303,8 @@ def _kind(demand: Demand) -> Hashable:
     if demand.gang or demand.reserve:
         return str(demand)
     pod = demand.pods[0]
-    return pod.scheduling, pod.namespace, frozenset(pod.labels.items()), demand.priority
+    labels = frozenset(pod.labels.items())
+    return pod.scheduling, pod.scheduler, pod.volumes, pod.namespace, labels, demand.priority
 
 
 def _takes(quota: EvictionQuota, pod: Pod) -> bool:

@@ -1,7 +1,7 @@
 """Which pods would leave a node so that a pod that waits for GPUs fits there."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -109,7 +109,7 @@ class Vacancies:
     def _why_not(self, node: str, names: Iterable[str], priority: int) -> str:
         """Why the pods that may leave are not enough: the first that stays and has what lacks."""
         movable, names = self.movable(node), set(names)
-        for pod in self._context.cluster.pods_by_node.get(node, ()):
+        for pod in self._pods_on(node):
             if names.intersection(_requested(pod)):
                 if why := movable.staying.get(pod.uid):
                     return f"{node}: {pod.ref} stays: {why}"
@@ -118,17 +118,22 @@ class Vacancies:
         return f"{node}: too little {', '.join(sorted(names))}"
 
     @cached
+    def _pods_on(self, node: str) -> Sequence[Pod]:
+        pods = self._context.cluster.pods_by_node.get(node, ())
+        return sorted(pods, key=lambda pod: pod.ref)
+
+    @cached
     def _uids_on(self, node: str) -> frozenset[str]:
-        return frozenset(pod.uid for pod in self._context.cluster.pods_by_node.get(node, ()))
+        return frozenset(pod.uid for pod in self._pods_on(node))
 
     @cached
     def movable(self, node: str) -> Movable:
         """The pods of the node that may leave it for another purpose than relief."""
-        eligibility, context = self._eligibility, self._context
+        eligibility = self._eligibility
         candidates: list[Candidate] = []
         later: set[str] = set()
         staying: dict[str, str] = {}
-        for pod in context.cluster.pods_by_node.get(node, ()):
+        for pod in self._pods_on(node):
             if pod.finished:
                 continue
             finding = eligibility.refuse(pod)

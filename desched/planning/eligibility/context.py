@@ -135,7 +135,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             declared_groups=last.declared_groups,
         )
         terms = msgspec.structs.replace(self.terms, now=now)
-        queues = self.queues.with_fresh(tuple(queue for look in looks for queue in look.queues))
+        queues = self.queues.with_fresh(
+            (look.pod for look in looks), (queue for look in looks for queue in look.queues)
+        )
         return msgspec.structs.replace(self, cluster=cluster, terms=terms, queues=queues)
 
     def _declared(self, look: FreshPod) -> Workload | None:

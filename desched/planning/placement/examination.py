@@ -13,7 +13,7 @@ from desched.planning.placement.destination import Destination
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.fit import Fit
 from desched.planning.placement.landing_forecast import Landing, forecast
-from desched.policy.policy import SchedulerProfile
+from desched.policy.schedulers import SchedulerProfile
 
 
 class PlacesExamined(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from desched.planning.kube_scheduler.scores.node_sampling import (
 from desched.planning.kube_scheduler.scores.total import Scored, total_scores
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.other_schedulers import score_bounds
-from desched.policy.policy import OtherScheduler, SchedulerProfile
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 
 _SHOWN_AT_MOST = 1_000_000
 """What is shown for a score without an upper bound."""

@@ -17,12 +17,7 @@ from desched.planning.kube_scheduler.scores import plugins
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.requested import requested_amounts
 from desched.planning.kube_scheduler.scores.total import plugin_scores
-from desched.policy.policy import (
-    OtherScheduler,
-    SchedulerProfile,
-    ScoreWeights,
-    VolcanoWeights,
-)
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile, ScoreWeights, VolcanoWeights
 
 BEST = float(plugins.BEST)
 

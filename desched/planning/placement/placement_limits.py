@@ -1,14 +1,39 @@
 """Where a pod must not land, though the scheduler would place it there."""
 
 import copy
+from functools import cached_property
 
 from desched.model.cluster import Pod
+from desched.model.devices import has_nvidia_gpu
+from desched.model.load import Unknown
+from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.domains import DomainLimits
-from desched.planning.placement.gpu_load import GpuLimits
 from desched.planning.placement.model_caches import ModelLimits
+
+
+class GpuLimits:
+    """The nodes with GPUs of unknown load, if the policy has a threshold for it."""
+
+    def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
+        self._is_watched = Resource.GPU in context.book.windows
+        self._loads = context.book.snapshot.load.gpus
+        self._arrays = arrays
+
+    def unknown(self, pod: Pod) -> Mask:
+        """The nodes that must not take the pod. Do not modify."""
+        limited = self._is_watched and has_nvidia_gpu(pod.scheduling.requests)
+        return self._unknown if limited else self._none
+
+    @cached_property
+    def _none(self) -> Mask:
+        return self._arrays.none()
+
+    @cached_property
+    def _unknown(self) -> Mask:
+        return self._arrays.where(lambda node: isinstance(self._loads.get(node.name), Unknown))
 
 
 class PlacementLimits:

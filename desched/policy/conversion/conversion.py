@@ -1,6 +1,7 @@
 """Policies of other deschedulers as policies of desched: what is read how, and what comes of it."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -18,8 +19,9 @@ from desched.policy.conversion.strategies import convert_strategies
 from desched.policy.conversion.yaml_text import yaml_text
 from desched.policy.document.root import KIND
 from desched.policy.document.upstream_plugins import LOAD_AWARE
+from desched.policy.loading import validate_policy
 from desched.policy.reading.envelope import CCE_KEY, find_document
-from desched.policy.reading.findings import InvalidPolicy, KeyPath
+from desched.policy.reading.findings import InvalidPolicy, KeyPath, Place, Severity
 from desched.policy.reading.yaml_source import YamlDocument
 
 _KOORDINATOR_KIND = "DeschedulerConfiguration"
@@ -167,6 +169,7 @@ def _conversion(
     if held:
         draft.hold()
     document = draft.document()
+    notes = [*notes, *_warned(document, notes)]
     comments: dict[KeyPath, list[str]] = {}
     left_out: list[str] = []
     if held:
@@ -187,6 +190,14 @@ def _conversion(
     order = list(Effect)
     ordered = sorted(notes, key=lambda note: (order.index(note.effect), note.place, note.key))
     return Conversion(dialect, document, yaml_text(document, comments, header), tuple(ordered))
+
+
+def _warned(document: object, notes: Iterable[ConversionNote]) -> Iterator[ConversionNote]:
+    """What is worth knowing of the new policy, of keys that have no note yet."""
+    known = {HOLD, *(note.here for note in notes)}
+    for finding in validate_policy(json.dumps(document), "the converted policy").findings:
+        if finding.severity is Severity.WARNING and finding.path not in known:
+            yield ConversionNote(Effect.WARNED, (), Place(), finding.text, finding.path)
 
 
 def _is_in(document: Any, path: KeyPath) -> bool:

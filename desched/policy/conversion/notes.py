@@ -15,6 +15,11 @@ class Effect(StrEnum):
     CHANGED = "changed"
     DROPPED = "dropped"
     ADDED = "added"
+    WARNED = "warned"
+
+
+OF_THE_NEW_POLICY = {Effect.ADDED, Effect.WARNED}
+"""Notes on keys that the original may not have."""
 
 
 class ConversionNote(msgspec.Struct, frozen=True):
@@ -38,7 +43,7 @@ class ConversionNote(msgspec.Struct, frozen=True):
     def comment(self) -> str:
         """The last word of the key and the sentence, on one line."""
         names = [part for part in self.path if isinstance(part, str)]
-        own = bool(self.path) and self.effect is not Effect.ADDED
+        own = bool(self.path) and self.effect not in OF_THE_NEW_POLICY
         return on_one_line(f"{names[-1]}: {self.text}" if own and names else self.text)
 
     @property

@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_pascal
 
 from desched.policy.compatibility import SteeringMode
 from desched.policy.document.values import Section, matching, optional
-from desched.policy.policy import (
+from desched.policy.schedulers import (
     VOLCANO_ARGUMENTS,
     OtherScheduler,
     SchedulerProfile,

@@ -1,6 +1,8 @@
 """What is wrong with a policy, or worth knowing of it: sentences, each about a key."""
 
 import math
+import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -219,3 +221,16 @@ def _missing(location: KeyPath) -> str:
     fields = [keys(section).get(key) for section in sections_at(location[:-1])]
     text = " ".join(next((field.description or "" for field in fields if field), "").split())
     return f"is missing: {text[:1].lower()}{text[1:]}" if text else "is missing."
+
+
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\{\{.*?\}\}")
+
+
+def placeholders(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """The path of each text that holds a placeholder, and its first placeholder."""
+    if isinstance(value, str):
+        if found := _PLACEHOLDER.search(value):
+            yield path, found[0]
+    elif isinstance(value, dict | list):
+        for key, below in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from placeholders(below, (*path, key))

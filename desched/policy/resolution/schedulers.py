@@ -11,7 +11,8 @@ from desched.policy.document.scheduler import (
     ScoreWeightsSection,
 )
 from desched.policy.document.values import written
-from desched.policy.policy import (
+from desched.policy.reading.problems import Notes
+from desched.policy.schedulers import (
     OtherScheduler,
     SchedulerProfile,
     SchedulerRules,
@@ -19,7 +20,6 @@ from desched.policy.policy import (
     ScoringStrategy,
     VolcanoWeights,
 )
-from desched.policy.reading.problems import Notes
 
 _KEYS_OF = {
     "strategy": SchedulerProfile.KUBE_SCHEDULER,

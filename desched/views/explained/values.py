@@ -8,7 +8,6 @@ import msgspec
 from desched.model.cluster import PodRef
 from desched.model.drains import Drain
 from desched.model.gpus import GpuWait, NodeGpus
-from desched.model.locality import GangSpread
 from desched.model.plan import (
     HoldReason,
     NodeVerdict,
@@ -16,6 +15,7 @@ from desched.model.plan import (
     RefusalReason,
     Unserved,
 )
+from desched.model.report import GangSpread
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, MoveResult
 

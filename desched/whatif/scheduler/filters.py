@@ -12,6 +12,7 @@ from desched.whatif.scheduler.affinity import affinity_mask
 from desched.whatif.scheduler.spread import Usable, spread_mask
 from desched.whatif.scheduler.view import ClusterView, Mask
 
+ANY_ADDRESS = {"", "0.0.0.0"}  # noqa: S104  (compared, not bound)
 HARD_EFFECTS = {Effect.NO_SCHEDULE, Effect.NO_EXECUTE}
 
 
@@ -74,7 +75,7 @@ def _has_ports(pod: Pod, view: ClusterView) -> Mask:
 def _conflict(one: HostPort, other: HostPort) -> bool:
     if (one.port, one.protocol) != (other.port, other.protocol):
         return False
-    return not one.address or not other.address or one.address == other.address
+    return one.address == other.address or bool(ANY_ADDRESS & {one.address, other.address})
 
 
 def _reaches_volumes(pod: Pod, view: ClusterView) -> Mask:

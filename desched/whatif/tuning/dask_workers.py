@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import secrets
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -10,12 +9,13 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from distributed import Client, KilledWorker, Status, WorkerPlugin, get_worker
+from distributed import Client, KilledWorker, SchedulerPlugin, Status, WorkerPlugin, get_worker
+from distributed.scheduler import Scheduler
 from distributed.versions import VersionMismatchWarning, get_versions
 
 from desched.errors import ConfigurationError, DeschedError, WorkersLost
 from desched.history.past import Past
-from desched.whatif.tuning.replays import Job, Stop, forget_past, share_past
+from desched.whatif.tuning.replays import Job, Stop, forget_past, is_shared, share_past
 
 PATIENCE_SECONDS, WATCH_SECONDS = 60.0, 0.2
 """How long to wait for a worker if there is none, and how often to look."""
@@ -24,6 +24,7 @@ Packages = Mapping[str, str | None]
 PACKAGES: Packages = get_versions(packages=["desched"])["packages"]
 COMPARED = {"desched": None, "python": 2, "distributed": None, "numpy": None}
 DISCONNECTED = "--workers: the connection to the scheduler is lost."
+TOO_SMALL = "--workers: a worker has too little memory for the past; its log has more."
 _replaying = threading.Lock()
 
 
@@ -34,8 +35,8 @@ class DaskExecutor(Executor):
     `local_executor` do. Where no worker is left, its future raises `WorkersLost`.
     """
 
-    def __init__(self, client: Client, search: str, stop: Stop, patience_seconds: float) -> None:
-        self._client, self._search, self._stop = client, search, stop
+    def __init__(self, client: Client, stop: Stop, patience_seconds: float) -> None:
+        self._client, self._stop = client, stop
         self._patience_seconds, self._lost = patience_seconds, ""
         self._running, self._changing = client.get_executor(pure=False), threading.Lock()
         self._open, self._ended = set[Future[Any]](), threading.Event()
@@ -49,7 +50,7 @@ class DaskExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
         """Run a function of `replays` whose only argument is a job."""
-        answer, job = Future[Any](), args[0]._replace(past=self._search + args[0].past)
+        answer, job = Future[Any](), args[0]._replace(past=self._client.id + args[0].past)
         with self._changing:
             if self._lost or self._client.status != "running":
                 answer.set_exception(WorkersLost(self._lost or DISCONNECTED))
@@ -70,6 +71,8 @@ class DaskExecutor(Executor):
         error = None if done.cancelled() else done.exception()
         if isinstance(error, KilledWorker):
             error = WorkersLost("Worker after worker ended in one replay; their logs may have why.")
+        elif isinstance(error, MemoryError):
+            error = WorkersLost(TOO_SMALL)
         elif done.cancelled() and (self._lost or not (self._stop or self._ended.is_set())):
             error = WorkersLost(self._lost or DISCONNECTED)
         if error is not None:
@@ -96,10 +99,8 @@ class DaskExecutor(Executor):
 
 
 @contextmanager
-def dask_executor(
-    address: str, pasts: Mapping[str, Past], stop: Stop, patience_seconds: float = PATIENCE_SECONDS
-) -> Iterator[DaskExecutor]:
-    """Runs jobs on the workers of the scheduler at this address, `HOST:PORT` or `tls://HOST:PORT`.
+def dask_client(address: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[Client]:
+    """A client of the scheduler at this address, `HOST:PORT` or `tls://HOST:PORT`, with workers.
 
     Raises:
         ConfigurationError: the address is none, TLS is not configured, or versions differ.
@@ -117,16 +118,31 @@ def dask_executor(
         found: Any = client.get_versions(packages=["desched"])
         for where, theirs in {"the scheduler": found["scheduler"], **found["workers"]}.items():
             _compare(where, theirs["packages"], PACKAGES)
-        search = secrets.token_hex(8)  # others may use the same workers
-        try:
-            for name, past in pasts.items():
-                client.register_plugin(_SharedPast(past, search + name), name=search + name)
-            with DaskExecutor(client, search, stop, patience_seconds) as executor:
-                yield executor
-        finally:
-            for name in pasts if client.status == "running" else ():
-                with suppress(OSError, ValueError):  # it is lost, or has no such plugin
-                    client.unregister_worker_plugin(search + name)
+        yield client
+
+
+@contextmanager
+def dask_executor(
+    client: Client,
+    pasts: Mapping[str, Past],
+    stop: Stop,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Iterator[DaskExecutor]:
+    """Runs jobs on the workers of a client, which have the pasts until the client has gone.
+
+    Raises:
+        WorkersLost: the pasts cannot be sent.
+    """
+    try:
+        client.register_plugin(_Lease(client.id))
+        for name, past in pasts.items():
+            client.register_plugin(_SharedPast(past, client.id + name))
+    except MemoryError as error:
+        raise WorkersLost(TOO_SMALL) from error
+    except OSError as error:
+        raise WorkersLost(f"--workers: the past could not be sent ({error}).") from error
+    with DaskExecutor(client, stop, patience_seconds) as executor:
+        yield executor
 
 
 def _client(address: str) -> Client | DeschedError:
@@ -143,22 +159,37 @@ def _client(address: str) -> Client | DeschedError:
         return ConfigurationError(f"--workers {address}: {error}.")
 
 
+class _Lease(SchedulerPlugin):
+    """Takes the pasts of a client from all workers once it has gone, even if it was killed."""
+
+    def __init__(self, client: str) -> None:
+        self.name = client
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        if client == self.name:
+            scheduler.remove_plugin(client)
+            for past in filter(lambda each: each.startswith(client), [*scheduler.worker_plugins]):
+                scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, past)
+
+
 class _SharedPast(WorkerPlugin):
-    """Gives a past to each worker, also to one that joins later, and takes it away in the end."""
+    """Gives a past to each worker, also to one that joins later."""
 
     def __init__(self, past: Past, name: str) -> None:
-        self._past, self._name = past, name
+        self._past, self.name = past, name
 
     def setup(self, worker: object) -> None:  # noqa: ARG002  (its signature)
-        share_past(self._past, _is_cancelled, self._name)
+        share_past(self._past, _is_cancelled, self.name)
 
     def teardown(self, worker: object) -> None:  # noqa: ARG002  (its signature)
-        forget_past(self._name)
+        forget_past(self.name)
 
 
 def _alone(function: Callable[[Job], Any], job: Job, packages: Packages) -> Any:
     """Replay in a worker, in one of its threads at a time."""
     _compare("a worker that joined later", PACKAGES, packages)
+    if not is_shared(job.past):  # Dask only logs why one that joins could not take it
+        raise MemoryError
     with _replaying:
         return function(job)
 

@@ -103,6 +103,11 @@ def share_past(past: Past, stopping: Stopping = lambda: False, name: str = "") -
     _pasts[name] = replay, stopping
 
 
+def is_shared(name: str) -> bool:
+    """Whether jobs of this process can replay the past with this name."""
+    return name in _pasts
+
+
 def forget_past(name: str) -> None:
     """Free the memory of a past; jobs that replay it go on."""
     _pasts.pop(name, None)

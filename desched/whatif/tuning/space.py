@@ -15,6 +15,7 @@ from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.document.sections import keys
 from desched.policy.durations import duration_seconds, duration_text
+from desched.policy.edited_text import Edit, edited_text
 from desched.policy.loading import PolicyText, parse_policy
 from desched.policy.policy import Policy, ResourceRule
 from desched.policy.reading.envelope import find_policy
@@ -73,7 +74,7 @@ class Space:
     """
 
     def __init__(self, today: PolicyText, vary: Sequence[str] = ()) -> None:
-        self.today = parse_policy(*today).policy
+        self.today, self._text = parse_policy(*today).policy, today
         document, base = find_policy(*today)
         value: Any = document.value
         for part in base:
@@ -98,13 +99,24 @@ class Space:
     def document(self, values: Values) -> dict[str, Any]:
         """The same as a document."""
         found: dict[str, Any] = copy.deepcopy(self._document)
+        for path, value in self._edits(values):
+            _set(found, path, value)
+        return found
+
+    def text(self, values: Values) -> str | None:
+        """The same as the text of today's policy with its comments; None if it cannot be edited."""
+        edits = [
+            each for each in self._edits(values) if _value_at(self._document, each[0]) != each[1]
+        ]
+        return edited_text(self._text, edits, self.document(values))
+
+    def _edits(self, values: Values) -> Iterator[Edit]:
         if self.today.waits_by_swing and values.get(SUSTAINED_FOR) is not None:
             # Alone, it would mean exactly so long.
             least = duration_text(self.today.least_sustained_seconds)
             values = {LEAST_SUSTAINED_FOR: least, **values}
         for key, value in values.items():
-            _set(found, self.path_of(key), list(value) if isinstance(value, tuple) else value)
-        return found
+            yield self.path_of(key), list(value) if isinstance(value, tuple) else value
 
     def path_of(self, key: str) -> KeyPath:
         """Where a key of LoadAware is in the document."""
@@ -200,6 +212,12 @@ def _set(document: Any, path: KeyPath, value: object) -> None:
         document.pop(last, None)
     else:
         document[last] = value
+
+
+def _value_at(document: Any, path: KeyPath) -> object:
+    for part in path:
+        document = document.get(part) if isinstance(document, dict) else document and document[part]
+    return document
 
 
 # --- what varies usually --------------------------------------------------------------------------

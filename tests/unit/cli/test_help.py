@@ -143,6 +143,6 @@ def heavy_modules(words, variables=None):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=120,
     )
     return done.stderr.splitlines()[-1]

@@ -96,36 +96,10 @@ def test_each_wrong_setting_has_its_line(run, capsys):
     run.assert_not_called()
 
 
-def test_a_misspelt_flag_gets_a_suggestion(capsys):
-    assert main(["--dryrun"]) == 2
-    assert "did you mean --dry-run?" in capsys.readouterr().err
-
-
-def test_a_misspelt_command_gets_a_suggestion(capsys):
-    assert main(["demoo"]) == 2
-    assert 'There is no command "demoo"; did you mean "demo"?' in capsys.readouterr().err
-
-
-def test_a_second_word_is_refused(capsys):
-    assert main(["demo", "twice"]) == 2
-    assert 'The argument "twice" is unknown' in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("flag", ["--policy=x", "--output=json", "--dry-run"])
 def test_the_demo_takes_no_flags(flag, capsys):
     assert main(["demo", flag]) == 2
     assert f"{flag.partition('=')[0]}: the demo has its own" in capsys.readouterr().err
-
-
-def test_abbreviations_are_not_guessed(capsys):
-    assert main(["--ev"]) == 2
-    assert "There is no flag --ev" in capsys.readouterr().err
-
-
-def test_dry_run_and_evict_contradict_each_other(run, capsys):
-    assert main(["--dry-run", "--evict"]) == 2
-    assert "contradict each other" in capsys.readouterr().err
-    run.assert_not_called()
 
 
 def test_without_a_policy_it_names_the_flag(capsys):

@@ -11,33 +11,13 @@ from desched.cli import main
 from desched.cli.past_flags import point_in_time
 from desched.errors import ConfigurationError
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
-from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
-
-POLICY = """
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: backtest
-  pluginConfig:
-  - name: LoadAware
-    args:
-      metrics: {type: prometheus, address: "ADDRESS"}
-      targetThresholds: {cpu: TARGET}
-      thresholds: {cpu: 30}
-      duration: 5m
-  plugins: {balance: {enabled: [LoadAware]}}
-"""
-TIMES = tuple(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M}" for at in (BEGIN + 3600, END))
+from tests.unit.adapters.prometheus.past.small_cluster import SmallCluster
+from tests.unit.commands.hot_past import SINCE_UNTIL, hot_prometheus, written
 
 
 @pytest.fixture
 def prometheus() -> Iterator[FakePrometheus]:
-    """It has a node with 95 % of its CPU in use, of which three pods use one core each."""
-    with FakePrometheus() as server:
-        cluster = SmallCluster(server, loads=(0.95, 0.3))
-        for number in range(3):
-            cluster.add_pod(f"web-{number}")
-        cluster.add_pod("web-3", "b", cores=0.1)
+    with hot_prometheus() as server:
         yield server
 
 
@@ -46,13 +26,8 @@ def policy(prometheus: FakePrometheus, tmp_path: Path) -> Path:
     return written(tmp_path / "policy.yaml", prometheus.url)
 
 
-def written(path: Path, address: str, target: int = 80) -> Path:
-    path.write_text(POLICY.replace("ADDRESS", address).replace("TARGET", str(target)))
-    return path
-
-
 def words(*policies: Path) -> list[str]:
-    found = ["backtest", "--since", TIMES[0], "--until", TIMES[1]]
+    found = ["backtest", *SINCE_UNTIL]
     for path in policies:
         found += ["--policy", str(path)]
     return found

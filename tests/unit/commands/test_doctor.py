@@ -15,7 +15,7 @@ from desched.adapters.kubernetes.node_autoscalers import (
 from desched.bootstrap import doctor_questions, load_source
 from desched.bootstrap.doctor_questions import feature_rights
 from desched.commands.doctor import Output, diagnosed
-from desched.doctor.checks import CheckName, Verdict
+from desched.doctor.checks import CheckName
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.errors import ConfigurationError
 from desched.policy.loading import load_policy
@@ -522,11 +522,6 @@ def test_the_account_and_the_mode_are_those_of_the_run(run, policy):
     assert run(policy=policy)["mode"] == "dry_run"
     assert run(policy=policy, evict="true")["mode"] == "evict"
     assert run(policy=policy)["target"].startswith('context "lab"')
-
-
-def test_a_single_cycle_needs_no_watch(run, cluster, policy):
-    cluster.denied = {("watch", "pods")}
-    assert run(policy=policy, dry_run="true")["rights_watch"]["verdict"] == Verdict.SKIPPED
 
 
 FORGED = {**CHART, "metadata": {**CHART["metadata"], "namespace": "tenant"}}

@@ -89,25 +89,22 @@ def test_a_pause_may_have_an_end_and_a_reason():
     assert paused.why == "storage\\n\\x1b[2J \\udc80"
 
 
-@pytest.mark.parametrize("written", ["shop/web", "Deployment shop/web", " StatefulSet  shop/web "])
-def test_a_workload_is_paused_by_its_namespace_and_name(written):
+@pytest.mark.parametrize(
+    ("flag", "written", "paused"),
+    [
+        ("workload", "shop/web", (PauseScope.WORKLOAD, "shop/web")),
+        ("workload", "Deployment shop/web", (PauseScope.WORKLOAD, "shop/web")),
+        ("workload", " StatefulSet  shop/web ", (PauseScope.WORKLOAD, "shop/web")),
+        ("namespace", "shop", (PauseScope.NAMESPACE, "shop")),
+        ("pool", "gpu", (PauseScope.POOL, "gpu")),
+    ],
+)
+def test_a_part_of_the_cluster_is_paused_by_its_name(flag, written, paused):
     office = Office()
-    said = office.run(pausing({"workload": written}))
-    assert "Paused workload shop/web until" in said
-    assert "`desched resume --workload shop/web`" in said
-    assert office.state.pauses == (pause(PauseScope.WORKLOAD, "shop/web"),)
-
-
-def test_a_pool_is_paused_by_its_name():
-    office = Office()
-    assert "Paused pool gpu" in office.run(pausing({"pool": "gpu"}))
-    assert office.state.pauses == (pause(PauseScope.POOL, "gpu"),)
-
-
-def test_a_namespace_is_paused_by_its_name():
-    office = Office()
-    assert "`desched resume --namespace shop`" in office.run(pausing({"namespace": "shop"}))
-    assert office.state.pauses == (pause(PauseScope.NAMESPACE, "shop"),)
+    said = office.run(pausing({flag: written}))
+    assert f"Paused {flag} {paused[1]} until" in said
+    assert f"`desched resume --{flag} {paused[1]}`" in said
+    assert office.state.pauses == (pause(*paused),)
 
 
 def test_a_pause_before_the_first_cycle_starts_the_state():

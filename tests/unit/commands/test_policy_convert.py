@@ -22,7 +22,7 @@ def test_the_policy_goes_to_standard_output_and_the_notes_to_standard_error(caps
     assert lines[0] == "Nothing is evicted until you have settled:"
     assert (
         " ".join(lines[1].split())
-        == "3 dryRun: it was a dry run; start desched with --dry-run for one."
+        == "line 3 dryRun: it was a dry run; start desched with --dry-run for one."
     )
     assert {"Other meaning or form here:", "Left out:", "Added:"} <= {*lines}
     assert lines[-1].endswith("notes; the policy has them as comments.")
@@ -31,6 +31,13 @@ def test_the_policy_goes_to_standard_output_and_the_notes_to_standard_error(caps
 def test_a_note_on_what_is_added_has_the_new_key(capsys):
     assert main(["policy", "convert", str(ROOT / "policies" / "volcano-published.yaml")]) == 0
     assert "numberOfNodes: 0 requires one node" in capsys.readouterr().err
+
+
+def test_a_policy_that_excludes_the_default_namespace_is_worth_knowing(capsys):
+    assert main(["policy", "convert", str(ROOT / "policies" / "volcano-published.yaml")]) == 0
+    out, err = capsys.readouterr()
+    assert "exclude: names default, where kubectl" in err
+    assert "# names default, where kubectl" in out
 
 
 @pytest.mark.parametrize("columns", ["40", "80"])

@@ -24,6 +24,8 @@ HOUR = timedelta(hours=1)
 EVERYTHING = Scope()
 WEB = Scope(PauseScope.WORKLOAD, "shop/web")
 GPU = Scope(PauseScope.POOL, "gpu")
+SHOP = Scope(PauseScope.NAMESPACE, "shop")
+SCOPES = (EVERYTHING, WEB, GPU, SHOP)
 
 
 def by_alice(scope: Scope, until=None) -> Pause:
@@ -32,14 +34,6 @@ def by_alice(scope: Scope, until=None) -> Pause:
 
 def by_itself(scope: Scope, subject: str | None = None) -> Pause:
     return Pause(scope.kind, NOW, NOW + HOUR, scope.subject if subject is None else subject)
-
-
-def test_a_namespace_is_paused_and_resumed_by_its_name() -> None:
-    shop = Scope(PauseScope.NAMESPACE, "shop")
-    paused = with_pause(State(failures=(failure("Deployment shop/web"),)), by_alice(shop))
-    assert str(paused.pauses[0]) == "namespace shop"
-    assert resume(paused, shop).state.pauses == ()
-    assert not resume(paused, Scope(PauseScope.NAMESPACE, "sho")).changed
 
 
 def failure(workload: str, pool: str = "") -> Failure:
@@ -69,9 +63,9 @@ def test_a_pause_changes_nothing_else():
     )
 
 
-@pytest.mark.parametrize("scope", [EVERYTHING, WEB, GPU], ids=str)
+@pytest.mark.parametrize("scope", SCOPES, ids=str)
 def test_a_resume_ends_the_pauses_of_its_scope_whoever_began_them_and_no_other(scope):
-    pauses = {s: (by_alice(s), by_itself(s)) for s in (EVERYTHING, WEB, GPU)}
+    pauses = {s: (by_alice(s), by_itself(s)) for s in SCOPES}
     state = State(pauses=sum(pauses.values(), ()))
     after = resume(state, scope)
     assert after.pauses == pauses[scope]
@@ -136,8 +130,3 @@ def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
         state.cool_downs,
         state.nodes,
     )
-
-
-def test_without_a_pause_a_resume_changes_nothing():
-    assert not resume(State(), EVERYTHING).changed
-    assert not resume_all(State(since=NOW)).changed

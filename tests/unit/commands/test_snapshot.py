@@ -21,7 +21,6 @@ from desched.snapshot_file.storage import load_snapshot
 from desched.whatif.demo import POLICY_FILE
 from desched.whatif.scenarios import OVERLOADED_NODE, guarded_scenario
 from desched.whatif.world import Simulation
-from tests.page_reader import Page
 from tests.repository import ROOT
 from tests.shown import shown
 
@@ -147,23 +146,6 @@ def test_one_node_and_all_of_its_pods_can_be_shown(tmp_path, capsys) -> None:
     assert "--node and --all are for the table" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("live")
-def test_flags_about_the_live_cluster_have_no_effect_on_a_file(tmp_path, capsys) -> None:
-    path = taken(tmp_path / "s")
-
-    assert main(["plan", "--snapshot", str(path), "--context", "prod"]) == 2
-    assert "--context has no effect with --snapshot; omit it." in capsys.readouterr().err
-
-
-def test_a_file_that_is_no_snapshot_is_one_sentence_and_code_2(tmp_path, capsys) -> None:
-    (tmp_path / "s").write_text("kind: Pod")
-
-    assert main(["plan", "--snapshot", str(tmp_path / "s")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"desched: {tmp_path / 's'}: this is no snapshot of desched")
-    assert said.count("\n") == 1
-
-
 def test_the_text_of_the_policy_is_as_it_was_read(live, tmp_path) -> None:
     content = load_snapshot(taken(tmp_path / "s"))
 
@@ -173,22 +155,6 @@ def test_the_text_of_the_policy_is_as_it_was_read(live, tmp_path) -> None:
     )
     assert content == replace(content, state=State(), target="the lab")
     assert live
-
-
-@pytest.mark.usefixtures("live")
-def test_the_plan_of_a_snapshot_can_be_a_page(tmp_path, capsys) -> None:
-    path, page = taken(tmp_path / "s"), tmp_path / "plan.html"
-
-    assert main(["plan", "--snapshot", str(path), "--report", str(page), "-o", "json"]) == 0
-
-    found = json.loads(capsys.readouterr().out)["plan"]
-    shown = {row[0].text: row[2].sort for row in Page(page.read_text()).tables["nodes"]}
-    assert shown == {
-        each["node"]: f"{pressure['highest_ratio'] * 100:.2f}"
-        for each in found["nodes"]
-        for pressure in each["pressures"]
-        if pressure["resource"] == "cpu"
-    }
 
 
 @pytest.mark.usefixtures("live")

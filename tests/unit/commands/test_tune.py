@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
 import dask
@@ -19,34 +18,14 @@ from desched.commands import tune
 from desched.whatif.tuning.results import Results
 from desched.whatif.tuning.search import Search, Tried
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
-from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
+from tests.unit.adapters.prometheus.past.small_cluster import SmallCluster
+from tests.unit.commands.hot_past import SINCE_UNTIL, hot_prometheus, written
 from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
-
-POLICY = """
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: tune
-  pluginConfig:
-  - name: LoadAware
-    args:
-      metrics: {type: prometheus, address: "ADDRESS"}
-      targetThresholds: {cpu: 80}
-      thresholds: {cpu: 30}
-      duration: 5m
-  plugins: {balance: {enabled: [LoadAware]}}
-"""
-TIMES = tuple(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M}" for at in (BEGIN + 3600, END))
 
 
 @pytest.fixture
 def prometheus() -> Iterator[FakePrometheus]:
-    """It has a node with 95 % of its CPU in use, of which three pods use one core each."""
-    with FakePrometheus() as server:
-        cluster = SmallCluster(server, loads=(0.95, 0.3))
-        for number in range(3):
-            cluster.add_pod(f"web-{number}")
-        cluster.add_pod("web-3", "b", cores=0.1)
+    with hot_prometheus() as server:
         yield server
 
 
@@ -54,10 +33,8 @@ def prometheus() -> Iterator[FakePrometheus]:
 def words(prometheus: FakePrometheus, tmp_path: Path, monkeypatch) -> list[str]:
     """A search over the hour that this Prometheus has."""
     monkeypatch.setattr(tune, "SHORTEST_HOURS", 0)
-    path = tmp_path / "policy.yaml"
-    path.write_text(POLICY.replace("ADDRESS", prometheus.url))
-    times = ["--since", TIMES[0], "--until", TIMES[1]]
-    return ["tune", *times, "--policy", str(path), "--no-cache", "--policies", "6"]
+    path = written(tmp_path / "policy.yaml", prometheus.url)
+    return ["tune", *SINCE_UNTIL, "--policy", str(path), "--no-cache", "--policies", "6"]
 
 
 def test_without_optuna_it_names_what_to_install() -> None:
@@ -73,14 +50,14 @@ def test_without_optuna_it_names_what_to_install() -> None:
 def test_a_search_shows_what_it_found_and_keeps_a_policy_that_is_good(
     words, tmp_path, capsys
 ) -> None:
-    written, page = tmp_path / "better.yaml", tmp_path / "page.html"
-    assert main([*words, "--write-policy", str(written), "--report", str(page)]) == 0
+    better, page = tmp_path / "better.yaml", tmp_path / "page.html"
+    assert main([*words, "--write-policy", str(better), "--report", str(page)]) == 0
     shown, said = capsys.readouterr()
     assert "Keep " in shown
     assert "today's policy" in shown
     assert "varied: targetThresholds.cpu=70..85 " in shown
-    assert not written.exists()
-    assert f"{written} is not written: nothing is recommended" in said
+    assert not better.exists()
+    assert f"{better} is not written: nothing is recommended" in said
     assert "Overload left against evictions" in page.read_text()
 
 
@@ -128,9 +105,10 @@ def test_ctrl_c_ends_the_search_and_judges_what_was_found(
     assert "Judging the best of" in said
 
 
-def test_nothing_is_searched_where_today_s_policy_leaves_nothing(words, tmp_path, capsys) -> None:
-    high = tmp_path / "high.yaml"
-    high.write_text((tmp_path / "policy.yaml").read_text().replace("cpu: 80", "cpu: 97"))
+def test_nothing_is_searched_where_today_s_policy_leaves_nothing(
+    words, prometheus, tmp_path, capsys
+) -> None:
+    high = written(tmp_path / "high.yaml", prometheus.url, 97)
     assert main([*words, "--policy", str(high)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "it leaves no overload in the time of the search" in shown
@@ -174,7 +152,8 @@ def test_what_was_found_is_judged_here_if_the_workers_are_lost(words, monkeypatc
 
 def test_a_past_that_cannot_be_sent_is_refused(words, monkeypatch, capsys) -> None:
     monkeypatch.setattr(tuning, "MOST_SENT_BYTES", 0)
-    assert main([*words, "--workers", "127.0.0.1:1"]) == 2
+    with workers_in_this_process() as cluster:
+        assert main([*words, "--workers", cluster.scheduler_address]) == 2
     assert "choose a shorter time" in capsys.readouterr().err
 
 
@@ -187,10 +166,11 @@ def test_an_address_of_no_scheduler_is_refused_before_the_past_is_read(
     assert not prometheus.requests
 
 
-def test_no_workers_is_a_sentence(words, capsys) -> None:
+def test_no_scheduler_is_a_sentence_before_the_past_is_read(words, prometheus, capsys) -> None:
     with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
         assert main([*words, "--workers", "127.0.0.1:1"]) == 3
     assert "no Dask scheduler answers" in capsys.readouterr().err
+    assert not prometheus.requests
 
 
 @pytest.fixture

@@ -9,13 +9,7 @@ import msgspec
 from desched.adapters.prometheus.stacks import FoundService
 from desched.doctor.checks import CheckName as Name
 from desched.doctor.checks import Verdict
-from desched.doctor.examination import (
-    FeatureRights,
-    Origin,
-    PolicyFacts,
-    SystemFacts,
-    Unanswered,
-)
+from desched.doctor.examination import FeatureRights, Origin, PolicyFacts, SystemFacts, Unanswered
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
 from desched.model.load import (
     ClusterLoad,
@@ -35,17 +29,19 @@ from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.policy.compatibility import Queues, SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
-    VOLCANO_ARGUMENTS,
     DestinationWindow,
     MetricsSource,
     MetricsType,
     OtherDescheduler,
-    OtherScheduler,
     PriorityThreshold,
     Protections,
+    SteeringRules,
+)
+from desched.policy.schedulers import (
+    VOLCANO_ARGUMENTS,
+    OtherScheduler,
     SchedulerProfile,
     SchedulerRules,
-    SteeringRules,
 )
 from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
 from tests.unit.doctor.examinations import (
@@ -70,6 +66,11 @@ SILENT = Unanswered("The API server did not answer GET /version completely: no c
 FORBIDDEN = Unanswered("The nodes could not be read: the account may not list nodes (403).")
 
 
+def cases(name: Name, *rows: tuple[Any, ...]) -> list[Case]:
+    """Of one check: the examination, the verdict, and parts of what is found and of its fix."""
+    return [Case(name, *row) for row in rows]
+
+
 def by(**fields: Any) -> PolicyFacts:
     return PolicyFacts(policy(**fields), "policy.yaml")
 
@@ -77,22 +78,31 @@ def by(**fields: Any) -> PolicyFacts:
 EXPORTER = {"job": "a", "namespace": "mon", "service": "exporter"}
 
 API_SERVER = [
-    Case(Name.API_SERVER, examination(), OK, "Kubernetes v1.36.3 answers"),
-    Case(Name.API_SERVER, examination(server_version="v1.30.0-gke.1"), OK, "v1.30.0-gke.1"),
-    Case(Name.API_SERVER, examination(server_version=SILENT), PROBLEM, "no connection", "kubectl"),
-    Case(Name.API_SERVER, examination(server_version="v1.29.9"), PROBLEM, "1.30", "Upgrade"),
-    Case(Name.API_SERVER, examination(server_version="v0.9"), PROBLEM, "v0.9", "Upgrade"),
-    Case(Name.API_SERVER, examination(server_version=""), UNKNOWN, "not understood", "version"),
-    Case(Name.CLUSTER, examination(), OK, "3 nodes and 3 pods"),
-    Case(Name.CLUSTER, examination(cluster=FORBIDDEN), UNKNOWN, "list nodes", "see rights_plan"),
-    Case(Name.CLUSTER, examination(cluster=cluster(nodes=[], pods=[])), PROBLEM, "no node", "get"),
-    Case(Name.CLUSTER, examination(server_version=SILENT, cluster=SILENT), SKIPPED, "not answer"),
-    Case(Name.CLOCKS, examination(), OK, "API server and Prometheus agree"),
-    Case(Name.CLOCKS, examination(cluster_lead_seconds=8.0), PROBLEM, "8 s ahead", "NTP"),
-    Case(Name.CLOCKS, examination(load_lead_seconds=-90.0), PROBLEM, "90 s behind", "timedatectl"),
-    Case(Name.CLOCKS, examination(load=SILENT), OK, "and of the API server agree"),
-    Case(Name.CLOCKS, examination(load=SILENT, cluster_lead_seconds=-9.0), PROBLEM, "9 s behind"),
-    Case(Name.CLOCKS, examination(cluster=FORBIDDEN), SKIPPED, "could not be read"),
+    *cases(
+        Name.API_SERVER,
+        (examination(), OK, "Kubernetes v1.36.3 answers"),
+        (examination(server_version="v1.30.0-gke.1"), OK, "v1.30.0-gke.1"),
+        (examination(server_version=SILENT), PROBLEM, "no connection", "kubectl"),
+        (examination(server_version="v1.29.9"), PROBLEM, "1.30", "Upgrade"),
+        (examination(server_version="v0.9"), PROBLEM, "v0.9", "Upgrade"),
+        (examination(server_version=""), UNKNOWN, "not understood", "version"),
+    ),
+    *cases(
+        Name.CLUSTER,
+        (examination(), OK, "3 nodes and 3 pods"),
+        (examination(cluster=FORBIDDEN), UNKNOWN, "list nodes", "see rights_plan"),
+        (examination(cluster=cluster(nodes=[], pods=[])), PROBLEM, "no node", "get"),
+        (examination(server_version=SILENT, cluster=SILENT), SKIPPED, "not answer"),
+    ),
+    *cases(
+        Name.CLOCKS,
+        (examination(), OK, "API server and Prometheus agree"),
+        (examination(cluster_lead_seconds=8.0), PROBLEM, "8 s ahead", "NTP"),
+        (examination(load_lead_seconds=-90.0), PROBLEM, "90 s behind", "timedatectl"),
+        (examination(load=SILENT), OK, "and of the API server agree"),
+        (examination(load=SILENT, cluster_lead_seconds=-9.0), PROBLEM, "9 s behind"),
+        (examination(cluster=FORBIDDEN), SKIPPED, "could not be read"),
+    ),
 ]
 
 DRY_RUN = run_facts(evicts=False)
@@ -116,107 +126,109 @@ RIGHTS = [
         for name in Name
         if name.startswith("rights_")
     ),
-    Case(
+    *cases(
         Name.RIGHTS_PLAN,
-        lacking("plan", "list nodes", "list pods"),
-        PROBLEM,
-        "The account may not list nodes, list pods. Without them, nothing is evicted",
-        "Grant it with `kubectl apply -k deploy/base`.",
+        (
+            lacking("plan", "list nodes", "list pods"),
+            PROBLEM,
+            "The account may not list nodes, list pods. Without them, nothing is evicted",
+            "Grant it with `kubectl apply -k deploy/base`.",
+        ),
+        (
+            lacking("plan", "list nodes", run=run_facts(in_cluster=False, account="o'hara")),
+            PROBLEM,
+            "The account may not list nodes.",
+            "--clusterrole=desched --user='o'\"'\"'hara'` (the role is in deploy/base/rbac.yaml).",
+        ),
+        (
+            lacking("plan", "list nodes", run=run_facts(in_cluster=False)),
+            PROBLEM,
+            "The account may not list nodes.",
+            "--clusterrole=desched --user=USER`",
+        ),
+        (unasked("plan"), UNKNOWN, "may list pods could not be", "can-i"),
+        (examination(server_version=SILENT), SKIPPED, "does not answer"),
+        (
+            examination(run=run_facts(in_cluster=False)),
+            OK,
+            "may read",
+            "`kubectl --namespace desched-system exec deployment/desched -- desched doctor`",
+        ),
     ),
-    Case(
-        Name.RIGHTS_PLAN,
-        lacking("plan", "list nodes", run=run_facts(in_cluster=False, account="o'hara")),
-        PROBLEM,
-        "The account may not list nodes.",
-        "--clusterrole=desched --user='o'\"'\"'hara'` (the role is in deploy/base/rbac.yaml).",
-    ),
-    Case(
-        Name.RIGHTS_PLAN,
-        lacking("plan", "list nodes", run=run_facts(in_cluster=False)),
-        PROBLEM,
-        "The account may not list nodes.",
-        "--clusterrole=desched --user=USER`",
-    ),
-    Case(Name.RIGHTS_PLAN, unasked("plan"), UNKNOWN, "may list pods could not be", "can-i"),
-    Case(Name.RIGHTS_PLAN, examination(server_version=SILENT), SKIPPED, "does not answer"),
-    Case(
-        Name.RIGHTS_PLAN,
-        examination(run=run_facts(in_cluster=False)),
-        OK,
-        "may read",
-        "`kubectl --namespace desched-system exec deployment/desched -- desched doctor`",
-    ),
-    Case(Name.RIGHTS_WATCH, lacking("watch", "watch pods"), PROBLEM, "watch", "--watch=false"),
-    Case(
+    *cases(
         Name.RIGHTS_WATCH,
-        lacking("watch", "watch pods", run=run_facts(watches=False)),
-        SKIPPED,
-        "lists instead",
+        (lacking("watch", "watch pods"), PROBLEM, "watch", "--watch=false"),
+        (lacking("watch", "watch pods", run=run_facts(watches=False)), SKIPPED, "lists instead"),
     ),
-    Case(Name.RIGHTS_LEASE, lacking("lease", "get leases"), PROBLEM, "", "--leader-elect=false"),
-    Case(
+    *cases(
         Name.RIGHTS_LEASE,
-        lacking("lease", "get leases", run=run_facts(elects=False)),
-        SKIPPED,
-        "no part in leader election",
+        (lacking("lease", "get leases"), PROBLEM, "", "--leader-elect=false"),
+        (
+            lacking("lease", "get leases", run=run_facts(elects=False)),
+            SKIPPED,
+            "no part in leader election",
+        ),
     ),
-    Case(Name.RIGHTS_STATE, lacking("state", "get configmaps"), PROBLEM, "", "--state-namespace"),
-    Case(Name.RIGHTS_STATE, lacking("state", "get configmaps", run=DRY_RUN), WARNING),
-    Case(Name.RIGHTS_EVICT, lacking("evict", "create pods/eviction"), PROBLEM, "", "--dry-run"),
-    Case(
+    *cases(
+        Name.RIGHTS_STATE,
+        (lacking("state", "get configmaps"), PROBLEM, "", "--state-namespace"),
+        (lacking("state", "get configmaps", run=DRY_RUN), WARNING),
+    ),
+    *cases(
         Name.RIGHTS_EVICT,
-        lacking("evict", "create pods/eviction", run=DRY_RUN),
-        SKIPPED,
-        "may not create pods/eviction. A dry run does not need it.",
-        "before you need it",
+        (lacking("evict", "create pods/eviction"), PROBLEM, "", "--dry-run"),
+        (
+            lacking("evict", "create pods/eviction", run=DRY_RUN),
+            SKIPPED,
+            "may not create pods/eviction. A dry run does not need it.",
+            "before you need it",
+        ),
     ),
-    Case(Name.RIGHTS_RECORD, lacking("record", "patch configmaps"), PROBLEM, "", "--dry-run"),
-    Case(Name.RIGHTS_SIZING, lacking("sizing", "list them"), WARNING, "may not list them"),
-    Case(Name.RIGHTS_DEVICES, lacking("devices", "list them"), WARNING, "may not list them"),
-    Case(
+    *cases(Name.RIGHTS_RECORD, (lacking("record", "patch configmaps"), PROBLEM, "", "--dry-run")),
+    *cases(Name.RIGHTS_SIZING, (lacking("sizing", "list them"), WARNING, "may not list them")),
+    *cases(Name.RIGHTS_DEVICES, (lacking("devices", "list them"), WARNING, "may not list them")),
+    *cases(
         Name.RIGHTS_METRICS_SERVER,
-        lacking("metrics_server", "list nodes", policy=BY_METRICS_SERVER),
-        PROBLEM,
-        "list nodes",
-        "deploy/base",
+        (
+            lacking("metrics_server", "list nodes", policy=BY_METRICS_SERVER),
+            PROBLEM,
+            "list nodes",
+            "deploy/base",
+        ),
+        (lacking("metrics_server", "list nodes"), SKIPPED, "reads load from Prometheus"),
     ),
-    Case(
-        Name.RIGHTS_METRICS_SERVER,
-        lacking("metrics_server", "list nodes"),
-        SKIPPED,
-        "reads load from Prometheus",
-    ),
-    Case(
+    *cases(
         Name.RIGHTS_CUSTOM_METRICS,
-        lacking("custom_metrics", "get them", policy=BY_CUSTOM_METRICS),
-        PROBLEM,
-        "get them",
-        "deploy/base",
+        (
+            lacking("custom_metrics", "get them", policy=BY_CUSTOM_METRICS),
+            PROBLEM,
+            "get them",
+            "deploy/base",
+        ),
+        (
+            lacking("custom_metrics", "get them", policy=BY_METRICS_SERVER),
+            OK,
+            "reads load from metrics-server. It needs none",
+        ),
     ),
-    Case(
-        Name.RIGHTS_CUSTOM_METRICS,
-        lacking("custom_metrics", "get them", policy=BY_METRICS_SERVER),
-        OK,
-        "reads load from metrics-server. It needs none",
+    *cases(
+        Name.RIGHTS_STEER,
+        (lacking("steer", "patch nodes"), WARNING, "Without it", "steering: Off"),
+        (lacking("steer", "patch nodes", policy=OFF), SKIPPED, "is Off"),
     ),
-    Case(
-        Name.RIGHTS_STEER, lacking("steer", "patch nodes"), WARNING, "Without it", "steering: Off"
-    ),
-    Case(Name.RIGHTS_STEER, lacking("steer", "patch nodes", policy=OFF), SKIPPED, "is Off"),
-    Case(Name.RIGHTS_EVENTS, lacking("events", "create events"), WARNING, "create events"),
-    Case(
+    *cases(Name.RIGHTS_EVENTS, (lacking("events", "create events"), WARNING, "create events")),
+    *cases(
         Name.RIGHTS_LOGBOOK,
-        lacking("logbook", "patch configmaps"),
-        WARNING,
-        "patch configmaps",
-        "--logbook=false",
+        (lacking("logbook", "patch configmaps"), WARNING, "patch configmaps", "--logbook=false"),
     ),
-    Case(Name.RIGHTS_OWN_EVENTS, lacking("own_events", "get pods"), WARNING, "get pods"),
-    Case(
+    *cases(
         Name.RIGHTS_OWN_EVENTS,
-        lacking("own_events", "get pods", run=run_facts(in_cluster=False)),
-        SKIPPED,
-        "no pod of its own",
+        (lacking("own_events", "get pods"), WARNING, "get pods"),
+        (
+            lacking("own_events", "get pods", run=run_facts(in_cluster=False)),
+            SKIPPED,
+            "no pod of its own",
+        ),
     ),
 ]
 
@@ -233,128 +245,115 @@ WATCHES_NOT = groups("Volcano", missing=("watch podgroups in group scheduling.vo
 UNREADABLE = groups(
     "KAI", missing=("list podgroups", "watch podgroups"), without=("their pods stay",)
 )
-POD_GROUPS = [
-    Case(Name.POD_GROUPS, examination(), OK, "The cluster has no PodGroups"),
-    Case(
-        Name.POD_GROUPS,
+POD_GROUPS = cases(
+    Name.POD_GROUPS,
+    (examination(), OK, "The cluster has no PodGroups"),
+    (
         examination(pod_groups=(VOLCANO, KAI)),
         OK,
         "may read the PodGroups or topologies of Volcano, KAI.",
     ),
-    Case(
-        Name.POD_GROUPS,
+    (
         examination(pod_groups=(VOLCANO, UNREADABLE)),
         WARNING,
         "KAI, but the account may not list podgroups, watch podgroups. Without them, their pods",
         "`kubectl apply -f deploy/pod-groups/kai.yaml`",
     ),
-    Case(
-        Name.POD_GROUPS, examination(pod_groups=(WATCHES_NOT,)), WARNING, "Volcano", "volcano.yaml"
-    ),
-    Case(
-        Name.POD_GROUPS,
+    (examination(pod_groups=(WATCHES_NOT,)), WARNING, "Volcano", "volcano.yaml"),
+    (
         examination(pod_groups=(WATCHES_NOT,), run=run_facts(watches=False)),
         OK,
         "may read the PodGroups or topologies of Volcano",
     ),
-    Case(
-        Name.POD_GROUPS,
+    (
         examination(pod_groups=(VOLCANO, groups("KAI", is_read=False))),
         WARNING,
         "does not read the versions of PodGroups or topologies that KAI has",
         "`kubectl get --raw /apis`",
     ),
-    Case(
-        Name.POD_GROUPS,
+    (
         examination(pod_groups=(groups("KAI", unanswered=("list podgroups",)),)),
         UNKNOWN,
         "may read the PodGroups or topologies of KAI could not be asked",
         "kai.yaml",
     ),
-    Case(Name.POD_GROUPS, examination(pod_groups=SILENT), WARNING, "no connection", "/apis"),
-    Case(Name.POD_GROUPS, examination(server_version=SILENT), SKIPPED, "does not answer"),
-]
+    (examination(pod_groups=SILENT), WARNING, "no connection", "/apis"),
+    (examination(server_version=SILENT), SKIPPED, "does not answer"),
+)
 
 QUEUE_FILES = "deploy/queues"
 UNREADABLE_QUEUES = groups(
     "Kueue", folder=QUEUE_FILES, missing=("list localqueues",), without=("pods move anyway",)
 )
-QUEUES = [
-    Case(Name.QUEUES, examination(), OK, "The cluster has no queues"),
-    Case(
-        Name.QUEUES,
+QUEUES = cases(
+    Name.QUEUES,
+    (examination(), OK, "The cluster has no queues"),
+    (
         examination(queues=(groups("Volcano", folder=QUEUE_FILES),)),
         OK,
         "may read the queues of Volcano.",
     ),
-    Case(
-        Name.QUEUES,
+    (
         examination(queues=(UNREADABLE_QUEUES,)),
         WARNING,
         "has Kueue, but the account may not list localqueues. Without it, pods move anyway.",
         "`kubectl apply -f deploy/queues/kueue.yaml`, or `rights.queues` in the chart",
     ),
-    Case(
-        Name.QUEUES,
+    (
         examination(queues=(UNREADABLE_QUEUES,), policy=by(queues=Queues.IGNORE)),
         SKIPPED,
         "queues is Ignore",
     ),
-]
+)
 
 CACHES = "deploy/model-caches"
 UNREADABLE_CACHES = groups(
     "KServe", folder=CACHES, missing=("list localmodelcaches",), without=("volumes keep pods",)
 )
-MODEL_CACHES = [
-    Case(Name.MODEL_CACHES, examination(), OK, "The cluster has no model caches"),
-    Case(
-        Name.MODEL_CACHES,
+MODEL_CACHES = cases(
+    Name.MODEL_CACHES,
+    (examination(), OK, "The cluster has no model caches"),
+    (
         examination(model_caches=(groups("GPUStack", folder=CACHES),)),
         OK,
         "may read the model caches of GPUStack.",
     ),
-    Case(
-        Name.MODEL_CACHES,
+    (
         examination(model_caches=(UNREADABLE_CACHES,)),
         WARNING,
         "has KServe, but the account may not list localmodelcaches. Without it, volumes keep pods.",
         "`kubectl apply -f deploy/model-caches/kserve.yaml`, or `rights.modelCaches` in the chart",
     ),
-    Case(
-        Name.MODEL_CACHES,
+    (
         examination(model_caches=(groups("KServe", folder=CACHES, is_read=False),)),
         WARNING,
         "as if they needed no model",
     ),
-]
+)
 
 NAMED = PriorityThreshold(class_name="hihg")
-POLICY = [
-    Case(Name.POLICY, examination(), OK, "policy.yaml is valid"),
-    Case(
-        Name.POLICY,
+POLICY = cases(
+    Name.POLICY,
+    (examination(), OK, "policy.yaml is valid"),
+    (
         examination(policy=PolicyFacts(policy())),
         WARNING,
         "No policy is given",
         "`desched doctor --write-policy FILE`",
     ),
-    Case(
-        Name.POLICY,
+    (
         examination(policy=PolicyFacts(policy(), "p.yaml", problem="p.yaml:3: no such key.")),
         PROBLEM,
         "p.yaml:3: no such key.",
         "Correct it",
     ),
-    Case(
-        Name.POLICY,
+    (
         examination(policy=PolicyFacts(policy(), "p.yaml", ("p.yaml:7: has no effect.",))),
         WARNING,
         "1 warning",
         "docs/policy-reference.md",
     ),
-    Case(
-        Name.POLICY,
+    (
         examination(
             policy=by(protections=Protections(priority_threshold=NAMED)),
             cluster=cluster(priority_classes={"high": 5}),
@@ -363,14 +362,13 @@ POLICY = [
         'no PriorityClass "hihg"',
         "priorityThreshold",
     ),
-    Case(
-        Name.POLICY,
+    (
         examination(policy=by(gpu_drains=GpuDrainRules(reserves=(Reserve(8),)))),
         WARNING,
         "1 warning",
         "docs/policy-reference.md",
     ),
-]
+)
 
 VICTORIA = FoundService(
     "VictoriaMetrics", "vm", "vmselect", "http://vmselect.vm.svc:8481/select/0/prometheus", 8481
@@ -393,98 +391,85 @@ def at(facts: Any, **fields: Any) -> Any:
     return examination(prometheus=facts, **fields)
 
 
-PROMETHEUS = [
-    Case(
-        Name.PROMETHEUS,
+PROMETHEUS = cases(
+    Name.PROMETHEUS,
+    (
         examination(policy=BY_METRICS_SERVER),
         OK,
         "from metrics-server, which answers. It has no history",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         examination(policy=BY_METRICS_SERVER, load=FORBIDDEN),
         PROBLEM,
         "may not list nodes",
         "metrics.type",
     ),
-    Case(Name.PROMETHEUS, examination(), OK, f"{ADDRESS} answers (from metrics.address, prom"),
-    Case(
-        Name.PROMETHEUS,
+    (examination(), OK, f"{ADDRESS} answers (from metrics.address, prom"),
+    (
         examination(run=OUTSIDE),
         OK,
         "answers",
         "`kubectl --namespace monitoring port-forward service/prometheus-server 9090:80`",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(msgspec.structs.replace(NOWHERE, services=())),
         PROBLEM,
         "no Service of a known stack was found",
         "Set `metrics.address` in the policy or pass `--prometheus-url`.",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(msgspec.structs.replace(NOWHERE, services=FORBIDDEN)),
         PROBLEM,
         "none could be searched for",
         "--prometheus-url",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(NOWHERE, policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
         SKIPPED,
         "which may name its address, is invalid",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(FOUND, policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
         OK,
         "found by the labels",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(problem="Several credentials are set.", invalid=True)),
         PROBLEM,
         "Several credentials",
         "metrics.address",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(origin=Origin.DISCOVERED, problem="x was found.", invalid=True)),
         PROBLEM,
         "was found",
         f"pass `--prometheus-url {ADDRESS}`",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(problem=REFUSES), run=OUTSIDE),
         PROBLEM,
         "cannot be reached",
         "Run `kubectl --namespace monitoring port-forward",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(problem=REFUSES)),
         PROBLEM,
         "cannot be reached",
         "`deploy/base/network-policy.yaml` allows port 9090",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(address="http://elsewhere:9090", problem=REFUSES)),
         PROBLEM,
         "cannot be reached",
         "with an address that answers",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(address=OPENSHIFT.url, services=(OPENSHIFT,), problem="HTTP 401.")),
         PROBLEM,
         "401",
         "OpenShift needs a token (`--prometheus-bearer-token-file`); pass `--prometheus-url https",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(
             prometheus(
                 address=OPENSHIFT.url,
@@ -497,110 +482,94 @@ PROMETHEUS = [
         "401",
         f"OpenShift {OPENSHIFT.needs}.",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(address="", origin=Origin.STACK, problem="Several Services.", invalid=True)),
         PROBLEM,
         "Several Services.",
         "Correct `metrics.stack`",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(FOUND),
         PROBLEM,
         "No address of Prometheus is set.",
         f"Set `metrics.address: {ADDRESS}` in policy.yaml.",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(FOUND, policy=PolicyFacts(policy())),
         OK,
         "found by the labels of Service monitoring/prometheus-server, prometheus chart",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(msgspec.structs.replace(FOUND, services=(CHART, CHART)), policy=PolicyFacts(policy())),
         WARNING,
         "answers",
         "Check that it is the right one",
     ),
-    Case(
-        Name.PROMETHEUS,
+    (
         at(prometheus(address=VICTORIA.url, services=(VICTORIA,))),
         WARNING,
         "port 8481, which the NetworkPolicy of deploy/base does not allow",
         "Add the port 8481 to `deploy/base/network-policy.yaml`.",
     ),
-]
+)
 
 EU, US = LabelGroup({"cluster": "eu"}, 3), LabelGroup({"cluster": "us"}, 1)
 MIXED = {"cluster": ("eu", "us")}
 IN_US = by(metrics=MetricsSource(ADDRESS, {"cluster": "us"}))
-HONORED_LABELS = [
-    Case(
-        Name.HONORED_LABELS,
-        examination(metrics=metrics(jobs_of_strangers=None)),
-        SKIPPED,
-        "cannot be read",
-    ),
-    Case(Name.HONORED_LABELS, examination(), OK, "No scrape"),
-    Case(
-        Name.HONORED_LABELS,
+HONORED_LABELS = cases(
+    Name.HONORED_LABELS,
+    (examination(metrics=metrics(jobs_of_strangers=None)), SKIPPED, "cannot be read"),
+    (examination(), OK, "No scrape"),
+    (
         examination(metrics=metrics(jobs_of_strangers=("kubernetes-pods",))),
         WARNING,
         "by kubernetes-pods",
         "honor_labels to false",
     ),
-]
+)
 
-MATCHERS = [
-    Case(Name.MATCHERS, examination(), OK, "Prometheus has 3 of 3 sampled pods"),
-    Case(Name.MATCHERS, examination(metrics=Unanswered("Not asked.")), SKIPPED, "Not asked."),
-    Case(
-        Name.MATCHERS,
+MATCHERS = cases(
+    Name.MATCHERS,
+    (examination(), OK, "Prometheus has 3 of 3 sampled pods"),
+    (examination(metrics=Unanswered("Not asked.")), SKIPPED, "Not asked."),
+    (
         examination(metrics=metrics(cluster_values=MIXED, sightings=(EU, US))),
         PROBLEM,
         "data of 2 clusters by the label cluster: eu, us",
         "Set `metrics.matchers: {cluster: eu}`",
     ),
-    Case(
-        Name.MATCHERS,
+    (
         examination(metrics=metrics(cluster_values={"cluster": ("", "us")})),
         PROBLEM,
         "us, none",
         'Set `metrics.matchers: {cluster: ""}`',
     ),
-    Case(
-        Name.MATCHERS,
+    (
         examination(metrics=metrics(cluster_values=MIXED, sightings=None)),
         PROBLEM,
         "2 clusters",
         "the label cluster with the value of this cluster",
     ),
-    Case(
-        Name.MATCHERS,
+    (
         examination(policy=IN_US, metrics=metrics(sightings=(EU,))),
         PROBLEM,
-        "{cluster: us} select none of 3 sampled pods of this cluster; Prometheus has them under "
-        "{cluster: eu}",
+        "none of 3 sampled pods of this cluster; Prometheus has them under {cluster: eu}",
         "Set `metrics.matchers: {cluster: eu}`",
     ),
-    Case(
-        Name.MATCHERS,
+    (
         examination(policy=IN_US, metrics=metrics(sightings=())),
         PROBLEM,
         "none of 3 sampled pods of this cluster under {cluster: us}",
         "Correct `metrics.matchers`, or pass the `--prometheus-url`",
     ),
-    Case(
-        Name.MATCHERS,
+    (
         examination(policy=IN_US, metrics=metrics(sightings=(LabelGroup({"cluster": "us"}, 3),))),
         OK,
         "this cluster's by {cluster: us}: Prometheus has 3 of 3",
     ),
-    Case(Name.MATCHERS, examination(metrics=metrics(sightings=None)), UNKNOWN, "", "timeout"),
-    Case(Name.MATCHERS, examination(metrics=metrics(sampled=0, sightings=())), OK, "no pods"),
-]
+    (examination(metrics=metrics(sightings=None)), UNKNOWN, "", "timeout"),
+    (examination(metrics=metrics(sampled=0, sightings=())), OK, "no pods"),
+)
 
 
 def one(name: str, **fields: Any) -> Any:
@@ -611,143 +580,140 @@ ABSENT: dict[str, Any] = {"series": 0, "source": "", "matched": {}, "measured": 
 OTHER_JOB = LabelGroup({"job": "mine"}, 12)
 HALF = {"a": loads(0.5).nodes["a"][Resource.CPU], "b": Unknown(UnknownReason.STALE, "9 m old")}
 MEASURES = [
-    Case(
+    *cases(
         Name.NODE_CPU,
-        examination(),
-        OK,
-        "3 of 3 nodes by node_exporter, matched by the label node (3); 3 series, newest samples up "
-        "to 25 s old, load from 20.0 to 80.0 %",
-    ),
-    Case(Name.POD_MEMORY, examination(), OK, "3 of 3 running pods by cAdvisor"),
-    Case(Name.NODE_CPU, examination(metrics=FORBIDDEN), SKIPPED, "may not list nodes"),
-    Case(
-        Name.NODE_MEMORY,
-        examination(metrics=msgspec.structs.replace(metrics(), measures=(measure("node_cpu"),))),
-        SKIPPED,
-        "no target for memory",
-    ),
-    Case(Name.POD_CPU, one("pod_cpu", problem="HTTP 422."), PROBLEM, "422", "metrics.sources"),
-    Case(
-        Name.POD_CPU,
-        one("pod_cpu", problem="HTTP 422.", own_query=True),
-        PROBLEM,
-        "422",
-        "`metrics.queries.podCPU`",
-    ),
-    Case(
-        Name.NODE_CPU,
-        one("node_cpu", **ABSENT),
-        PROBLEM,
-        "no series",
-        "scrape node_exporter or /metrics/cadvisor of the kubelets",
-    ),
-    Case(
-        Name.NODE_CPU,
-        one("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)),
-        PROBLEM,
-        'some of job="mine"',
-        'set `metrics.sources.nodeCPU: job="mine"`',
-    ),
-    Case(
-        Name.NODE_CPU,
-        examination(
-            policy=IN_US, metrics=metrics(measure("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)))
+        (
+            examination(),
+            OK,
+            "(3); 3 series, newest samples up to 25 s old, load from 20.0 to 80.0 %",
         ),
-        PROBLEM,
-        "matchers select no series",
-        "metrics.matchers",
     ),
-    Case(
-        Name.NODE_CPU,
-        one("node_cpu", **ABSENT, own_query=True),
-        PROBLEM,
-        "own query metrics.queries.nodeCPU returns no series",
-        "`metrics.queries.nodeCPU`",
+    *cases(Name.POD_MEMORY, (examination(), OK, "3 of 3 running pods by cAdvisor")),
+    *cases(Name.NODE_CPU, (examination(metrics=FORBIDDEN), SKIPPED, "may not list nodes")),
+    *cases(
+        Name.NODE_MEMORY,
+        (
+            examination(
+                metrics=msgspec.structs.replace(metrics(), measures=(measure("node_cpu"),))
+            ),
+            SKIPPED,
+            "no target for memory",
+        ),
     ),
-    Case(
-        Name.NODE_CPU,
-        one("node_cpu", highest=85.0, own_query=True),
-        PROBLEM,
-        "85, which looks like percent; a share of capacity from 0 to 1 is expected",
-        "Convert the unit in `metrics.queries.nodeCPU`.",
-    ),
-    Case(
-        Name.NODE_CPU, one("node_cpu", highest=7.0), PROBLEM, "percent", "`metrics.sources.nodeCPU`"
-    ),
-    Case(Name.NODE_MEMORY, one("node_memory", highest=None), PROBLEM, "none of which is a number"),
-    Case(Name.POD_CPU, one("pod_cpu", highest=500.0), PROBLEM, "looks like millicores; cores"),
-    Case(Name.POD_MEMORY, one("pod_memory", highest=512.0), PROBLEM, "looks like MiB or GiB"),
-    Case(Name.POD_CPU, one("pod_cpu", measured=0), PROBLEM, "0 of 3 running pods"),
-    Case(
+    *cases(
         Name.POD_CPU,
-        examination(cluster=cluster(pods=[]), metrics=metrics(measure("pod_cpu", **ABSENT))),
-        SKIPPED,
-        "No pod runs",
+        (one("pod_cpu", problem="HTTP 422."), PROBLEM, "422", "metrics.sources"),
+        (
+            one("pod_cpu", problem="HTTP 422.", own_query=True),
+            PROBLEM,
+            "422",
+            "`metrics.queries.podCPU`",
+        ),
     ),
-    Case(Name.POD_CPU, one("pod_cpu", measured=2), WARNING, "2 of 3 running pods"),
-    Case(Name.NODE_CPU, one("node_cpu", loads=HALF), WARNING, "1 of 3 nodes", "scraped on each"),
-    Case(
+    *cases(
         Name.NODE_CPU,
-        one("node_cpu", loads={}, unmatched=3, examples=("instance is no node",)),
-        PROBLEM,
-        "0 of 3 nodes",
-        "a label `node` with the node's name",
+        (
+            one("node_cpu", **ABSENT),
+            PROBLEM,
+            "no series",
+            "scrape node_exporter or /metrics/cadvisor of the kubelets",
+        ),
+        (
+            one("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)),
+            PROBLEM,
+            'some of job="mine"',
+            'set `metrics.sources.nodeCPU: job="mine"`',
+        ),
+        (
+            examination(
+                policy=IN_US, metrics=metrics(measure("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)))
+            ),
+            PROBLEM,
+            "matchers select no series",
+            "metrics.matchers",
+        ),
+        (
+            one("node_cpu", **ABSENT, own_query=True),
+            PROBLEM,
+            "own query metrics.queries.nodeCPU returns no series",
+            "`metrics.queries.nodeCPU`",
+        ),
+        (
+            one("node_cpu", highest=85.0, own_query=True),
+            PROBLEM,
+            "85, which looks like percent; a share of capacity from 0 to 1 is expected",
+            "Convert the unit in `metrics.queries.nodeCPU`.",
+        ),
+        (one("node_cpu", highest=7.0), PROBLEM, "percent", "`metrics.sources.nodeCPU`"),
     ),
-    Case(
-        Name.NODE_CPU,
-        one("node_cpu", loads={}, unmatched=3, services=(LabelGroup(EXPORTER, 3),)),
-        PROBLEM,
-        "0 of 3 nodes",
-        'If Service mon/exporter is that of your exporters, set `metrics.sources.nodeCPU: job="a",'
-        'namespace="mon",service="exporter"`.',
+    *cases(
+        Name.NODE_MEMORY, (one("node_memory", highest=None), PROBLEM, "none of which is a number")
     ),
-    Case(
+    *cases(Name.POD_CPU, (one("pod_cpu", highest=500.0), PROBLEM, "looks like millicores; cores")),
+    *cases(Name.POD_MEMORY, (one("pod_memory", highest=512.0), PROBLEM, "looks like MiB or GiB")),
+    *cases(
+        Name.POD_CPU,
+        (one("pod_cpu", measured=0), PROBLEM, "0 of 3 running pods"),
+        (
+            examination(cluster=cluster(pods=[]), metrics=metrics(measure("pod_cpu", **ABSENT))),
+            SKIPPED,
+            "No pod runs",
+        ),
+        (one("pod_cpu", measured=2), WARNING, "2 of 3 running pods"),
+    ),
+    *cases(
         Name.NODE_CPU,
-        one("node_cpu", loads={}, short_windows=("window 5m is too short",)),
-        PROBLEM,
-        "0 of 3 nodes",
-        "Set wider `windows.cpu`.",
+        (one("node_cpu", loads=HALF), WARNING, "1 of 3 nodes", "scraped on each"),
+        (
+            one("node_cpu", loads={}, unmatched=3, examples=("instance is no node",)),
+            PROBLEM,
+            "0 of 3 nodes",
+            "a label `node` with the node's name",
+        ),
+        (
+            one("node_cpu", loads={}, unmatched=3, services=(LabelGroup(EXPORTER, 3),)),
+            PROBLEM,
+            "0 of 3 nodes",
+            'set `metrics.sources.nodeCPU: job="a",namespace="mon",service="exporter"`.',
+        ),
+        (
+            one("node_cpu", loads={}, short_windows=("window 5m is too short",)),
+            PROBLEM,
+            "0 of 3 nodes",
+            "Set wider `windows.cpu`.",
+        ),
     ),
 ]
 
 SLOW = "window 5m is too short for a scrape interval of 120s: set windows to at least 8m"
-WINDOWS = [
-    Case(
-        Name.WINDOWS,
-        examination(),
-        OK,
-        "Scraped every 30 s; windows 5m for cpu, 5m for memory.",
-    ),
-    Case(Name.WINDOWS, one("node_cpu", interval_seconds=15.0), OK, "every 15 s or less and 30 s"),
-    Case(
-        Name.WINDOWS,
+WINDOWS = cases(
+    Name.WINDOWS,
+    (examination(), OK, "Scraped every 30 s; windows 5m for cpu, 5m for memory."),
+    (one("node_cpu", interval_seconds=15.0), OK, "every 15 s or less and 30 s"),
+    (
         one("node_cpu", interval_seconds=120.0, short_windows=(SLOW,)),
         PROBLEM,
         "For node_cpu, window 5m is too short for a scrape interval of 120s.",
         "Set `windows.cpu` to at least 8m",
     ),
-    Case(
-        Name.WINDOWS,
+    (
         one("pod_memory", interval_seconds=200.0),
         PROBLEM,
         "For pod_memory, the window 5m has 1.5 samples, scraped every 200 s.",
         "Set `windows.memory` to at least 14m",
     ),
-    Case(
-        Name.WINDOWS,
+    (
         one("pod_cpu", interval_seconds=120.0),
         WARNING,
         "has 2.5 samples",
         "Set `windows.cpu` to at least 8m",
     ),
-    Case(
-        Name.WINDOWS,
+    (
         examination(metrics=msgspec.structs.replace(metrics(), measures=())),
         SKIPPED,
         "measures no resource",
     ),
-    Case(
-        Name.WINDOWS,
+    (
         examination(
             metrics=msgspec.structs.replace(
                 metrics(), measures=(measure("node_cpu", interval_seconds=None),)
@@ -756,40 +722,37 @@ WINDOWS = [
         OK,
         "The scrape interval is not known",
     ),
-    Case(
-        Name.WINDOWS,
+    (
         examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
         SKIPPED,
         "The policy is invalid.",
     ),
-]
+)
 
 LATE = LoadHistory(60, (None, *((0.5,) * 10)))
 CPU_LATE = {name: {Resource.CPU: LATE} for name in NAMES}
 YOUNG = [node(name, created_at=NOW - timedelta(minutes=12)) for name in NAMES]
 ONLY_CPU = by(rules=(rule(destination_windows=(DestinationWindow(3600, 0.95),)),))
 OF_CPU = msgspec.structs.replace(metrics(), measures=(measure("node_cpu"), measure("pod_cpu")))
-HISTORY = [
-    Case(Name.HISTORY, examination(), OK, "3 nodes have a history of 10m"),
-    Case(Name.HISTORY, examination(policy=by(sustained_seconds=0)), OK, "no history is needed"),
-    Case(
-        Name.HISTORY,
+HISTORY = cases(
+    Name.HISTORY,
+    (examination(), OK, "3 nodes have a history of 10m"),
+    (examination(policy=by(sustained_seconds=0)), OK, "no history is needed"),
+    (
         examination(load=loads(0.5, 0.5, 0.5, history=CPU_LATE)),
         WARNING,
         "3 nodes have no history of 10m",
         "Wait until 12:10 UTC",
     ),
-    Case(Name.HISTORY, examination(load=loads(0.5, 0.5, 0.5, history={})), WARNING, "3 nodes"),
-    Case(Name.HISTORY, examination(cluster=cluster(nodes=YOUNG)), SKIPPED, "old enough"),
-    Case(
-        Name.HISTORY,
+    (examination(load=loads(0.5, 0.5, 0.5, history={})), WARNING, "3 nodes"),
+    (examination(cluster=cluster(nodes=YOUNG)), SKIPPED, "old enough"),
+    (
         examination(policy=ONLY_CPU, metrics=OF_CPU),
         WARNING,
         "over destinationWindows is unknown for 3 nodes",
         "`destinationWindows`",
     ),
-    Case(
-        Name.HISTORY,
+    (
         examination(
             policy=ONLY_CPU,
             metrics=OF_CPU,
@@ -798,8 +761,8 @@ HISTORY = [
         OK,
         "history of 10m",
     ),
-    Case(Name.HISTORY, examination(load=FORBIDDEN), SKIPPED, "load is not known"),
-]
+    (examination(load=FORBIDDEN), SKIPPED, "load is not known"),
+)
 
 TEN = [node(f"n{i}") for i in range(10)]
 
@@ -826,13 +789,15 @@ def of_ten(found: ClusterLoad, **fields: Any) -> Any:
 
 
 NODES = [
-    Case(Name.NODES, examination(), OK, "3 nodes have trusted load, 0 unknown, 0 out of scope."),
-    Case(
+    *cases(
         Name.NODES,
-        of_ten(unknown_nodes(UnknownReason.STALE, 1)),
-        WARNING,
-        "9 nodes have trusted load, 1 unknown",
-        "Check the exporters",
+        (examination(), OK, "3 nodes have trusted load, 0 unknown, 0 out of scope."),
+        (
+            of_ten(unknown_nodes(UnknownReason.STALE, 1)),
+            WARNING,
+            "9 nodes have trusted load, 1 unknown",
+            "Check the exporters",
+        ),
     ),
     *(
         Case(
@@ -852,47 +817,46 @@ NODES = [
             UnknownReason.PODS_ABOVE_NODE: "`metrics.sources` accepts",
         }.items()
     ),
-    Case(
+    *cases(
         Name.NODES,
-        examination(cluster=cluster(nodes=[node("a", created_at=NOW)])),
-        PROBLEM,
-        "No node is in scope",
-        "Wait until 12:05 UTC, or shorten `windows`.",
+        (
+            examination(cluster=cluster(nodes=[node("a", created_at=NOW)])),
+            PROBLEM,
+            "No node is in scope",
+            "Wait until 12:05 UTC, or shorten `windows`.",
+        ),
+        (
+            of_ten(uncovered(3)),
+            PROBLEM,
+            "The load of too many nodes is unknown (3 of 10 nodes",
+            "Wait until 12:04 UTC, or shorten `windows`.",
+        ),
     ),
-    Case(
-        Name.NODES,
-        of_ten(uncovered(3)),
-        PROBLEM,
-        "The load of too many nodes is unknown (3 of 10 nodes",
-        "Wait until 12:04 UTC, or shorten `windows`.",
-    ),
-    Case(
+    *cases(
         Name.NODE_CPU,
-        of_ten(uncovered(3), metrics=metrics(measure("node_cpu", loads=OF_UNCOVERED))),
-        WARNING,
-        "7 of 10 nodes",
-        "Wait until 12:04 UTC, or shorten `windows`.",
+        (
+            of_ten(uncovered(3), metrics=metrics(measure("node_cpu", loads=OF_UNCOVERED))),
+            WARNING,
+            "7 of 10 nodes",
+            "Wait until 12:04 UTC, or shorten `windows`.",
+        ),
     ),
-    Case(
+    *cases(
         Name.NODES,
-        examination(cluster=cluster(nodes=[node("a", ready=False)])),
-        PROBLEM,
-        "No node is in scope",
-        "kubectl get nodes",
-    ),
-    Case(
-        Name.NODES,
-        examination(load=loads(0.5, problems=((LoadProblem.PARTIAL_DATA, "a store is gone"),))),
-        PROBLEM,
-        "a store is gone",
-        "metrics.matchers",
-    ),
-    Case(Name.NODES, examination(load=Unanswered("HTTP 422.")), PROBLEM, "422", "metrics.queries"),
-    Case(
-        Name.NODES,
-        examination(load=FORBIDDEN, metrics=FORBIDDEN),
-        SKIPPED,
-        "load is not known",
+        (
+            examination(cluster=cluster(nodes=[node("a", ready=False)])),
+            PROBLEM,
+            "No node is in scope",
+            "kubectl get nodes",
+        ),
+        (
+            examination(load=loads(0.5, problems=((LoadProblem.PARTIAL_DATA, "a store is gone"),))),
+            PROBLEM,
+            "a store is gone",
+            "metrics.matchers",
+        ),
+        (examination(load=Unanswered("HTTP 422.")), PROBLEM, "422", "metrics.queries"),
+        (examination(load=FORBIDDEN, metrics=FORBIDDEN), SKIPPED, "load is not known"),
     ),
 ]
 
@@ -914,57 +878,48 @@ def gpus(number: int) -> Measured:
     return msgspec.structs.replace(measured(0.5), gpus=number)
 
 
-GPUS = [
-    Case(Name.GPUS, examination(), OK, "no target for gpu"),
-    Case(Name.GPUS, examination(policy=OF_GPUS), WARNING, "no node has a GPU", "Remove gpu"),
-    Case(Name.GPUS, of_gpus(DARK), WARNING, "1 node are not", "`metrics.sources.nodeGPU`"),
-    Case(Name.GPUS, of_gpus(gpus(4)), WARNING, "none is judged", "time slicing"),
-    Case(Name.GPUS, of_gpus(gpus(1)), WARNING, "apps/server", "`KUBERNETES_VIRTUAL_GPUS=true`"),
-    Case(
-        Name.GPUS,
-        of_gpus(gpus(1), {("apps", "server"): GpuUsage((0.5,), (0.0,))}),
-        OK,
-        "1 node shares",
-    ),
-]
+GPUS = cases(
+    Name.GPUS,
+    (examination(), OK, "no target for gpu"),
+    (examination(policy=OF_GPUS), WARNING, "no node has a GPU", "Remove gpu"),
+    (of_gpus(DARK), WARNING, "1 node are not", "`metrics.sources.nodeGPU`"),
+    (of_gpus(gpus(4)), WARNING, "none is judged", "time slicing"),
+    (of_gpus(gpus(1)), WARNING, "apps/server", "`KUBERNETES_VIRTUAL_GPUS=true`"),
+    (of_gpus(gpus(1), {("apps", "server"): GpuUsage((0.5,), (0.0,))}), OK, "1 node shares"),
+)
 
-THRESHOLDS = [
-    Case(
-        Name.THRESHOLDS,
+THRESHOLDS = cases(
+    Name.THRESHOLDS,
+    (
         examination(),
         OK,
         "0 nodes are overloaded now, 1 underloaded.",
         "With cpu 49, memory 29 (percent), 5 % of the nodes would be overloaded.",
     ),
-    Case(
-        Name.THRESHOLDS,
+    (
         of_ten(load({f"n{i}": (0.9 if i < 1 else 0.2, 0.2) for i in range(10)})),
         OK,
         "1 node is overloaded now, 9 underloaded.",
     ),
-    Case(
-        Name.THRESHOLDS,
+    (
         of_ten(load({f"n{i}": (0.9 if i < 4 else 0.2, 0.2) for i in range(10)})),
         WARNING,
         "4 nodes are overloaded now",
         "Set `targetThresholds` by today's load: cpu 89",
     ),
-    Case(
-        Name.THRESHOLDS,
+    (
         examination(load=loads(0.95, 0.95, 0.9)),
         WARNING,
         "The cluster, or each pool with overloaded nodes, is full",
         "raise `targetThresholds`",
     ),
-    Case(
-        Name.THRESHOLDS,
+    (
         examination(policy=TARGETS),
         WARNING,
         "numberOfNodes requires more than 2",
         "Lower `numberOfNodes`",
     ),
-    Case(
-        Name.THRESHOLDS,
+    (
         of_ten(
             load({f"n{i}": (0.6 if i < 1 else 0.2, 0.2) for i in range(10)}),
             policy=by(deviation=True, rules=(rule(low_ratio=0.1, target_ratio=0.5),)),
@@ -974,13 +929,12 @@ THRESHOLDS = [
         "0 nodes are overloaded",
         "cpu 35 (percent above the mean)",
     ),
-    Case(
-        Name.THRESHOLDS,
+    (
         examination(load=load({n: (Unknown(UnknownReason.ABSENT), 0.1) for n in NAMES})),
         SKIPPED,
         "No node has trusted load.",
     ),
-]
+)
 
 
 def pauses(**fields: Any) -> StoredState:
@@ -1005,48 +959,49 @@ def homeless(**fields: Any) -> Any:
 
 
 STATE = [
-    Case(Name.STATE, examination(), OK, "It can be read; no cycle yet, 0 evictions in flight."),
-    Case(Name.STATE, examination(state=StoredState()), OK, "no state yet"),
-    Case(Name.STATE, homeless(), PROBLEM, "no namespace desched-system", "create namespace"),
-    Case(Name.STATE, homeless(run=DRY_RUN), OK, "no namespace desched-system", "installation"),
-    Case(Name.STATE, examination(state=FORBIDDEN), UNKNOWN, "403", "--state-namespace"),
-    Case(Name.STATE, examination(state=FORBIDDEN, run=DRY_RUN), WARNING, "403", "see rights_state"),
-    Case(
+    *cases(
         Name.STATE,
-        examination(state=StoredState(problem="The state cannot be used: it is damaged.")),
-        PROBLEM,
-        "it is damaged",
-        "`desched pause`",
+        (examination(), OK, "It can be read; no cycle yet, 0 evictions in flight."),
+        (examination(state=StoredState()), OK, "no state yet"),
+        (homeless(), PROBLEM, "no namespace desched-system", "create namespace"),
+        (homeless(run=DRY_RUN), OK, "no namespace desched-system", "installation"),
+        (examination(state=FORBIDDEN), UNKNOWN, "403", "--state-namespace"),
+        (examination(state=FORBIDDEN, run=DRY_RUN), WARNING, "403", "see rights_state"),
+        (
+            examination(state=StoredState(problem="The state cannot be used: it is damaged.")),
+            PROBLEM,
+            "it is damaged",
+            "`desched pause`",
+        ),
+        (
+            examination(state=pauses(by="jo", why="storage")),
+            WARNING,
+            "Evictions are paused",
+            "`desched resume`",
+        ),
+        (examination(server_version=SILENT), SKIPPED, "does not answer"),
     ),
-    Case(
-        Name.STATE,
-        examination(state=pauses(by="jo", why="storage")),
-        WARNING,
-        "Evictions are paused",
-        "`desched resume`",
-    ),
-    Case(Name.STATE, examination(server_version=SILENT), SKIPPED, "does not answer"),
-    Case(Name.SOFT_TAINTS, examination(), OK, "No node has one."),
-    Case(
+    *cases(
         Name.SOFT_TAINTS,
-        tainted(**AVOIDED, steered_until=BEFORE),
-        WARNING,
-        "1 node has an expired soft taint of desched: a.",
-        "`desched steering clear`",
-    ),
-    Case(
-        Name.SOFT_TAINTS,
-        tainted(**AVOIDED),
-        WARNING,
-        "from somebody else: a",
-        "`kubectl taint nodes a desched.io/overloaded-`",
-    ),
-    Case(
-        Name.SOFT_TAINTS,
-        tainted(**AVOIDED, steered_until=AFTER),
-        OK,
-        "1 node has one: a",
-        "`desched steering clear`",
+        (examination(), OK, "No node has one."),
+        (
+            tainted(**AVOIDED, steered_until=BEFORE),
+            WARNING,
+            "1 node has an expired soft taint of desched: a.",
+            "`desched steering clear`",
+        ),
+        (
+            tainted(**AVOIDED),
+            WARNING,
+            "from somebody else: a",
+            "`kubectl taint nodes a desched.io/overloaded-`",
+        ),
+        (
+            tainted(**AVOIDED, steered_until=AFTER),
+            OK,
+            "1 node has one: a",
+            "`desched steering clear`",
+        ),
     ),
 ]
 
@@ -1058,26 +1013,20 @@ def budgets(*found: Any, **fields: Any) -> Any:
 STUCK = budget("web", 0, app="web")
 NOT_READY = [pod("web-a", on="a", ready=False), pod("web-b", on="b")]
 WITHOUT_BUDGET = by(protections=Protections(pods_without_budget=True))
-BUDGETS = [
-    Case(Name.BUDGETS, examination(), OK, "There is no PodDisruptionBudget."),
-    Case(Name.BUDGETS, budgets(budget("web", 1, app="web")), OK, "1 budget."),
-    Case(
-        Name.BUDGETS,
+BUDGETS = cases(
+    Name.BUDGETS,
+    (examination(), OK, "There is no PodDisruptionBudget."),
+    (budgets(budget("web", 1, app="web")), OK, "1 budget."),
+    (
         budgets(STUCK),
         WARNING,
         "1 budget allows no eviction although all their pods are Ready; 3 pods stay.",
         "`kubectl --namespace apps edit poddisruptionbudget web`",
     ),
-    Case(Name.BUDGETS, budgets(STUCK, pods=NOT_READY), OK, "1 allow none now because pods are not"),
-    Case(Name.BUDGETS, budgets(budget("other", 0, app="other")), OK, "1 budget."),
-    Case(
-        Name.BUDGETS,
-        budgets(msgspec.structs.replace(STUCK, up_to_date=False)),
-        OK,
-        "1 allow none now",
-    ),
-    Case(
-        Name.BUDGETS,
+    (budgets(STUCK, pods=NOT_READY), OK, "1 allow none now because pods are not"),
+    (budgets(budget("other", 0, app="other")), OK, "1 budget."),
+    (budgets(msgspec.structs.replace(STUCK, up_to_date=False)), OK, "1 allow none now"),
+    (
         budgets(
             msgspec.structs.replace(STUCK, namespace="kube-system"),
             pods=[pod("dns", on="a", namespace="kube-system")],
@@ -1085,21 +1034,19 @@ BUDGETS = [
         OK,
         "1 budget.",
     ),
-    Case(
-        Name.BUDGETS,
+    (
         budgets(budget("one", 1, app="web"), budget("two", 1, app="web")),
         WARNING,
         "Several budgets cover 3 pods",
         "kubectl get poddisruptionbudgets",
     ),
-    Case(
-        Name.BUDGETS,
+    (
         examination(policy=WITHOUT_BUDGET),
         WARNING,
         "moves only pods with a PodDisruptionBudget, and there is none",
         "`PodsWithoutPDB`",
     ),
-]
+)
 
 
 def beside(image: str = "", **fields: Any) -> Any:
@@ -1128,172 +1075,156 @@ def configured(configuration: VolcanoConfiguration) -> Any:
 WEIGHTS = dict.fromkeys(VOLCANO_ARGUMENTS, 1)
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
 OTHERS = [
-    Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
-    Case(
+    *cases(
         Name.OTHER_DESCHEDULERS,
-        beside("volcanosh/vc-descheduler:1"),
-        WARNING,
-        "Volcano descheduler in ops",
-        "`kubectl --namespace ops get deployments,cronjobs`",
-    ),
-    Case(
-        Name.OTHER_DESCHEDULERS,
-        msgspec.structs.replace(
+        (examination(), OK, "No other descheduler"),
+        (
             beside("volcanosh/vc-descheduler:1"),
-            policy=by(acknowledged_deschedulers=(OtherDescheduler.VOLCANO,)),
+            WARNING,
+            "Volcano descheduler in ops",
+            "`kubectl --namespace ops get deployments,cronjobs`",
         ),
-        OK,
-        "Beside desched on purpose, by the policy: Volcano descheduler in ops.",
-    ),
-    Case(Name.AUTOSCALERS, examination(), OK, "None was seen"),
-    Case(
-        Name.AUTOSCALERS,
-        examination(cluster=cluster(workloads=[SCALED])),
-        OK,
-        "1 workload with a HorizontalPodAutoscaler",
-    ),
-    Case(
-        Name.AUTOSCALERS,
-        examination(cluster=cluster(sized_owners=frozenset({("Deployment", "apps", "web")}))),
-        OK,
-        "1 workload with a VerticalPodAutoscaler",
-    ),
-    Case(
-        Name.AUTOSCALERS,
-        beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31"),
-        OK,
-        "cluster-autoscaler in ops",
-    ),
-    Case(
-        Name.AUTOSCALERS,
-        beside(
-            "public.ecr.aws/karpenter/controller:1", labels={"app.kubernetes.io/name": "karpenter"}
+        (
+            msgspec.structs.replace(
+                beside("volcanosh/vc-descheduler:1"),
+                policy=by(acknowledged_deschedulers=(OtherDescheduler.VOLCANO,)),
+            ),
+            OK,
+            "Beside desched on purpose, by the policy: Volcano descheduler in ops.",
         ),
-        WARNING,
-        "Karpenter in ops",
-        "`consolidationPolicy: WhenEmpty`",
     ),
-    Case(
+    *cases(
         Name.AUTOSCALERS,
-        tainted(labels={"karpenter.sh/nodepool": "default"}),
-        WARNING,
-        "Karpenter (by the label karpenter.sh/nodepool of nodes)",
-        "consolidationPolicy",
-    ),
-    Case(
-        Name.AUTOSCALERS,
-        beside("registry.k8s.io/autoscaling/vpa-updater:1.2"),
-        WARNING,
-        "VPA updater in ops",
-        "updateMode",
-    ),
-    Case(
-        Name.AUTOSCALERS,
-        examination(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
-        WARNING,
-        "Karpenter (by the API group karpenter.sh)",
-        "consolidationPolicy",
-    ),
-    Case(Name.GPU_DRAINS, examination(), OK, "does not enable GpuFragmentation"),
-    Case(
-        Name.GPU_DRAINS,
-        examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
-        SKIPPED,
-    ),
-    Case(Name.GPU_DRAINS, draining(), OK, "No autoscaler of nodes was seen"),
-    Case(
-        Name.GPU_DRAINS,
-        draining(rights=rights("steer", missing=("patch nodes",))),
-        WARNING,
-        "may not set the soft taints",
-        "`kubectl apply -k deploy/base`",
-    ),
-    Case(
-        Name.GPU_DRAINS,
-        draining(rights=rights("steer", missing=("patch nodes",)), run=DRY_RUN),
-        OK,
-    ),
-    Case(
-        Name.GPU_DRAINS,
-        draining(cluster=tainted(labels={"karpenter.sh/nodepool": "default"}).cluster),
-        WARNING,
-        "beside Karpenter (by the label karpenter.sh/nodepool of nodes). Karpenter takes the soft",
-        "plugins.balance.enabled",
-    ),
-    Case(
-        Name.GPU_DRAINS,
-        draining(cluster=beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31").cluster),
-        WARNING,
-        "beside cluster-autoscaler in ops. It may add a node",
-    ),
-    Case(
-        Name.GPU_DRAINS,
-        draining(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
-        WARNING,
-        "beside Karpenter (by the API group karpenter.sh). Karpenter takes",
-    ),
-    Case(
-        Name.GPU_DRAINS,
-        draining(node_autoscalers=Unanswered("The API server does not list its API groups.")),
-        WARNING,
-        "is not known: The API server does not list",
-        "`kubectl get --raw /apis`",
-    ),
-    Case(
-        Name.SCHEDULER,
-        examination(),
-        OK,
-        "All pods are placed by default-scheduler.",
-        "set `scheduler` in the policy",
-    ),
-    Case(
-        Name.SCHEDULER,
-        beside(scheduler="volcano"),
-        WARNING,
-        "volcano (1)",
-        "`scheduler: {others: {volcano: {profile: Volcano}}}`",
-    ),
-    Case(Name.SCHEDULER, beside(scheduler="our-own"), WARNING, "our-own (1)", "scheduler.others"),
-    Case(
-        Name.SCHEDULER,
-        msgspec.structs.replace(
-            beside(scheduler="volcano"), policy=by(scheduler=SchedulerRules(others=KNOWN_VOLCANO))
+        (examination(), OK, "None was seen"),
+        (
+            examination(cluster=cluster(workloads=[SCALED])),
+            OK,
+            "1 workload with a HorizontalPodAutoscaler",
         ),
-        OK,
-        "volcano (1)",
+        (
+            examination(cluster=cluster(sized_owners=frozenset({("Deployment", "apps", "web")}))),
+            OK,
+            "1 workload with a VerticalPodAutoscaler",
+        ),
+        (
+            beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31"),
+            OK,
+            "cluster-autoscaler in ops",
+        ),
+        (
+            beside(
+                "public.ecr.aws/karpenter/controller:1",
+                labels={"app.kubernetes.io/name": "karpenter"},
+            ),
+            WARNING,
+            "Karpenter in ops",
+            "`consolidationPolicy: WhenEmpty`",
+        ),
+        (
+            tainted(labels={"karpenter.sh/nodepool": "default"}),
+            WARNING,
+            "Karpenter (by the label karpenter.sh/nodepool of nodes)",
+            "consolidationPolicy",
+        ),
+        (
+            beside("registry.k8s.io/autoscaling/vpa-updater:1.2"),
+            WARNING,
+            "VPA updater in ops",
+            "updateMode",
+        ),
+        (
+            examination(
+                node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}
+            ),
+            WARNING,
+            "Karpenter (by the API group karpenter.sh)",
+            "consolidationPolicy",
+        ),
     ),
-    Case(
-        Name.SCHEDULER,
-        configured(VolcanoConfiguration(unclear="the account may not get configmaps")),
-        WARNING,
-        "scores of volcano: ConfigMap volcano-system/volcano-scheduler-configmap: the account may",
-        "`rights.volcanoConfiguration`",
+    *cases(
+        Name.GPU_DRAINS,
+        (examination(), OK, "does not enable GpuFragmentation"),
+        (examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")), SKIPPED),
+        (draining(), OK, "No autoscaler of nodes was seen"),
+        (
+            draining(rights=rights("steer", missing=("patch nodes",))),
+            WARNING,
+            "may not set the soft taints",
+            "`kubectl apply -k deploy/base`",
+        ),
+        (draining(rights=rights("steer", missing=("patch nodes",)), run=DRY_RUN), OK),
+        (
+            draining(cluster=tainted(labels={"karpenter.sh/nodepool": "default"}).cluster),
+            WARNING,
+            "beside Karpenter (by the label karpenter.sh/nodepool of nodes).",
+            "plugins.balance.enabled",
+        ),
+        (
+            draining(
+                cluster=beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31").cluster
+            ),
+            WARNING,
+            "beside cluster-autoscaler in ops. It may add a node",
+        ),
+        (
+            draining(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
+            WARNING,
+            "beside Karpenter (by the API group karpenter.sh). Karpenter takes",
+        ),
+        (
+            draining(node_autoscalers=Unanswered("The API server does not list its API groups.")),
+            WARNING,
+            "is not known: The API server does not list",
+            "`kubectl get --raw /apis`",
+        ),
     ),
-    Case(
+    *cases(
         Name.SCHEDULER,
-        configured(VolcanoConfiguration(WEIGHTS)),
-        WARNING,
-        "contradicts the configuration of volcano: binpack.weight is 0 in the policy and 1 in",
-        "remove these `arguments`",
-    ),
-    Case(
-        Name.SCHEDULER,
-        configured(VolcanoConfiguration(WEIGHTS | {"binpack.weight": 0})),
-        OK,
-        "volcano (1)",
-    ),
-    Case(
-        Name.SCHEDULER,
-        beside(scheduler="gke.io/optimize-utilization-scheduler"),
-        WARNING,
-        "gke.io/optimize-utilization-scheduler (1)",
-        "{profile: KubeScheduler, strategy: MostAllocated}",
-    ),
-    Case(
-        Name.SCHEDULER,
-        beside(scheduler="odd", owner=Owner("DaemonSet", "ds", "uid-ds")),
-        OK,
-        "default-scheduler",
+        (
+            examination(),
+            OK,
+            "All pods are placed by default-scheduler.",
+            "set `scheduler` in the policy",
+        ),
+        (
+            beside(scheduler="volcano"),
+            WARNING,
+            "volcano (1)",
+            "`scheduler: {others: {volcano: {profile: Volcano}}}`",
+        ),
+        (beside(scheduler="our-own"), WARNING, "our-own (1)", "scheduler.others"),
+        (
+            msgspec.structs.replace(
+                beside(scheduler="volcano"),
+                policy=by(scheduler=SchedulerRules(others=KNOWN_VOLCANO)),
+            ),
+            OK,
+            "volcano (1)",
+        ),
+        (
+            configured(VolcanoConfiguration(unclear="the account may not get configmaps")),
+            WARNING,
+            "volcano-system/volcano-scheduler-configmap: the account may",
+            "`rights.volcanoConfiguration`",
+        ),
+        (
+            configured(VolcanoConfiguration(WEIGHTS)),
+            WARNING,
+            "contradicts the configuration of volcano: binpack.weight is 0 in the policy and 1 in",
+            "remove these `arguments`",
+        ),
+        (configured(VolcanoConfiguration(WEIGHTS | {"binpack.weight": 0})), OK, "volcano (1)"),
+        (
+            beside(scheduler="gke.io/optimize-utilization-scheduler"),
+            WARNING,
+            "gke.io/optimize-utilization-scheduler (1)",
+            "{profile: KubeScheduler, strategy: MostAllocated}",
+        ),
+        (
+            beside(scheduler="odd", owner=Owner("DaemonSet", "ds", "uid-ds")),
+            OK,
+            "default-scheduler",
+        ),
     ),
 ]
 

@@ -88,12 +88,6 @@ def test_a_pod_leaves_for_a_drain_only_while_what_it_is_for_waits(waits: bool) -
         assert "does not wait any more" in details(stage)[0]
 
 
-def test_an_empty_plan_asks_nothing() -> None:
-    stage = Stage()
-    assert stage.run() == []
-    assert not stage.log
-
-
 def test_what_is_refused_is_forgotten_and_not_announced() -> None:
     stage = two()
     stage.answers["a"] = [FORBIDDEN]
@@ -136,12 +130,6 @@ def test_an_eviction_whose_soft_taints_cannot_be_set_is_not_asked_for() -> None:
     assert "a node changed" in stage.outcomes[0].detail
     assert stage.asked == ["b"]
     assert stage.times("remembered", "a") == []
-
-
-def test_a_pod_that_is_gone_is_told_as_gone() -> None:
-    stage = two()
-    stage.present = lambda one: None if one.name == "a" else one
-    assert stage.run() == ["gone", "evicted"]
 
 
 # Several looks side by side
@@ -311,13 +299,6 @@ def test_an_answer_that_is_missing_ends_acting_and_counts_as_under_way() -> None
     assert stage.run() == ["unknown", "not_begun"]
     assert stage.remembered == {"a"}
     assert "no answer within 10 s" in details(stage)[1]
-
-
-def test_a_look_that_fails_ends_acting() -> None:
-    stage = two()
-    stage.unreadable = "a"
-    assert stage.run() == ["unreadable", "not_begun"]
-    assert stage.asked == []
 
 
 def test_what_is_left_when_the_time_is_over_has_not_begun() -> None:

@@ -15,7 +15,6 @@ from desched.model.state import (
     LONGEST_MIGRATION,
     TAKEN_OVER_PATIENCE,
     MoveResult,
-    SeenMoves,
     State,
 )
 from desched.planning.eligibility.context import EligibilityContext
@@ -94,13 +93,6 @@ def test_any_of_the_likeliest_nodes_is_as_forecast():
     )
 
 
-def test_a_settled_eviction_is_not_judged_again():
-    settled = followed(record(), look([replacement(on="n1")])).state
-    later = followed(settled, look([replacement(on="n0")]), NOW + minutes(1))
-    assert later.settled == ()
-    assert later.state.evictions == settled.evictions
-
-
 def test_a_node_that_is_overloaded_with_the_replacement_is_hot():
     assert (
         result(record(), look([replacement()], CALM | {"n1": 0.9})) is MoveResult.LANDED_OVERLOADED
@@ -125,12 +117,6 @@ def test_other_pods_that_arrive_are_not_held_against_the_move():
     assert result(record(), look([replacement(), *others], CALM | {"n1": 0.6})) is (
         MoveResult.LANDED_AS_FORECAST
     )
-
-
-def test_a_node_that_becomes_hot_after_the_landing_changes_nothing():
-    settled = followed(record(), look([replacement()])).state
-    later = followed(settled, look([replacement()], CALM | {"n1": 0.95}), NOW + minutes(5))
-    assert later.state.evictions[0].result is MoveResult.LANDED_AS_FORECAST
 
 
 @pytest.mark.parametrize(
@@ -337,13 +323,3 @@ def test_without_anything_in_flight_no_pod_is_looked_at():
         unseen = msgspec.structs.replace(context.cluster, pods=Untouchable())
         blind = msgspec.structs.replace(context, cluster=unseen)
         assert follow_up(blind, pressure).settled == ()
-
-
-def test_an_eviction_is_not_forgotten_before_it_is_judged():
-    late = DUE + minutes(60)
-    state = State((record(left_at=None),)).observed([], late, timedelta(0)).state
-    assert result(state, look(), late) is MoveResult.NEVER_CAME
-    settled = followed(state, look(), late).state
-    assert settled.observed([], late, timedelta(0)) == SeenMoves(
-        msgspec.structs.replace(settled, evictions=())
-    )

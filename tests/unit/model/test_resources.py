@@ -23,7 +23,7 @@ from desched.model.resources import quantity
         ("129e6", 1, True, 129_000_000),
         ("129M", 1, True, 129_000_000),
         ("1E3", 1, True, 1000),
-        ("1E", 1, True, 10**18),
+        ("1P", 1, True, 10**15),
         ("128974848000m", 1, True, 128974848),
         ("999Ei", 1000, True, LARGEST_AMOUNT),
         ("-1", 1, True, -1),

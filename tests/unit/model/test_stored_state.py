@@ -19,7 +19,6 @@ from desched.model.state import (
     NodeRounds,
     Pause,
     PauseScope,
-    RecentMove,
     State,
 )
 from desched.model.stored_state import (
@@ -233,16 +232,6 @@ def test_the_newest_forecasts_are_kept_for_a_day():
     kept = pruned(State(forecasts=forecasts), NOW)
     assert kept.forecasts == forecasts[5:]
     assert pruned(kept, NOW + 24 * HOUR) == State()
-
-
-def test_nothing_else_is_pruned():
-    state = State(
-        evictions=(record(1, MoveResult.STAYED), record(2)),
-        since=NOW - 100 * HOUR,
-        moves=(RecentMove("uid-web", NOW - 100 * HOUR),),  # a policy may let them count for a week
-        last_cycle=LastCycle(NOW - 100 * HOUR, "desched-1", "evict", "held"),
-    )
-    assert pruned(state, NOW) == state
 
 
 def test_a_drain_that_only_a_newer_desched_ends_so_is_over_and_no_success():

@@ -9,7 +9,7 @@ from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import Landing, forecast
-from desched.policy.policy import SchedulerRules
+from desched.policy.schedulers import SchedulerRules
 from tests.builders import free_capacity
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,7 +13,8 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import CoolDown, State
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.policy import Protections, SchedulerRules
+from desched.policy.policy import Protections
+from desched.policy.schedulers import SchedulerRules
 from tests.builders import (
     GIB,
     NOW,

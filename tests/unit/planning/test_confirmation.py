@@ -132,9 +132,13 @@ def test_a_workload_that_has_come_to_its_queue_meanwhile_keeps_the_pod() -> None
     local = Queue("Kueue", "apps", "main", cluster_queue="team-a")
     second = Second(queues=(local, Queue("Kueue", "", "team-a")))
     second.pod = pod("a", on="hot", labels=labels)
+    second.queues = (local, Queue("Kueue", "", "team-a"))
     assert second.reason() is None
     second.queues = (local, Queue("Kueue", "", "team-a", waiting=1))
     assert second.reason() is RefusalReason.QUEUE_BUSY
+    for found in (), (local,), (second.queues[1],):
+        second.queues = found  # one of them is gone, or must not be read any more
+        assert second.reason() is RefusalReason.QUEUE_UNKNOWN
 
 
 def test_an_object_of_its_namespace_that_has_become_too_large_keeps_the_pod() -> None:
@@ -273,7 +277,7 @@ def test_a_node_that_is_gone_needs_no_relief() -> None:
 @pytest.mark.parametrize(
     ("budgets", "reason"),
     [
-        ((budget("guard", 1, app="web"),), None),
+        ((budget("guard", 1, app="web"),), None),  # the plan's other pod took one of the two
         ((budget("guard", 0, app="web"),), RefusalReason.BUDGET_EXHAUSTED),
         (
             (replace(budget("guard", 1, app="web"), up_to_date=False),),
@@ -292,13 +296,6 @@ def test_budgets_are_judged_by_their_status_now(
     second = Second(budgets=(budget("guard", 2, app="web"),))
     second.budgets = budgets
     assert second.reason() is reason
-
-
-def test_what_earlier_evictions_took_of_a_budget_is_not_counted_twice() -> None:
-    # Two were allowed and both are planned; the first has gone, so that one is left for the second.
-    second = Second(budgets=(budget("guard", 2, app="web"),))
-    second.budgets = (budget("guard", 1, app="web"),)
-    assert second.finding() is None
 
 
 @pytest.mark.parametrize(
@@ -346,25 +343,22 @@ class TestDeclaredKinds:
     def test_it_is_as_large_as_it_was_for_the_plan(self) -> None:
         assert self.second().finding() is None
 
-    def test_a_controller_that_belongs_to_another_owner_now_is_left_alone(self) -> None:
+    @pytest.mark.parametrize(
+        ("owner", "annotations", "reason"),
+        [
+            (replace(ROLLOUT, uid="another"), {}, RefusalReason.OWNER_NOT_UNDERSTOOD),
+            (None, {}, RefusalReason.OWNER_NOT_UNDERSTOOD),
+            (ROLLOUT, None, RefusalReason.OWNER_NOT_UNDERSTOOD),  # it cannot be read any more
+            (ROLLOUT, {"desched.io/evict": "false"}, RefusalReason.OPTED_OUT),
+        ],
+    )
+    def test_its_owner_is_judged_as_it_is_now(
+        self, owner: Owner | None, annotations: dict[str, str] | None, reason: RefusalReason
+    ) -> None:
         second = self.second()
-        second.controller_owner = replace(ROLLOUT, uid="another")
-        assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
-
-    def test_a_controller_that_has_lost_its_owner_is_left_alone(self) -> None:
-        second = self.second()
-        second.controller_owner = None
-        assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
-
-    def test_what_its_annotations_forbid_now_holds(self) -> None:
-        second = self.second()
-        second.owner_annotations = {"desched.io/evict": "false"}
-        assert second.reason() is RefusalReason.OPTED_OUT
-
-    def test_one_that_cannot_be_read_any_more_keeps_its_pods(self) -> None:
-        second = self.second()
-        second.owner_annotations = None
-        assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
+        second.controller_owner = owner
+        second.owner_annotations = annotations
+        assert second.reason() is reason
 
 
 def test_descheds_own_workload_is_known_by_its_pods_of_the_plan() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from desched.decision import decide
-from desched.model.locality import GangSpread, ModelNodes
 from desched.model.network_topology import HyperNode
+from desched.model.report import GangSpread, ModelNodes
 from desched.model.state import State
 from desched.planning.locality import MOST_CHARACTERS, MOST_MODELS, Locality
 from desched.views.explained.explain import explain

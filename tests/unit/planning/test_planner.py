@@ -16,7 +16,6 @@ from desched.policy.policy import EvictionLimits
 from tests.builders import (
     NOW,
     amounts,
-    budget,
     certain,
     evicted,
     load,
@@ -68,11 +67,6 @@ def test_a_balanced_cluster_is_left_alone() -> None:
     assert plan.hold is None
 
 
-def test_the_trigger_itself_is_not_yet_overload() -> None:
-    assert not planned(hot_node(a=1.6, b=1.6)).evictions
-    assert planned(hot_node(a=1.6, b=1.61)).evictions
-
-
 def test_projected_loads_are_on_the_nodes_that_the_plan_touches() -> None:
     plan = planned(hot_node(a=1.7, b=1.7))
     after = {v.node: [p.after_ratio for p in v.pressures] for v in plan.nodes}
@@ -88,12 +82,6 @@ def with_priorities(seen: Snapshot, **priorities: int) -> Snapshot:
     return msgspec.structs.replace(seen, cluster=loaded)
 
 
-def test_of_two_pods_that_relieve_the_node_the_one_of_lower_priority_goes() -> None:
-    seen = hot_node(important=0.6, batch=0.7, rest=2.1)
-    plan = planned(with_priorities(seen, important=100, rest=1000))
-    assert evicted(plan) == ["batch"]
-
-
 def test_two_small_pods_go_before_one_of_a_high_priority() -> None:
     seen = hot_node(important=0.6, batch1=0.3, batch2=0.3, rest=2.2)
     plan = planned(with_priorities(seen, important=1_000_000, rest=1_000_000))
@@ -105,14 +93,6 @@ def test_one_fair_move_beats_twelve_tiny_ones() -> None:
     seen = hot_node(fair=0.6, rest=2.2, **tiny)
     plan = planned(with_priorities(seen, fair=1_000_000, rest=1_000_000))
     assert evicted(plan) == ["fair"]
-
-
-def test_a_node_is_overloaded_only_in_all_of_its_windows() -> None:
-    two = policy(rule(Resource.CPU, windows_seconds=(300, 600)))
-    seen = hot_node(a=1.7, b=1.7)
-    calm = load({"hot": (measured(0.95, 0.5), 0.1), "cool": (measured(0.1, 0.1), 0.1)})
-    plan = planned(msgspec.structs.replace(seen, load=calm), two)
-    assert verdict(plan, "hot") == ("balanced", None)
 
 
 def test_a_destination_is_judged_by_its_worst_window() -> None:
@@ -213,22 +193,6 @@ def test_one_huge_pod_whose_move_only_moves_the_problem_stays() -> None:
     assert verdict(plan, "hot") == ("overloaded", NodeReason.EXCESS_NOT_MOVABLE.value)
 
 
-def test_moves_of_one_plan_do_not_pile_up_on_one_destination() -> None:
-    nodes = [node("hot1"), node("hot2"), node("cool")]
-    pods = [pod(f"p{i}", on=f"hot{1 + i % 2}") for i in range(4)]
-    seen = snapshot(
-        nodes,
-        pods,
-        load(
-            {"hot1": (0.9, 0.1), "hot2": (0.9, 0.1), "cool": (0.4, 0.1)},
-            {p.name: (1.2, 0.1) for p in pods},
-        ),
-    )
-    plan = planned(seen)
-    # One pod takes cool from 40 % to 70 %, its ceiling; the second finds no place any more.
-    assert len(plan.evictions) == 1
-
-
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
@@ -249,16 +213,6 @@ def test_a_limit_ends_the_plan_and_says_which(limits: EvictionLimits, reason: st
     assert set(reasons(plan).values()) == {reason}
 
 
-def test_budgets_are_not_overdrawn_by_one_plan() -> None:
-    deep = policy(rule(Resource.CPU, stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
-    seen = hot_node(a=0.9, b=0.9, c=0.9, d=0.9)
-    assert len(planned(seen, deep).evictions) == 2
-    loaded = msgspec.structs.replace(seen.cluster, budgets=(budget("one", 1, app="web"),))
-    plan = planned(msgspec.structs.replace(seen, cluster=loaded), deep)
-    assert len(plan.evictions) == 1
-    assert set(reasons(plan).values()) == {"budget_exhausted"}
-
-
 def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") -> EvictionRecord:
     at = NOW - timedelta(seconds=seconds_ago)
     return EvictionRecord(
@@ -270,53 +224,6 @@ def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") ->
         cpu_millicores=cores * 1000,
         left_at=at,
     )
-
-
-def test_a_node_rests_after_losing_a_pod_until_its_shortest_window_has_passed() -> None:
-    seen = hot_node(a=1.7, b=1.7)
-    plan = planned(seen, state=State((record("gone", seconds_ago=250, cores=0.1),)))
-    assert verdict(plan, "hot") == ("overloaded", "settling")
-    assert reasons(plan) == dict.fromkeys(["a", "b"], "node_settling")
-    assert planned(seen, state=State((record("gone", seconds_ago=301, cores=0.1),))).evictions
-
-
-def test_load_that_has_left_is_not_counted_although_the_window_still_shows_it() -> None:
-    seen = hot_node(a=1.7, b=1.7)
-    plan = planned(seen, state=State((record("gone", seconds_ago=0, cores=0.5),)))
-    assert verdict(plan, "hot") == ("balanced", "departed_load")
-    cpu = next(v for v in plan.nodes if v.node == "hot").pressures[1]
-    assert dict(cpu.measured) == {300: pytest.approx(0.85)}
-    assert cpu.lowest_ratio == pytest.approx(0.85 - 0.125)
-
-
-def test_a_terminating_pod_counts_as_gone() -> None:
-    seen = hot_node(a=1.7, b=1.7)
-    pods = tuple(msgspec.structs.replace(p, deleting=p.name == "a") for p in seen.cluster.pods)
-    loaded = msgspec.structs.replace(seen.cluster, pods=pods)
-    plan = planned(msgspec.structs.replace(seen, cluster=loaded))
-    assert verdict(plan, "hot")[0] == "balanced"
-
-
-def test_a_pod_that_has_just_arrived_takes_room_although_no_window_shows_it() -> None:
-    seen = hot_node(a=1.7, b=1.7)
-    started = NOW - timedelta(seconds=30)
-    new = pod("new", on="cool", of="new", started_at=started, request=amounts(2))
-    loaded = msgspec.structs.replace(seen.cluster, pods=(*seen.cluster.pods, new))
-    plan = planned(msgspec.structs.replace(seen, cluster=loaded))
-    cool = next(v for v in plan.nodes if v.node == "cool").pressures[1]
-    assert cool.highest_ratio == pytest.approx(0.05 + 0.5 * 0.9)
-    assert not plan.evictions
-
-
-def test_a_pending_pod_takes_its_room_first() -> None:
-    seen = hot_node(a=1.7, b=1.7)
-    waiting = pod("waiting", of="new", phase="Pending", ready=False, request=amounts(3.9))
-    pods = (*seen.cluster.pods, waiting)
-    loaded = msgspec.structs.replace(
-        seen.cluster, pods=tuple(p for p in pods if p.name != "a" or p.node)
-    )
-    plan = planned(msgspec.structs.replace(seen, cluster=loaded))
-    assert not plan.evictions
 
 
 def test_a_pending_pod_that_would_take_the_room_left_behind_keeps_everything_in_place() -> None:
@@ -337,23 +244,6 @@ def test_a_pending_pod_that_would_take_the_room_left_behind_keeps_everything_in_
     assert reasons(plan(*pods, waiting)) == dict.fromkeys("ab", "room_awaited")
     large = pod("large", of="new", phase="Pending", ready=False, request=amounts(3.5))
     assert evicted(plan(*pods, large)) == ["a"]
-
-
-def test_the_place_of_an_evicted_pod_is_kept_until_its_replacement_exists() -> None:
-    seen = hot_node(a=1.7, b=1.7)
-    sibling = pod("sibling", on="third", of="other")
-    loaded = msgspec.structs.replace(
-        seen.cluster,
-        pods=(*seen.cluster.pods, sibling),
-        workloads={**seen.cluster.workloads, ("apps", "uid-other"): workload("other")},
-    )
-    gone = msgspec.structs.replace(record("gone", seconds_ago=1, cores=1.4), node="third")
-    awaited = planned(msgspec.structs.replace(seen, cluster=loaded), state=State((gone,)))
-    assert set(reasons(awaited).values()) == {"no_node_under_ceiling"}
-    landed = pod("landed", on="third", of="other", created_at=NOW, started_at=NOW)
-    with_it = msgspec.structs.replace(loaded, pods=(*loaded.pods, landed))
-    arrived = planned(msgspec.structs.replace(seen, cluster=with_it), state=State((gone,)))
-    assert arrived.evictions
 
 
 def test_a_workload_goes_on_once_its_last_move_has_landed_well() -> None:
@@ -409,18 +299,6 @@ def test_memory_is_watched_against_allocatable_too() -> None:
     # 7.2 GiB of 16 are harmless, but they are 90 % of what the kubelet gives to pods.
     assert len(plan.evictions) == 1
     assert "memory 90.0% > 85.0%" in plan.evictions[0].reason
-
-
-def test_deviation_compares_with_the_mean_and_an_equal_cluster_stays() -> None:
-    around_mean = policy(rule(Resource.CPU, low_ratio=0.1, target_ratio=0.1), deviation=True)
-    pods = [pod(f"p{i}", on="n1") for i in range(6)]
-    usage = {p.name: (0.4, 0.1) for p in pods}
-    nodes = [node(f"n{i}") for i in (1, 2, 3)]
-    tilted = load({"n1": (0.6, 0.1), "n2": (0.2, 0.1), "n3": (0.1, 0.1)}, usage)
-    plan = planned(snapshot(nodes, pods, tilted), around_mean)
-    assert len(plan.evictions) == 3
-    level = load({f"n{i}": (0.3, 0.1) for i in (1, 2, 3)}, usage)
-    assert not planned(snapshot(nodes, pods, level), around_mean).evictions
 
 
 def test_pods_can_be_a_watched_resource() -> None:
@@ -482,13 +360,3 @@ def test_a_node_that_bears_one_more_pod_does_not_get_two() -> None:
     assert [(e.pod.name, e.landing[0].node) for e in plan.evictions] == [("a", "warm")]
     assert plan.evictions[0].scheduler == ""
     assert reasons(plan)["b"] == "landing_risk"
-
-
-def test_for_another_scheduler_nothing_is_known_but_where_the_pod_fits() -> None:
-    seen = trap(cool_request=3.8)
-    pods = tuple(msgspec.structs.replace(p, scheduler="volcano") for p in seen.cluster.pods)
-    loaded = msgspec.structs.replace(seen.cluster, pods=pods)
-    plan = planned(msgspec.structs.replace(seen, cluster=loaded), policy(max_landing_risk=0.15))
-    assert len(plan.evictions) == 1
-    assert {c.node for c in plan.evictions[0].landing} == {"hot", "cool"}
-    assert plan.evictions[0].scheduler == "volcano"

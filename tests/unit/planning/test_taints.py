@@ -276,13 +276,6 @@ def test_where_all_nodes_have_it_from_somebody_else_nothing_can_be_steered(
     assert plan.taints == ()
 
 
-def test_with_steering_off_own_taints_count_as_gone() -> None:
-    everywhere: dict[str, Any] = dict.fromkeys((*HOT, "cold1"), OURS)
-    tainted = planned(trap(**everywhere), OFF)
-    assert {removal.node for removal in tainted.removed_taints} == set(everywhere)
-    assert msgspec.structs.replace(tainted, removed_taints=()) == planned(trap(), OFF)
-
-
 def test_a_node_on_which_a_replacement_under_way_is_expected_is_not_tainted() -> None:
     chances = (LandingChance("hot2", 0.1),)
     awaited = State((under_way(landing=chances, workload_uid="uid-other"),))
@@ -345,12 +338,6 @@ def removed(seen: Snapshot, by: Policy, state: State | None = None) -> list[str]
     state = state or State()
     plan = planned(seen, by, state)
     return [removal.node for removal in plan.removed_taints if removal.why]
-
-
-def test_what_is_not_tainted_by_desched_is_never_removed() -> None:
-    batch = {"taints": (Taint("batch", Effect.PREFER_NO_SCHEDULE),)}
-    for by in (OFF, steering(), steering(SteeringMode.ALWAYS)):
-        assert removed(trap(hot1=THEIRS, cold1=batch), by) == []
 
 
 def test_switched_off_all_go_at_once() -> None:

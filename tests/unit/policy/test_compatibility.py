@@ -1,27 +1,20 @@
 """What `compatibility: Strict` turns off, and what it does not."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from desched.model.cluster import Owner
-from desched.model.load import LoadProblem
 from desched.planning.selection.slow_start import FIRST_CYCLES
 from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, CacheAffinity
 from desched.policy.document.limits import EvictionLimitsSection, InFlightSection
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.share import count_of
 from tests.builders import (
-    budget,
     evicted,
     load,
     node,
     planned,
     pod,
-    reasons,
     snapshot,
-    unknown,
     workload,
 )
 from tests.policy_reference import reference
@@ -212,76 +205,23 @@ def test_the_reference_names_each_default_that_differs():
     assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 2
 
 
-# --- the floor: on a node that is hot, whatever is switched off --------------------------------
+# --- plans know nothing of a policy but these fields ---------------------------------------------
 
-DAEMONS = Owner("DaemonSet", "daemons", "uid-daemons", "apps/v1")
 STRICT_POLICY = msgspec.structs.replace(strict(), rules=strict().rules[1:])  # CPU alone
-HOT_AND_COOL = {"hot": (0.95, 0.1), "cool": (0.05, 0.05)}
 
 
-def hot_with(one, load_of=None, **cluster):
+def hot_beside(cool):
+    """A hot node with one pod that may move, beside a node with this load."""
+    loads = load({"hot": (0.95, 0.1), "cool": (cool, 0.1)}, {"web": (0.8, 0.1)})
     return snapshot(
-        [node("hot"), node("cool")],
-        [one],
-        load_of or load(HOT_AND_COOL, {one.name: (0.8, 0.1)}),
-        [workload("web", 20, one.namespace)],
-        **cluster,
+        [node("hot"), node("cool")], [pod("web", on="hot")], loads, [workload("web", 20)]
     )
 
 
 def test_a_pod_that_may_move_does():
-    assert evicted(planned(hot_with(pod("web", on="hot")), STRICT_POLICY)) == ["web"]
-
-
-@pytest.mark.parametrize(
-    ("seen", "reason"),
-    [
-        (hot_with(pod("web", on="hot", owner=DAEMONS)), "daemonset_pod"),
-        (hot_with(pod("web", on="hot", of=None)), "bare_pod"),
-        (hot_with(pod("web", on="hot", priority=2_000_000_000)), "system_critical"),
-        (hot_with(pod("web", on="hot", priority=10_000)), "priority_threshold"),
-        (hot_with(pod("web", on="hot", namespace="kube-system")), "system_namespace"),
-        (hot_with(pod("web", on="hot"), budgets=(budget("b", 0, app="web"),)), "budget_exhausted"),
-        (
-            hot_with(pod("web", on="hot", scheduling={"node_selector": (("zone", "x"),)})),
-            "no_node_fits",
-        ),
-        (hot_with(pod("web", on="hot", ready=False)), "not_ready"),
-        (
-            hot_with(pod("web", on="hot"), load({"hot": (0.95, 0.1), "cool": (0.05, 0.1)})),
-            "usage_unknown",
-        ),
-    ],
-)
-def test_the_floor_holds(seen, reason):
-    plan = planned(seen, STRICT_POLICY)
-    assert evicted(plan) == []
-    assert reasons(plan) == {"web": reason}
-
-
-def test_a_destination_of_unknown_load_is_none():
-    nodes: dict[str, Any] = {
-        "hot": (0.85, 0.1),
-        "full": (0.7, 0.1),
-        "cool": (unknown(), unknown()),
-    }
-    of_load = load(nodes, {"web": (0.8, 0.1)})
-    seen = snapshot([node(name) for name in nodes], [pod("web", on="hot")], of_load)
-    plan = planned(seen, STRICT_POLICY)
-    assert evicted(plan) == []
-    assert reasons(plan) == {"web": "no_node_under_ceiling"}
-
-
-def test_partial_data_holds_the_cycle():
-    partial = load(
-        HOT_AND_COOL, {"web": (0.8, 0.1)}, [(LoadProblem.PARTIAL_DATA, "a store is down")]
-    )
-    plan = planned(hot_with(pod("web", on="hot"), partial), STRICT_POLICY)
-    assert (evicted(plan), plan.hold) == ([], "partial_data")
+    assert evicted(planned(hot_beside(0.05), STRICT_POLICY)) == ["web"]
 
 
 def test_a_cluster_without_room_is_saturated():
-    nodes = {"hot": (0.95, 0.1), "cool": (0.79, 0.1)}
-    seen = hot_with(pod("web", on="hot"), load(nodes, {"web": (0.8, 0.1)}))
-    plan = planned(seen, STRICT_POLICY)
+    plan = planned(hot_beside(0.79), STRICT_POLICY)
     assert (evicted(plan), plan.hold) == ([], "cluster_saturated")

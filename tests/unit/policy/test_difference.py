@@ -15,12 +15,8 @@ from desched.policy.difference import policy_differences
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.loading import parse_policy
 from desched.policy.placement_domains import DomainMode
-from desched.policy.policy import (
-    DestinationWindow,
-    OtherScheduler,
-    PriorityThreshold,
-    SchedulerProfile,
-)
+from desched.policy.policy import DestinationWindow, PriorityThreshold
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 from desched.policy.share import Share
 from tests.unit.policy.published import POLICIES, PUBLISHED_TEXT, published
 

@@ -17,7 +17,6 @@ from desched.model.gpus import (
     StayingPods,
 )
 from desched.model.load import UnknownReason
-from desched.model.locality import ModelNodes
 from desched.model.plan import (
     HoldReason,
     NodeClass,
@@ -33,6 +32,7 @@ from desched.model.report import (
     CycleResult,
     EvictionVerdict,
     Mode,
+    ModelNodes,
     ObservedCounts,
     Outcome,
 )

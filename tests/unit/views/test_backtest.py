@@ -8,9 +8,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.history.past import Caveat, Doubt
-from desched.views.pages.timeline_page import timeline_page
-from desched.views.policies import backtest_view, print_backtest, sentence
-from desched.views.reasons import sentence_of
+from desched.views.policies import print_backtest, sentence
 from desched.views.rendering import rendered
 from desched.whatif.figures import Backtest
 from desched.whatif.past.backtest import backtest
@@ -72,18 +70,6 @@ def test_workloads_hours_and_caveats_are_listed() -> None:
     for each in (*replayed().assumed, *replayed().unknown):
         assert sentence(each) in text
     assert "These pods have no recorded usage; their load stays with the node (3 pods)." in text
-
-
-def test_a_backtest_can_be_a_page() -> None:
-    page = timeline_page(backtest_view(replayed()))
-    assert f"{at(12):%Y-%m-%d %H:%M}" in page
-    for text in (
-        "what happened",
-        "late.yaml",
-        "minutes pending, all pods",
-        sentence_of(Caveat.LOAD_FOLLOWS_PODS),
-    ):
-        assert text in page
 
 
 def test_a_time_without_overload_has_no_share_that_is_avoided() -> None:

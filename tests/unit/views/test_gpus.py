@@ -1,11 +1,9 @@
 """GPUs as people see them: in reports, pages and explanations."""
 
 import io
-import json
 from typing import Any
 
 import pytest
-import yaml
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -82,22 +80,6 @@ def test_pods_that_wait_where_no_node_has_gpus_are_shown() -> None:
 
     assert "No node has any." in text
     assert "apps/large waits for 8 GPUs (nvidia.com/gpu) on one node: No node" in text
-
-
-def test_programs_get_the_same() -> None:
-    found = report(seen())
-
-    for gpus in (
-        json.loads(shown(found, "json"))["gpus"],
-        yaml.safe_load(shown(found, "yaml"))["gpus"],
-    ):
-        assert (gpus["idle"], gpus["pods"], gpus["movable_pods"]) == (17, 15, 14)
-        assert list(gpus["places"].values()) == [17, 8, 4, 0]
-        assert [each["reason"] for each in gpus["waits"][0]["nodes"][0]["leaving"]] == [
-            None,
-            None,
-            "job_counts_eviction",
-        ]
 
 
 def test_a_page_maps_idle_gpus_by_domain_and_node() -> None:

@@ -270,31 +270,6 @@ def test_where_no_node_has_data_the_matchers_are_mentioned(
     assert ("metrics.matchers" in CycleView(cycle).summary[0]) is asks
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    name = "ip-10-0-113-204.eu-central-1.compute.internal"
-    cycle = report(node(name, 0.9), evictions=(eviction("x" * 120),))
-    assert max(map(len, printed(cycle, width).splitlines())) <= width
-
-
-def test_the_table_format_is_the_terminal_output_without_colour() -> None:
-    rendered = shown(report(node("a", 0.9), evictions=(eviction(),)), "table")
-    assert "Would evict 1 pod" in rendered
-    assert "\x1b" not in rendered
-
-
-def test_a_hold_is_shown_with_its_numbers() -> None:
-    cycle = report(
-        node("a", 0.9),
-        result=CycleResult.HELD,
-        hold=HoldReason.TOO_MANY_UNKNOWN_NODES,
-        hold_detail="2 of 4",
-    )
-    last = printed(cycle, width=200).splitlines()[-1]
-    assert last.startswith("Nothing is evicted: The load of too many nodes is unknown")
-    assert last.endswith("(2 of 4).")
-
-
 # --- earlier moves ----------------------------------------------------------------------------
 
 
@@ -363,13 +338,6 @@ def test_a_descheduler_that_is_acknowledged_is_no_warning() -> None:
     cycle = msgspec.structs.replace(report(node("a")), acknowledged_deschedulers=beside)
     assert "Beside desched on purpose: Volcano descheduler in x." in printed(cycle, width=200)
     assert "choose one" not in printed(cycle, width=200)
-
-
-def test_each_field_of_the_state_is_there_also_with_its_default() -> None:
-    record = json.loads(shown(FOLLOWED_UP, "json"))["state"]["evictions"][2]
-    assert record["result"] is None
-    assert record["probe"] is False
-    assert record["left_at"] == "2026-03-04T11:00:00Z"
 
 
 # --- nodes that are not judged, and parts of a table ------------------------------------------

@@ -9,20 +9,18 @@ from rich.console import Console
 
 from desched.model.state import State
 from desched.observation import observe
-from desched.views.pages.timeline_page import timeline_page
 from desched.views.policies import print_simulation, simulation_view
 from desched.views.progress import ProgressLine
 from desched.views.reasons import sentence_of
 from desched.whatif.clock import VirtualClock
 from desched.whatif.demo import demo_policy
-from desched.whatif.figures import Assumption, GpuFigures, Simulated
+from desched.whatif.figures import GpuFigures, Simulated
 from desched.whatif.scenarios import guarded_scenario
 from desched.whatif.simulate import Beginning, Course, simulate
 from tests.properties.outputs import Terminal
 
 BY = demo_policy()
 LOW = replace(BY, source="low", rules=tuple(replace(r, target_ratio=0.7) for r in BY.rules))
-HIGH = replace(BY, source="high", rules=tuple(replace(r, target_ratio=0.95) for r in BY.rules))
 FULL = replace(
     BY, source="full", max_landing_risk=0.0, sustained_seconds=7200, least_sustained_seconds=7200
 )
@@ -94,15 +92,6 @@ def test_what_is_assumed_is_said() -> None:
 
     for each in simulated().assumed:
         assert sentence_of(each.assumption).removesuffix(".") in text
-
-
-def test_a_simulation_can_be_a_page() -> None:
-    page = timeline_page(simulation_view(simulated()))
-
-    assert "simulate · the lab" in page
-    assert "no descheduler" in page
-    assert "moved again within 1 h" in page
-    assert sentence_of(Assumption.LOAD_STAYS) in page
 
 
 def test_progress_is_shown_on_a_terminal_after_a_second() -> None:

@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
+import yaml
 
 from desched.policy.difference import policy_differences
-from desched.policy.loading import parse_policy
+from desched.policy.loading import PolicyText, parse_policy
 from desched.views.pages.tuning_page import tuning_page
 from desched.views.rendering import rendered
 from desched.views.tuned_policy import policy_text
@@ -71,6 +72,18 @@ def test_the_file_is_the_recommended_policy_with_its_reasons(found: Found) -> No
     assert policy_differences(written, best.candidate.policy) == ()
     assert "# sustainedFor: 30m → 5m; without it," in text
     assert text.startswith("# Made from today.yaml by desched tune")
+    assert text.endswith(TODAY.text.replace("30m", "5m"))
+
+
+def test_the_file_of_a_policy_in_a_config_map_is_the_policy_alone(found: Found) -> None:
+    shown, best = found
+    data = {"policy.yaml": TODAY.text}
+    text = yaml.safe_dump({"kind": "ConfigMap", "apiVersion": "v1", "data": data})
+    space = Space(PolicyText(text, "today.yaml"), ["sustainedFor=5m,30m"])
+    text = policy_text(space, best.candidate.values, shown)
+    assert "could not be edited in place" in text
+    written = parse_policy(text, "better.yaml").policy
+    assert policy_differences(written, best.candidate.policy) == ()
 
 
 def test_the_page_has_the_changes_the_front_and_the_later_days(found: Found) -> None:

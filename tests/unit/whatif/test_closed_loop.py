@@ -265,15 +265,6 @@ def test_a_replacement_without_a_node_waits_until_the_end() -> None:
     assert (result.pending_minutes, result.landed_overloaded, result.came_back) == (6, 1, 0)
 
 
-def test_a_replacement_takes_over_the_load_of_the_pod_that_it_replaces() -> None:
-    cluster = a_morning().begin().cluster
-    evicted = cluster.read_cluster().pods[5]
-    before = cluster.history.stays_of(evicted.uid)[0].usage
-    cluster.delete_pod(evicted.namespace, evicted.name)
-    assert cluster.newest_pod().owner == evicted.owner
-    assert cluster.history.stays_of(cluster.newest_pod().uid)[0].usage is before
-
-
 def test_every_run_of_a_day_begins_alike() -> None:
     day = a_morning()
     assert np.array_equal(nobody(day).load, nobody(day).load)

@@ -10,6 +10,7 @@ from desched.model.cluster import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodVolume,
+    Queue,
     StorageClass,
     VolumeKind,
 )
@@ -215,13 +216,14 @@ def test_what_no_pod_or_node_is_stays_as_it_was() -> None:
     assert found.claims == seen.cluster.claims
 
 
-def test_a_look_finds_the_annotations_of_the_owner_in_the_snapshot() -> None:
-    protected = {"desched.io/evict": "false"}
-    seen = one_hot(declared_owners={("apps", "uid-web"): protected})
+def test_a_look_finds_the_annotations_of_the_owner_and_the_queues_in_the_snapshot() -> None:
+    protected, queues = {"desched.io/evict": "false"}, (Queue("Kueue", "", "team-a"),)
+    seen = one_hot(declared_owners={("apps", "uid-web"): protected}, queues=queues)
     simulation = begun(seen)
     (look,) = simulation.cluster.read_around([PodToRead(seen.cluster.pods[0].ref)])
     assert look is not None
     assert look.owner_annotations == protected
+    assert look.queues == queues
 
 
 def test_a_replacement_goes_only_where_its_volume_can_be_reached() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from msgspec.structs import replace
 from rich.console import Console
 
 from desched.cycle import run_cycle
@@ -13,8 +12,8 @@ from desched.cycle_report import CycleInfo
 from desched.errors import ObservationError, ObservationSource
 from desched.history.timeline import Timeline
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, Unknown, UnknownReason
-from desched.model.plan import NodeClass, RefusalReason
+from desched.model.load import ClusterLoad
+from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
 from desched.model.state import MoveResult, State
@@ -38,21 +37,6 @@ from tests.shown import print_shown
 
 INTERVAL_SECONDS = 300
 POLICIES = ROOT / "policies"
-
-
-class Distorted:
-    """The LoadReader port with an answer for te3 that cannot be trusted."""
-
-    def __init__(self, simulation: Simulation, unknown: Unknown) -> None:
-        self._load = simulation.load
-        self._unknown = unknown
-
-    def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
-    ) -> ClusterLoad:
-        found = self._load.read_load(cluster, policy, choose)
-        nodes = {**found.nodes, OVERLOADED_NODE: dict.fromkeys(Resource, self._unknown)}
-        return replace(found, nodes=nodes)
 
 
 class Refused:
@@ -133,26 +117,6 @@ def test_busy_pods_that_must_stay_are_not_touched_while_others_leave_one_at_a_ti
     assert evicted(reports) == [f"{LOW_PRIORITY_WORKLOAD}-1", f"{LOW_PRIORITY_WORKLOAD}-2"]
     assert max(len(report.plan.evictions) for report in reports) == 1
     assert low_priority_nodes(simulation)[OVERLOADED_NODE] == 1
-
-
-def test_a_dry_run_plans_the_same_and_touches_nothing() -> None:
-    simulation = published_scenario()
-    before = simulation.cluster.read_cluster().pods
-    dry = run(simulation, 2, Mode.DRY_RUN)
-    assert [report.result for report in dry] == [CycleResult.PLANNED] * 2
-    assert dry[0].plan.evictions == run(published_scenario(), 1)[0].plan.evictions
-    assert simulation.cluster.read_cluster().pods == before
-
-
-@pytest.mark.parametrize("reason", UnknownReason)
-def test_an_overloaded_node_whose_data_cannot_be_trusted_loses_nothing(
-    reason: UnknownReason,
-) -> None:
-    simulation = published_scenario()
-    reports = run(simulation, 2, load=Distorted(simulation, Unknown(reason)))
-    assert evicted(reports) == []
-    verdict = next(v for v in reports[0].plan.nodes if v.node == OVERLOADED_NODE)
-    assert (verdict.node_class, verdict.reason) == (NodeClass.UNKNOWN, reason)
 
 
 def test_without_prometheus_no_cycle_acts() -> None:

@@ -77,12 +77,6 @@ def test_a_gang_moves_whole_and_relieves_its_node() -> None:
     assert not result.overloaded[:, -1].any()
 
 
-def test_by_default_it_stays() -> None:
-    result, reports = desched(GangMode.SURPLUS)
-    assert result.moves == []
-    assert "4 of 4 needed" in str(reports[-1].plan.refusals)
-
-
 class Death(BaseException):
     """The end of a process, which nothing in it may notice."""
 

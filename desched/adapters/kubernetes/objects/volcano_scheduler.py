@@ -24,7 +24,7 @@ from desched.adapters.kubernetes.client.decoding import UNDECODABLE
 from desched.adapters.kubernetes.client.paged_reads import Reading, why_refused
 from desched.model.text import shortened
 from desched.model.volcano_scheduler import VolcanoConfiguration
-from desched.policy.policy import VolcanoWeights
+from desched.policy.schedulers import VolcanoWeights
 
 KEY = "volcano-scheduler.conf"
 """The file in the ConfigMap, as in Volcano's chart."""

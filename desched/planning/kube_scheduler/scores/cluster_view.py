@@ -34,7 +34,7 @@ from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.plugins import Capacity
 from desched.planning.kube_scheduler.scores.pod_counts import CarriedTerm, PodCounts, carried_terms
 from desched.planning.kube_scheduler.scores.requested import Requested, requested_amounts
-from desched.policy.policy import SchedulerRules
+from desched.policy.schedulers import SchedulerRules
 
 ALTERNATIVES = (31, 23, 17, 11, 7, 5, 3, 2, 1)
 """Primes: steps of any size through the quantiles reach all of them."""

@@ -19,7 +19,7 @@ from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, Sche
 from desched.planning.kube_scheduler.scores.node_sampling import nodes_to_find
 from desched.planning.kube_scheduler.scores.plugins import SpreadTerm
 from desched.planning.kube_scheduler.scores.requested import requested_amounts
-from desched.policy.policy import OtherScheduler, SchedulerRules, ScoringStrategy
+from desched.policy.schedulers import OtherScheduler, SchedulerRules, ScoringStrategy
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"

@@ -349,26 +349,12 @@ def test_an_unreadable_object_is_named_with_its_field(server: FakeApiServer) -> 
     assert "nothing is evicted" in sentence
 
 
-@pytest.mark.parametrize("text", ["lots", "1Qi", "x" * 100])
-def test_an_unreadable_quantity_is_named_with_its_pod(server: FakeApiServer, text: str) -> None:
-    bad = manifests.pod("web-2", overhead={"cpu": text})
-    server.lists[PODS] = [manifests.pod(), bad]
-
-    assert failure(server).startswith("The Pod shop/web-2 cannot be read (")
-
-
 def test_an_unreadable_metric_is_named_with_its_autoscaler(server: FakeApiServer) -> None:
     bad = manifests.autoscaler(3, 3, metrics=[{"pods": {"target": {"averageValue": "lots"}}}])
     bad["status"]["currentMetrics"] = [{"pods": {"current": {"averageValue": "1"}}}]
     server.lists[AUTOSCALERS] = [bad]
 
     assert failure(server).startswith("The HorizontalPodAutoscaler shop/web cannot be read (")
-
-
-def test_an_object_without_a_name_is_an_error_too(server: FakeApiServer) -> None:
-    server.lists["/api/v1/nodes"] = [{"metadata": {}}]
-
-    assert failure(server).startswith("The Node without a name cannot be read (")
 
 
 def test_all_lists_together_have_a_deadline(server: FakeApiServer) -> None:

@@ -120,7 +120,7 @@ def test_a_pod_that_never_answers_is_waited_for_until_the_deadline(server: FakeA
         return Reply()
 
     server.run("lab/desched", one=silent)
-    short = ForwardedPort(connection_to(server), "lab", "desched", 10280, deadline_seconds=0.5)
+    short = ForwardedPort(connection_to(server), "lab", "desched", 10280, deadline_seconds=3.0)
     with pytest.raises(
         ObservationError, match=r"did not pass on a port completely \(WebSocketTime"
     ):

@@ -5,10 +5,6 @@ from email.utils import format_datetime
 
 import pytest
 
-from desched.adapters.kubernetes.client.connection import (
-    LONGEST_BODY_BYTES,
-    KubernetesConnection,
-)
 from desched.adapters.metrics_apis.kept_samples import decode_samples
 from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.errors import ObservationError
@@ -17,8 +13,7 @@ from desched.model.load import UnknownReason
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, MetricsType
 from tests.builders import NOW, node, pod, policy, rule
-from tests.unit.adapters.dripping_server import HEADS, dripping
-from tests.unit.adapters.kubernetes.fake_api_server import Reply, account, connection_to, status
+from tests.unit.adapters.kubernetes.fake_api_server import Reply, connection_to, status
 from tests.unit.adapters.metrics_apis.test_reader import PODS, pod_metrics
 
 GROUP = "/apis/custom.metrics.k8s.io"
@@ -185,12 +180,6 @@ def test_a_value_that_is_no_share_is_no_load(adapter, text):
     assert load.nodes["node-1"][MEMORY].levels[0].ratio == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize(("text", "ratio"), [("-3m", 0.0), ("1030m", 1.0)])
-def test_what_extrapolation_adds_at_both_ends_is_cut_off(adapter, text, ratio):
-    adapter.cpu["node-1"] = text
-    assert ratios(adapter.read_for(300))[CPU] == ratio
-
-
 def test_an_old_value_is_stale_and_one_of_the_future_implausible(adapter):
     adapter.read_for(300)
     adapter.late = timedelta(seconds=200)
@@ -231,23 +220,6 @@ def test_what_cannot_be_read_ends_the_cycle_with_a_reason(adapter, instead, text
     with pytest.raises(ObservationError) as caught:
         adapter.read()
     assert text in str(caught.value)
-
-
-def test_an_answer_without_end_is_not_taken_in(adapter):
-    adapter.instead = Reply(body=b" " * (LONGEST_BODY_BYTES + 1))
-    with pytest.raises(ObservationError, match=r"custom\.metrics\.k8s\.io has no pages"):
-        adapter.read()
-
-
-def test_an_adapter_whose_answer_never_ends_ends_the_cycle_with_a_reason():
-    by = policy(*RULES, metrics=source())
-    with dripping(HEADS["the size of a chunk"]) as url:
-        connection = KubernetesConnection(lambda: account(url), lambda _: False)
-        reader = SampledLoadReader(
-            connection, lambda _: False, deadline_seconds=0.3, metrics=by.metrics
-        )
-        with pytest.raises(ObservationError, match="the deadline passed"):
-            reader.read_load(CLUSTER, by)
 
 
 def test_of_nodes_that_do_not_exist_nothing_is_kept(adapter):

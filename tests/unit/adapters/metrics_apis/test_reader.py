@@ -134,23 +134,6 @@ def test_a_sample_that_does_not_change_any_more_is_stale(times):
     assert loads_of(later)[CPU] == Unknown(UnknownReason.STALE, "the newest sample is 181s old")
 
 
-def test_a_sample_from_the_future_is_implausible(times):
-    ahead = [node_metrics(NOW + timedelta(minutes=5))]
-    found = loads_of(times.read(NOW, nodes=ahead))[CPU]
-    assert found.reason is UnknownReason.IMPLAUSIBLE
-    assert "check the node's clock" in found.detail
-
-
-def test_more_usage_than_the_node_has_is_implausible(times):
-    for back in range(300, -1, -15):
-        at = NOW - timedelta(seconds=back)
-        load = times.read(at, nodes=[node_metrics(at, cpu="5")])
-    assert loads_of(load)[CPU] == Unknown(
-        UnknownReason.IMPLAUSIBLE, "a load of 125.0% of the capacity"
-    )
-    assert isinstance(loads_of(load)[MEMORY], Measured)
-
-
 def test_a_node_that_has_just_joined_is_unknown_whatever_was_under_its_name(times):
     joined = NOW - timedelta(seconds=120)
     cluster = ClusterState((node("node-1", created_at=joined),), ())

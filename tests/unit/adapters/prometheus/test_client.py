@@ -328,30 +328,6 @@ def test_a_lasting_failure_is_given_up(fake: FakePrometheus) -> None:
     assert pauses == [0.5, 1.0, 2.0]
 
 
-def test_nothing_is_asked_again_once_desched_is_stopping(fake: FakePrometheus) -> None:
-    fake.replies(refusal(503))
-    stopping = PrometheusClient(PrometheusConnection(url=fake.url), lambda seconds: seconds > 0)
-
-    with pytest.raises(ObservationError, match="desched is stopping"):
-        stopping.query("up")
-    assert len(fake.asked) == 1
-
-
-def test_nothing_is_asked_at_all_after_that(fake: FakePrometheus) -> None:
-    stopping = PrometheusClient(PrometheusConnection(url=fake.url), lambda _: True)
-
-    with pytest.raises(ObservationError, match="desched is stopping"):
-        stopping.query("up")
-    assert not fake.asked
-
-
-def test_no_pause_goes_beyond_the_deadline(fake: FakePrometheus) -> None:
-    fake.replies(refusal(503))
-    failure(fake, total_timeout_seconds=0.4)
-
-    assert pauses == []
-
-
 def drip(body: bytes) -> Iterator[bytes]:
     """A body that comes in bytes so slowly that it never ends."""
     pause = Event()

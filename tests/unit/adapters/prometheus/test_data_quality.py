@@ -98,13 +98,6 @@ def test_how_long_ago_a_young_node_joined_is_in_the_detail(age: float, text: str
     assert found == Unknown(UnknownReason.WINDOW_NOT_COVERED, detail)
 
 
-@pytest.mark.parametrize("age", [299.0, 0.0, -5.0])
-def test_a_node_younger_than_a_window_is_unknown(age: float) -> None:
-    known = reason(window(Sighting(A, 0.4)), node_age_seconds=age)
-
-    assert known is UnknownReason.WINDOW_NOT_COVERED
-
-
 @pytest.mark.parametrize("checkpoints", [0.0, 7.0, 7.95])
 def test_samples_must_cover_four_fifths_of_the_window(checkpoints: float) -> None:
     short = window(Sighting(A, 0.4), covered={A: checkpoints})

@@ -107,13 +107,6 @@ def test_the_load_of_gpus_is_trusted_as_any_other(
     assert found.reason is reason
 
 
-def test_a_node_that_has_just_come_is_unknown(fake: FakePrometheus) -> None:
-    fake.answer = gpus(ONE)
-    (found,) = read(fake, with_gpu("n-a", age_seconds=60)).values()
-    assert isinstance(found, Unknown)
-    assert found.detail == "the node joined 60s ago, within the last 5m"
-
-
 def test_a_gpu_without_a_load_makes_its_node_unknown(fake: FakePrometheus) -> None:
     both, one = gpus(ONE, TWO), gpus(ONE)
     fake.answer = lambda asked: (one if "avg_over_time" in asked.query else both)(asked)

@@ -1,18 +1,16 @@
 """What is found out about each measure, over real HTTP."""
 
-from collections.abc import Mapping
-
 import msgspec
 import pytest
 
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
-from desched.errors import ConfigurationError, ObservationError
+from desched.errors import ObservationError
 from desched.model.cluster import ClusterState, Owner
 from desched.model.load import Measured, Unknown
 from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
 from desched.model.resources import Resource
-from desched.policy.policy import MetricsSource, Policy
+from desched.policy.policy import Policy
 from tests.unit.adapters.prometheus import worlds
 from tests.unit.adapters.prometheus.fake_server import Asked, FakePrometheus, Reply, refusal, vector
 from tests.unit.adapters.prometheus.test_reader import WEB, WORLD, Sample, kind_of, policy
@@ -226,10 +224,3 @@ def test_without_any_answer_there_is_nothing_to_say(fake: FakePrometheus) -> Non
     with pytest.raises(ObservationError, match="credentials"):
         look(fake, Answers(alive=refusal(401)))
     assert {asked.query for asked in fake.asked} == {"vector(1)"}
-
-
-def test_a_matcher_that_is_not_permitted_is_refused(fake: FakePrometheus) -> None:
-    matchers: Mapping[str, str] = {"a-b": "x"}
-    by = Policy("test", "", (), MetricsSource("", matchers))
-    with pytest.raises(ConfigurationError):
-        look(fake, Answers(), by)

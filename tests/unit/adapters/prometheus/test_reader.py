@@ -160,14 +160,6 @@ def test_a_node_without_series_is_absent_and_the_others_are_not(fake: FakePromet
     assert isinstance(load.nodes["n-a"][CPU], Measured)
 
 
-def test_a_young_node_is_unknown_by_the_clock_of_prometheus(fake: FakePrometheus) -> None:
-    world = cluster(node("n-a", age_seconds=90))
-
-    assert read(fake, good("n-a"), world=world).nodes["n-a"][CPU] == Unknown(
-        Why.WINDOW_NOT_COVERED, "the node joined 90s ago, within the last 5m"
-    )
-
-
 def test_without_node_exporter_one_more_query_finds_cadvisor(fake: FakePrometheus) -> None:
     labels = {"instance": "n-a"}
     answers = Answers(
@@ -213,13 +205,6 @@ def test_a_short_window_names_the_scrape_interval_and_the_way_out(fake: FakeProm
         Why.WINDOW_NOT_COVERED,
         "window 30s is too short for a scrape interval of 60s: set windows to at least 4m",
     )
-
-
-def test_a_window_of_four_scrapes_is_long_enough(fake: FakePrometheus) -> None:
-    answers = Answers(age=[({"node": "n-a"}, 20.0)], interval=[({}, 75.0)])
-    found = read(fake, answers).nodes["n-a"][CPU]
-
-    assert found == Unknown(Why.WINDOW_NOT_COVERED, "samples cover 0% of the last 5m")
 
 
 def test_the_scrape_interval_is_not_asked_while_any_node_is_covered(fake: FakePrometheus) -> None:
@@ -305,13 +290,6 @@ def test_series_without_the_label_of_a_cluster_are_not_those_of_a_cluster(
     assert problem is LoadProblem.SEVERAL_CLUSTERS
     assert "2 clusters by the label cluster (us, none)" in sentence
     assert 'as {cluster: ""} or {cluster: us}, and' in sentence
-
-
-def test_one_cluster_is_no_problem(fake: FakePrometheus) -> None:
-    labels = {"node": "n-a", "cluster": "eu"}
-    answers = Answers(cpu=[(labels, 0.5)], age=[(labels, 9.0)], covered=[(labels, 10.0)])
-
-    assert read(fake, answers).problems == ()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])

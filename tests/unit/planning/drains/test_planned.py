@@ -1,16 +1,25 @@
 """The moves that drains plan, as part of a whole plan."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from desched.model.checkpoints import CHECKPOINTS
-from desched.model.cluster import DeclaredGroup, Pod
+from desched.model.cluster import (
+    DeclaredGroup,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodVolume,
+    VolumeKind,
+)
 from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
 from desched.model.pod_groups import VOLCANO_GROUP
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State
 from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
@@ -233,6 +242,31 @@ def test_a_newcomer_on_a_held_node_leaves_too() -> None:
     assert evicted(plan) == ["newcomer"]
 
 
+def test_newcomers_do_not_make_a_drain_exceed_its_limits() -> None:
+    drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), "train", moves=3)
+    pods = [*SPREAD[1:], runs("newcomer", "g0"), BIG]
+    limits: tuple[dict[str, int], ...] = {"most_moves": 3}, {"daily_moves": 3}, {}
+    rules = [msgspec.structs.replace(RULES, **limit) for limit in limits]
+    plans = [planned(seen(NODES, pods), drains(each), State(drains=(drain,))) for each in rules]
+    assert [evicted(plan) for plan in plans] == [[], [], ["newcomer"]]
+    assert [plan.drains[0].end for plan in plans] == [DrainEnd.BROKEN, DrainEnd.BROKEN, None]
+    assert "4 moves, and a drain makes at most 3" in plans[0].drains[0].why
+
+
+def test_a_pod_gets_a_node_although_one_that_only_has_another_volume_does_not() -> None:
+    """The volume of the first one is reachable from no node."""
+    claims = {("train", n): PersistentVolumeClaim("train", n, "nfs", n) for n in ("a", "b")}
+    nowhere = NodeSelectorTerm((Requirement("zone", Operator.IN, ("far",)),))
+    volumes = {"a": PersistentVolume("a", "nfs", (nowhere,)), "b": PersistentVolume("b", "nfs")}
+    pods = [
+        waits(f"big-{n}", labels={}, volumes=(PodVolume(VolumeKind.CLAIM, n),)) for n in ("a", "b")
+    ]
+    plan = planned(seen(NODES, [*SPREAD, *pods], claims=claims, volumes=volumes), drains())
+    [eviction] = plan.evictions
+    assert eviction.drain is not None
+    assert eviction.drain.pods == (pods[1].ref,)
+
+
 def test_a_node_whose_gpus_are_shared_is_left_alone() -> None:
     shared = gpu_node("g0", labels={"nvidia.com/gpu.sharing-strategy": "mps"})
     pods = [*SPREAD, *(runs(f"more{i}", f"g{i}") for i in range(1, 8))]
@@ -252,26 +286,35 @@ def gang(topology: GroupTopology | None, minimum: int = 2) -> DeclaredGroup:
     return DeclaredGroup("Volcano", "train", "llama", minimum, topology=topology)
 
 
-def ranks(count: int) -> list[Pod]:
-    return [waits(f"rank{i}", annotations=GANG, scheduler="volcano") for i in range(count)]
+OF_JOB = {"volcano.sh/job-name": "llama"}
+"""A Job of Volcano marks its pods besides the PodGroup that it makes."""
 
 
-def test_a_gang_gets_all_its_nodes_in_one_domain() -> None:
-    more = [runs("more", f"g{i}") for i in (1, 2, 3)]
+def ranks(count: int, **fields: Any) -> list[Pod]:
+    fields = {"annotations": GANG, "scheduler": "volcano"} | fields
+    return [waits(f"rank{i}", **fields) for i in range(count)]
+
+
+@pytest.mark.parametrize("labels", [{}, OF_JOB])
+def test_a_gang_gets_all_its_nodes_in_one_domain(labels: dict[str, str]) -> None:
+    more = [runs("more", f"g{i}") for i in (1, 2, 3, 5, 6, 7)]
+    even_more = [runs("still-more", f"g{i}") for i in (1, 2, 3)]
     plan = planned(
-        seen(NODES, [*SPREAD, *more, *ranks(2)], hyper_nodes=RACKS,
+        seen(NODES, [*SPREAD, *more, *even_more, *ranks(2, labels=labels)], hyper_nodes=RACKS,
              declared_groups=(gang(GroupTopology(hard=True, highest_tier=1)),)),
         drains(),
     )  # fmt: skip
-    assert len(plan.evictions) == 2
+    assert len(plan.evictions) == 3
     assert {eviction.node for eviction in plan.evictions} <= {"g4", "g5", "g6", "g7"}
     [drain] = {eviction.drain for eviction in plan.evictions}
     assert drain is not None
     assert drain.gpus == 16
 
 
-def test_a_gang_whose_pods_do_not_all_wait_gets_nothing() -> None:
-    plan = planned(seen(NODES, [*SPREAD, *ranks(2)], declared_groups=(gang(None, 3),)), drains())
+@pytest.mark.parametrize("labels", [{}, OF_JOB])
+def test_a_gang_whose_pods_do_not_all_wait_gets_nothing(labels: dict[str, str]) -> None:
+    pods = [*SPREAD, *ranks(2, labels=labels)]
+    plan = planned(seen(NODES, pods, declared_groups=(gang(None, 3),)), drains())
     assert not plan.evictions
     assert "1 of the 3 pods" in why(plan)
 

@@ -2,7 +2,6 @@
 
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
-from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
@@ -52,10 +51,3 @@ def test_two_replicas_on_a_hot_node_move_one_after_the_other() -> None:
     assert [len(report.plan.evictions) for report in reports] == [1, 0, 1, 0, 0, 0]
     nodes = {p.node for p in simulation.cluster.read_cluster().pods if p.labels}
     assert "hot" not in nodes
-
-
-def test_the_second_is_refused_in_the_plan_that_takes_the_first() -> None:
-    first = run(pair_beside_a_bare_pod(), 1, INTERVAL_SECONDS)[0]
-    stays = next(r for r in first.plan.refusals if r.pod.name.startswith("pair"))
-    assert stays.reason is RefusalReason.LIMIT_WORKLOAD
-    assert stays.detail == "at most 1 of its replicas may be away at a time"

@@ -2,17 +2,11 @@
 
 import pytest
 
-from desched.model.cluster import CLAIMS_NOT_READ, PodVolume, VolumeKind
-from desched.model.devices import INTERFACES
+from desched.model.cluster import PodVolume, VolumeKind
 from tests.builders import amounts
 from tests.unit.planning.eligibility.candidate import Candidate
 
 GPUS = amounts(0.1, 0.1, **{"nvidia.com/gpu": 8})
-
-
-def test_a_pod_with_gpus_stays() -> None:
-    """S3.6: the load of a host's CPU is no reason to move a GPU pod."""
-    assert Candidate(request=GPUS).finding() == ("gpu_pod", "nvidia.com/gpu: 8")
 
 
 def test_the_policy_or_an_annotation_lets_it_move() -> None:
@@ -53,19 +47,6 @@ def test_devices_that_are_counted_one_by_one_may_move(name: str) -> None:
 @pytest.mark.parametrize("name", ["hugepages-2Mi", "vpc.amazonaws.com/efa"])
 def test_other_extended_resources_do_not_protect(name: str) -> None:
     assert Candidate(request=amounts(0.1, 0.1, **{name: 1})).reason is None
-
-
-@pytest.mark.parametrize(("text", "reason"), [("[", "networks_unknown"), ("[]", None)])
-def test_a_pod_whose_networks_cannot_be_read_stays(text: str, reason: str | None) -> None:
-    """R3.2: malformed JSON keeps the pod, and no annotation lifts that."""
-    one = Candidate().annotate(INTERFACES, text).annotate("desched.io/evict", "true")
-    assert one.reason == reason
-
-
-def test_a_pod_with_a_resource_claim_stays_whatever_it_asks() -> None:
-    """R3.4: shared claims, claims from templates and ComputeDomains alike: never alone."""
-    one = Candidate(has_resource_claims=True).annotate("desched.io/evict", "true")
-    assert one.finding() == ("resource_claims", CLAIMS_NOT_READ)
 
 
 def test_counted_claims_keep_a_pod_only_if_the_policy_says_so() -> None:

@@ -5,7 +5,6 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import NodePool
 from tests.builders import (
-    evicted,
     load,
     node,
     planned,
@@ -35,18 +34,6 @@ def cluster(batch: dict[str, float], others: dict[str, float], **pods: str) -> S
 
 def classes(plan: Plan) -> dict[str, NodeClass]:
     return {v.node: v.node_class for v in plan.nodes}
-
-
-def test_the_first_pool_that_selects_a_node_has_its_lines_and_the_others_the_default() -> None:
-    seen = cluster({"b1": 0.9}, {"n1": 0.9, "n2": 0.1}, x="b1", a="n1")
-    plan = planned(seen, POOLED)
-    assert classes(plan) == {
-        "b1": NodeClass.BALANCED,
-        "n1": NodeClass.OVERLOADED,
-        "n2": NodeClass.UNDERLOADED,
-    }
-    assert {v.node: v.pool for v in plan.nodes} == {"b1": "batch", "n1": "", "n2": ""}
-    assert evicted(plan) == ["a"]
 
 
 def test_a_destination_is_filled_up_to_the_ceiling_of_its_own_pool() -> None:

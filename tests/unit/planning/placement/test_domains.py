@@ -12,7 +12,6 @@ from desched.model.network_topology import (
     UNKNOWN_TIER,
     GroupTopology,
     HyperNode,
-    HyperNodeTree,
     Topology,
 )
 from desched.model.plan import Plan
@@ -26,13 +25,11 @@ from desched.policy.placement_domains import (
     DomainMode,
     PlacementDomains,
 )
-from desched.policy.policy import (
+from desched.policy.policy import Policy, Protections, SteeringRules
+from desched.policy.schedulers import (
     OtherScheduler,
-    Policy,
-    Protections,
     SchedulerProfile,
     SchedulerRules,
-    SteeringRules,
     VolcanoWeights,
 )
 from tests.builders import (
@@ -127,28 +124,6 @@ def test_what_somebody_fills_in_for_gpustack_counts_first(key: str, other: str) 
     assert closeness({"a": {others: "x"}, "b": {others: "x"}}, "a")["b"] == 1
 
 
-def test_hyper_nodes_give_the_same_closeness() -> None:
-    """R0.6: the path of a node from the widest HyperNode is its domain."""
-    parts: dict[tuple[str, int], dict[str, None]] = {}
-    for name, (block, rack, host) in FIXTURE.items():
-        for tier, (part, of) in enumerate(((name, host), (host, rack), (rack, block)), 1):
-            parts.setdefault((of, tier), {})[part] = None
-    hyper_nodes = [
-        HyperNode(of, tier, "", *((members, ()) if tier == 1 else ((), members)))
-        for (of, tier), each in parts.items()
-        if (members := tuple(each))
-    ]
-    tree = HyperNodeTree(hyper_nodes)
-    domains = NodeDomains.by_hyper_nodes([tree.place(name) for name in FIXTURE])
-    assert dict(zip(FIXTURE, map(int, domains.closeness(0)), strict=True)) == {
-        "te0": 3,
-        "te1": 2,
-        "te2": 1,
-        "te3": 1,
-        **{f"te{i}": 0 for i in range(4, 8)},
-    }
-
-
 def gpu_node(name: str, labels: Mapping[str, str] | None = None) -> Node:
     devices = {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}
     size = msgspec.structs.replace(amounts(4, 16, **devices), pods=110)
@@ -224,13 +199,6 @@ def test_pods_with_fast_networks_stay_on_their_distribution_of_the_system() -> N
     assert evicted(plan_of({label: "cos"}, {"b": {label: "ubuntu"}})) == ["a"]
 
 
-def test_a_rack_of_volcanos_guide_is_a_rack() -> None:
-    """R0.3, R0.6: without HyperNodes a gang stays in it as well."""
-    labels = {name: {"volcano.sh/rack": rack} for name, rack in RACKS.items()}
-    moved = gang_plan({"p": "near", "q": "far"}, labels=labels).evictions
-    assert [each.expected_node for each in moved] == ["near"]
-
-
 VOLCANO_KNOWN = SchedulerRules(others={"volcano": OtherScheduler(SchedulerProfile.VOLCANO)})
 
 
@@ -300,11 +268,6 @@ def test_a_pod_with_a_fast_network_only_moves_to_the_same_gpus() -> None:
 def test_the_documented_labels_are_those_that_count() -> None:
     text = DOCUMENT.read_text().partition("## Placement domains")[2].partition("\n### ")[0]
     assert set(re.findall(r"`([a-z0-9.]+/[a-z0-9._-]+)`", text)) == KNOWN_DOMAINS.keys
-
-
-def test_a_policy_may_ignore_domains() -> None:
-    ignoring = moving(domains=PlacementDomains())
-    assert evicted(plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}}, ignoring)) == ["a"]
 
 
 KOORDINATOR = "gang.scheduling.koordinator.sh/"
@@ -649,27 +612,7 @@ def labelled_plan(
 
 
 IN_RACK = GroupTopology(hard=True, level=RACK, topology="net")
-IN_BLOCK = GroupTopology(hard=True, level=BLOCK, topology="net")
 NEAR_RACK = GroupTopology(hard=False, preferred_level=RACK, topology="net")
-
-
-def test_a_surplus_pod_of_kai_moves_inside_the_domain_of_the_required_level() -> None:
-    """R2.4: the scheduler of KAI keeps to it, so that it may choose."""
-    by_kai = {"scheduler": "kai-scheduler"}
-    assert labelled_plan({"p": "near"}, IN_RACK, **by_kai) == (["near"], "")
-    assert labelled_plan({"p": "near"}, IN_RACK, full=("near",), **by_kai)[0] == []
-    moved, _ = labelled_plan({"p": "next"}, IN_RACK, **by_kai)
-    assert moved[0] in {"next", "next2"}  # where its peers are
-    moved, _ = labelled_plan({"p": "near"}, IN_BLOCK, full=("near",), **by_kai)
-    assert moved[0] in {"next", "next2"}
-    full = ("near", "next", "next2")
-    assert labelled_plan({"p": "near"}, IN_BLOCK, full=full, **by_kai)[0] == []
-
-
-def test_racks_of_one_name_in_two_blocks_are_two_domains_of_kai() -> None:
-    labels = {n: {BLOCK: BLOCKS[rack], RACK: "r"} for n, rack in RACKS.items()}
-    full = ("near", "next", "next2")
-    assert labelled_plan({"p": "near"}, IN_RACK, full=full, labels=labels)[0] == []
 
 
 def test_a_surplus_pod_of_kai_stays_as_near_as_the_preferred_level_says() -> None:

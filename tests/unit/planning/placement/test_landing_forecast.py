@@ -6,7 +6,7 @@ from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
+from desched.policy.schedulers import SchedulerRules, ScoreWeights, ScoringStrategy
 from tests.builders import certain, free_capacity
 from tests.unit.planning.landing_cluster import (
     GI,

@@ -23,7 +23,8 @@ from desched.planning.placement.refusals import IF_LATE
 from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
-from desched.policy.policy import SchedulerRules, SteeringRules
+from desched.policy.policy import SteeringRules
+from desched.policy.schedulers import SchedulerRules
 from tests.builders import NOW, certain, free_capacity, load, node, pod, policy, snapshot, workload
 
 HOSTNAME = "kubernetes.io/hostname"

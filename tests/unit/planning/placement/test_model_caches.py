@@ -24,7 +24,8 @@ from desched.model.model_caches import (
 from desched.model.plan import Plan
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.policy.compatibility import CacheAffinity
-from desched.policy.policy import OtherScheduler, Policy, SchedulerProfile, SchedulerRules
+from desched.policy.policy import Policy
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from tests.builders import (
     STEERED,
     amounts,

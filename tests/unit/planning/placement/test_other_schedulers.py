@@ -13,7 +13,7 @@ from desched.model.cluster import Effect, PodAffinityTerm, Taint
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.kube_scheduler.scores.node_sampling import shares_by_bounds
-from desched.policy.policy import (
+from desched.policy.schedulers import (
     OtherScheduler,
     SchedulerProfile,
     SchedulerRules,

@@ -5,7 +5,7 @@ import numpy as np
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.steering import Steerable, relied_on, steer
-from desched.policy.policy import SchedulerRules
+from desched.policy.schedulers import SchedulerRules
 from tests.builders import free_capacity
 from tests.unit.planning.landing_cluster import chances, cluster, node, pod
 

@@ -4,7 +4,7 @@ import pytest
 
 from desched.model.plan import Plan
 from desched.model.volcano_scheduler import VolcanoConfiguration
-from desched.policy.policy import (
+from desched.policy.schedulers import (
     OtherScheduler,
     SchedulerProfile,
     SchedulerRules,

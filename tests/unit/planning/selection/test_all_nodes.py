@@ -49,22 +49,6 @@ def test_a_budget_shared_by_two_nodes_is_not_overdrawn() -> None:
     assert reasons(plan) == {"a2": "budget_exhausted"}
 
 
-def test_a_node_that_cannot_be_relieved_in_one_cycle_gets_its_most_useful_moves() -> None:
-    cores = {"small": 0.2, "large": 0.6, "middle": 0.5, "tiny": 0.15}
-    seen = snapshot(
-        [node("hot"), node("cool")],
-        [pod(name, on="hot") for name in cores],
-        load({"hot": (0.95, 0.1), "cool": (0.1, 0.1)}, {n: (c, 0.1) for n, c in cores.items()}),
-    )
-    one = policy(
-        rule(Resource.CPU, stop_margin_ratio=0.1, ceiling_margin_ratio=0.1),
-        limits=no_limits_but(total=9, node=1, workload=9),
-    )
-    plan = planned(seen, one)
-    assert evicted(plan) == ["large"]
-    assert set(reasons(plan).values()) == {"limit_node"}
-
-
 def test_where_memory_and_cpu_are_both_too_high_memory_is_relieved_first() -> None:
     usage = {"cpu": (1.0, 0.1), "memory": (0.1, 4.0)}
     seen = snapshot(

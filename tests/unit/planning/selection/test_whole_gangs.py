@@ -518,14 +518,6 @@ def test_another_overloaded_node_waits_if_pods_of_the_gang_leave_it() -> None:
     assert "te2" not in {each.expected_node for each in plan.evictions}
 
 
-def test_the_order_of_pods_decides_nothing() -> None:
-    seen = training()
-    turned = msgspec.structs.replace(seen.cluster, pods=seen.cluster.pods[::-1])
-    other = msgspec.structs.replace(seen, cluster=turned)
-
-    assert planned(seen, WHOLE) == planned(other, WHOLE)
-
-
 RACK = "cloud.google.com/gce-topology-subblock"
 
 

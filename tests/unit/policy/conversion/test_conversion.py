@@ -231,27 +231,22 @@ def test_the_dialect_that_is_asked_for_is_taken() -> None:
         convert_policy(text, "f", Dialect.KOORDINATOR)
 
 
-def by_provider(usage: dict[str, object], *providers: str) -> Conversion:
+def of_utilization(args: dict[str, object], **root: object) -> Conversion:
+    """A policy with LowNodeUtilization and these args, converted."""
     document = {
         "apiVersion": "descheduler/v1alpha2",
         "kind": "DeschedulerPolicy",
-        "metricsProviders": [{"source": source} for source in providers],
         "profiles": [
             {
                 "name": "default",
                 "pluginConfig": [
-                    {
-                        "name": "LowNodeUtilization",
-                        "args": {
-                            "thresholds": {"cpu": 20},
-                            "targetThresholds": {"cpu": 70},
-                            "metricsUtilization": usage,
-                        },
-                    }
+                    {"name": "DefaultEvictor", "args": {"evictLocalStoragePods": True}},
+                    {"name": "LowNodeUtilization", "args": args},
                 ],
                 "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
             }
         ],
+        **root,
     }
     return convert_policy(json.dumps(document), "policy.json")
 
@@ -270,7 +265,12 @@ def by_provider(usage: dict[str, object], *providers: str) -> Conversion:
 def test_the_source_of_load_is_kept(
     usage: dict[str, object], providers: list[str], source: MetricsType
 ) -> None:
-    found = by_provider(usage, *providers)
+    args = {
+        "thresholds": {"cpu": 20},
+        "targetThresholds": {"cpu": 70},
+        "metricsUtilization": usage,
+    }
+    found = of_utilization(args, metricsProviders=[{"source": each} for each in providers])
     assert parse_policy(found.text, "converted").policy.metrics.type is source
     asks = "set the address of Prometheus" in found.text
     assert asks == (source is MetricsType.PROMETHEUS)
@@ -285,25 +285,12 @@ def test_volcanos_spelling_of_metrics_server_is_kept() -> None:
 
 
 def test_thresholds_of_requests_say_which_targets_are_higher_here() -> None:
-    args = {
-        "targetThresholds": {"cpu": 50, "memory": 90, "pods": 60},
-        "thresholds": {"cpu": 20, "memory": 20, "pods": 20},
-    }
-    document = {
-        "apiVersion": "descheduler/v1alpha2",
-        "kind": "DeschedulerPolicy",
-        "profiles": [
-            {
-                "name": "default",
-                "pluginConfig": [
-                    {"name": "DefaultEvictor", "args": {"evictLocalStoragePods": True}},
-                    {"name": "LowNodeUtilization", "args": args},
-                ],
-                "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
-            }
-        ],
-    }
-    found = convert_policy(json.dumps(document), "sigs.json")
+    found = of_utilization(
+        {
+            "targetThresholds": {"cpu": 50, "memory": 90, "pods": 60},
+            "thresholds": {"cpu": 20, "memory": 20, "pods": 20},
+        }
+    )
     said = "\n".join(note.text for note in found.notes)
     assert "which are higher (cpu 50 became 80). Choose" in said
     assert 'the annotation desched.io/evict: "true"' in said

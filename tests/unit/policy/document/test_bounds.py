@@ -37,6 +37,7 @@ BOUNDS = {
     "coolDown.first": (follow_up, "10s", "168h", "9s", "168h1s"),
     "nodeCoolDown.rounds": (follow_up, 1, 100, 0, 101),
     "pause.workloads": (follow_up, 1, 1000, 0, 1001),
+    "pause.within": (follow_up, "10s", "168h", "9s", "168h1s"),
 }
 LOAD_AWARE = {
     "stopMargin": (1, 50, -1, 100.1),
@@ -80,10 +81,6 @@ def test_the_name_of_a_namespace_has_at_most_63_characters():
     assert found.protections.excluded_namespaces == (name,)
     longer = published(load_aware={"evictableNamespaces": {"exclude": [f"{name}a"]}})
     assert "the exact name of a namespace is allowed" in refusal(longer)
-
-
-def test_zero_turns_the_wait_for_lasting_load_off():
-    assert resolved(load_aware={"sustainedFor": "0s"}).sustained_seconds == 0
 
 
 def test_thresholds_may_meet():

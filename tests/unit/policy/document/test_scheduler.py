@@ -1,7 +1,7 @@
 import pytest
 
 from desched.model.volcano_scheduler import VolcanoConfiguration
-from desched.policy.policy import (
+from desched.policy.schedulers import (
     OtherScheduler,
     SchedulerProfile,
     SchedulerRules,

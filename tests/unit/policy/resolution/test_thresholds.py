@@ -120,12 +120,6 @@ def test_a_shortest_time_that_cannot_be_kept_gets_its_sentence(given, sentence):
     assert sentence in found
 
 
-@pytest.mark.parametrize("value", ["9s", "25h"])
-def test_a_time_to_last_is_bounded(value):
-    sentence = f'{PATH}.sustainedFor: found "{value}", allowed is "0s"'
-    assert sentence in refusal(published(load_aware={"sustainedFor": value}))
-
-
 def test_the_floor_of_deviations_is_half_of_the_capacity_if_nothing_else_is_said():
     assert resolved().deviation_floor_ratio == 0.5
     deviating = {"useDeviationThresholds": True, "deviationFloor": 35}

@@ -51,8 +51,9 @@ def simulation():
     return published_scenario()
 
 
-def runner_for(simulation, editor, mode=Mode.EVICT, store=None):
+def runner_for(simulation, editor, mode=Mode.EVICT, store=None, cluster=None):
     world = simulation.world(acting=mode is Mode.EVICT)
+    world = world._replace(cluster=cluster or world.cluster)
     may_write = (lambda: True) if mode is Mode.EVICT else None
     store = SimulatedStateStore(store or SimulatedConfigMap())
     state = StateKeeper(store, world.clock, State(), may_write)
@@ -196,10 +197,7 @@ class Blind:
 
 def test_a_bad_edit_is_published_also_in_a_cycle_that_cannot_observe(simulation, editor):
     told: list[Any] = []
-    world = simulation.world(acting=False)._replace(cluster=Blind())
-    state = StateKeeper(SimulatedStateStore(SimulatedConfigMap()), world.clock, State(), None)
-    info = CycleInfo(0, Mode.DRY_RUN, "simulated")
-    runner = CycleRunner(world, PolicyFile(editor.load), state, info)
+    runner = runner_for(simulation, editor, Mode.DRY_RUN, cluster=Blind())
     runner.on_policy(told.append)
     runner.on_report(told.append)
     with pytest.raises(ObservationError):
@@ -226,15 +224,10 @@ class ServerThatTellsItsTime:
 def test_with_a_wrong_clock_no_state_is_dropped(simulation, editor):
     now = simulation.clock.now()
     pause = Pause(PauseScope.EVERYTHING, now, now + timedelta(hours=1), by="jane")
-    store = SimulatedStateStore(SimulatedConfigMap())
-    store.save(State(pauses=(pause,)))
-    world = simulation.world(acting=True)._replace(cluster=ServerThatTellsItsTime(simulation))
-    runner = CycleRunner(
-        world,
-        PolicyFile(editor.load),
-        StateKeeper(store, world.clock, State(), lambda: True),
-        CycleInfo(0, Mode.EVICT, "simulated"),
-    )
+    place = SimulatedConfigMap()
+    SimulatedStateStore(place).save(State(pauses=(pause,)))
+    cluster = ServerThatTellsItsTime(simulation)
+    runner = runner_for(simulation, editor, store=place, cluster=cluster)
     simulation.clock.advance(7200.0)
     assert runner.run().plan.hold is HoldReason.CLOCKS_DIFFER
-    assert store.load().state == State(pauses=(pause,))
+    assert SimulatedStateStore(place).load().state == State(pauses=(pause,))

@@ -173,7 +173,8 @@ def test_the_host_with_the_most_connections_loses_its_oldest(port):
 
 def test_a_request_has_one_deadline_however_steadily_it_arrives(port, monkeypatch):
     monkeypatch.setattr(http_endpoints, "SLOWEST_REQUEST_SECONDS", 0.2)
-    with connected(port) as client:
+    # What arrives just before the end of the connection resets it.
+    with connected(port) as client, contextlib.suppress(ConnectionError):
         client.settimeout(0.01)
         for _ in range(http_endpoints.LONGEST_HEAD_BYTES):
             client.sendall(b"x")

@@ -8,9 +8,8 @@ from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
 from desched.model.drains import DrainEnd, Purpose
-from desched.model.locality import ModelNodes
 from desched.model.plan import HoldReason
-from desched.model.report import EvictionVerdict, Mode, NotActing
+from desched.model.report import EvictionVerdict, Mode, ModelNodes, NotActing
 from desched.model.state import MoveResult
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.inputs.policy_file import PolicyReading

@@ -1,5 +1,6 @@
 """What ends a search on Dask workers, with a cluster of threads of this process."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,12 +10,13 @@ from distributed import LocalCluster
 
 from desched.errors import ConfigurationError, WorkersLost
 from desched.whatif.past.run import Span
-from desched.whatif.tuning import dask_workers
-from desched.whatif.tuning.dask_workers import dask_executor
+from desched.whatif.tuning import dask_workers, replays
+from desched.whatif.tuning.dask_workers import dask_client
 from desched.whatif.tuning.replays import Job, Stop, replayed
 from desched.whatif.tuning.space import Space
+from tests.controlplane.waiting import wait_for
 from tests.unit.whatif.past.pasts import Life, a_past, at
-from tests.unit.whatif.tuning.dask_threads import workers_in_this_process
+from tests.unit.whatif.tuning.dask_threads import executor_at, workers_in_this_process
 from tests.unit.whatif.tuning.hot_hours import TODAY
 
 PATIENCE_SECONDS = 60.0
@@ -31,7 +33,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 def test_a_job_that_is_stopped_frees_its_worker(cluster: LocalCluster) -> None:
     stop = Stop()
-    with dask_executor(cluster.scheduler_address, PASTS, stop) as executor:
+    with executor_at(cluster.scheduler_address, PASTS, stop) as executor:
         running, waiting = (executor.submit(replayed, LONG) for _ in range(2))
         stop.request()
         assert running.result(PATIENCE_SECONDS) is None
@@ -41,7 +43,7 @@ def test_a_job_that_is_stopped_frees_its_worker(cluster: LocalCluster) -> None:
 
 
 def test_a_job_is_lost_when_no_worker_comes_back(cluster: LocalCluster) -> None:
-    with dask_executor(cluster.scheduler_address, PASTS, Stop(), 1.0) as executor:
+    with executor_at(cluster.scheduler_address, PASTS, Stop(), 1.0) as executor:
         running = executor.submit(replayed, LONG)
         cluster.scale(0)
         with pytest.raises(WorkersLost, match="gone"):
@@ -51,21 +53,64 @@ def test_a_job_is_lost_when_no_worker_comes_back(cluster: LocalCluster) -> None:
 
 
 def test_a_job_is_lost_with_the_scheduler(cluster: LocalCluster) -> None:
-    with dask_executor(cluster.scheduler_address, PASTS, Stop(), 5.0) as executor:
+    with executor_at(cluster.scheduler_address, PASTS, Stop(), 5.0) as executor:
         running = executor.submit(replayed, LONG)
         cluster.close()
         with pytest.raises(WorkersLost, match="connection"):
             running.result(PATIENCE_SECONDS)
 
 
-def test_a_search_leaves_nothing_behind(cluster: LocalCluster) -> None:
+def test_the_pasts_leave_the_workers_with_the_client(cluster: LocalCluster) -> None:
     scheduler: Any = cluster.scheduler
-    before = set(scheduler.worker_plugins)
-    with dask_executor(cluster.scheduler_address, PASTS, Stop()) as executor:
-        during = set(scheduler.worker_plugins)
-        executor.submit(replayed, SHORT).result(PATIENCE_SECONDS)
-    assert during - before
-    assert set(scheduler.worker_plugins) == before
+    with dask_client(cluster.scheduler_address) as another:
+
+        def kept() -> int:
+            found = another.run(lambda: len(replays._pasts))  # noqa: SLF001  (nothing else shows it)
+            return sum(found.values())
+
+        before, plugins = kept(), set(scheduler.plugins)
+        with executor_at(cluster.scheduler_address, PASTS, Stop()) as executor:
+            executor.submit(replayed, SHORT).result(PATIENCE_SECONDS)
+            assert kept() == before + 1
+        wait_for("no worker has the past any more", lambda: kept() == before)
+        assert set(scheduler.plugins) == plugins
+
+
+@pytest.fixture
+def too_small(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Once it is set, workers of this process have no memory for a past."""
+    is_full, share = threading.Event(), replays.share_past
+
+    def share_or_fail(*args: Any) -> None:
+        if is_full.is_set():
+            raise MemoryError
+        share(*args)
+
+    monkeypatch.setattr(dask_workers, "share_past", share_or_fail)
+    return is_full
+
+
+def test_workers_without_memory_for_the_past_are_lost(
+    cluster: LocalCluster, too_small: threading.Event
+) -> None:
+    too_small.set()
+    with (
+        pytest.raises(WorkersLost, match="too little memory"),
+        executor_at(cluster.scheduler_address, PASTS, Stop()),
+    ):
+        pass
+
+
+def test_a_worker_that_joins_without_memory_for_the_past_ends_the_jobs(
+    cluster: LocalCluster, too_small: threading.Event
+) -> None:
+    with executor_at(cluster.scheduler_address, PASTS, Stop()) as executor:
+        too_small.set()
+        cluster.scale(0)
+        wait_for("the first worker has gone", lambda: not executor.workers)
+        cluster.scale(1)
+        with pytest.raises(WorkersLost, match="too little memory"):
+            executor.submit(replayed, SHORT).result(PATIENCE_SECONDS)
 
 
 def test_workers_with_another_version_are_refused(
@@ -75,7 +120,7 @@ def test_workers_with_another_version_are_refused(
     monkeypatch.setattr(dask_workers, "PACKAGES", other)
     with (
         pytest.raises(ConfigurationError, match=r"has desched 0\.1.*, the command 0\.0\.9"),
-        dask_executor(cluster.scheduler_address, PASTS, Stop()),
+        executor_at(cluster.scheduler_address, PASTS, Stop()),
     ):
         pass
 
@@ -84,7 +129,7 @@ def test_a_scheduler_without_workers_is_refused(cluster: LocalCluster) -> None:
     cluster.scale(0)
     with (
         pytest.raises(WorkersLost, match="no worker"),
-        dask_executor(cluster.scheduler_address, PASTS, Stop(), 0.5),
+        executor_at(cluster.scheduler_address, PASTS, Stop(), 0.5),
     ):
         pass
 
@@ -102,6 +147,6 @@ def test_a_bad_address_gets_a_sentence(address: str, error: type[Exception], why
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "500ms"}),
         pytest.raises(error, match=why),
-        dask_executor(address, PASTS, Stop()),
+        executor_at(address, PASTS, Stop()),
     ):
         pass

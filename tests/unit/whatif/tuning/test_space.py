@@ -4,9 +4,10 @@ import pytest
 
 from desched.errors import ConfigurationError
 from desched.policy.difference import policy_differences
-from desched.policy.loading import PolicyText
+from desched.policy.loading import PolicyText, read_policy
 from desched.policy.reading.findings import InvalidPolicy
 from desched.whatif.tuning.space import VARIABLE, Dimension, Space, value_text
+from tests.repository import ROOT
 from tests.unit.whatif.tuning.hot_hours import POLICY, TODAY
 
 PLAIN = PolicyText(POLICY.replace("      sustainedFor: 30m\n", ""), "plain.yaml")
@@ -33,6 +34,18 @@ def test_targets_windows_times_margins_limits_and_steering_vary_around_those_of_
     }
     assert space.today_values.keys() == {each.key for each in space.dimensions}
     assert policy_differences(space.today, space.policy(space.today_values)) == ()
+
+
+@pytest.mark.parametrize("name", ["cautious", "node-pools"])
+def test_a_policy_keeps_the_comments_of_its_author(name: str) -> None:
+    space = Space(read_policy(ROOT / "policies" / f"{name}.yaml"))
+    written = (ROOT / "policies" / f"{name}.yaml").read_text()
+    comments = [line.partition("#")[2] for line in written.splitlines() if "#" in line]
+    for each in space.dimensions:
+        for value in each.values:
+            text = space.text({each.key: value})
+            assert text is not None
+            assert all(comment in text for comment in comments)
 
 
 def test_who_waits_exactly_so_long_goes_on_to_do_so() -> None:

@@ -130,16 +130,6 @@ def test_a_retry_waits_for_as_long_as_retry_after(server: FakeApiServer) -> None
     assert waited == [7.0]
 
 
-def test_no_wait_goes_beyond_the_deadline(server: FakeApiServer) -> None:
-    server.answer = replies(Reply(429, headers={"Retry-After": "3600"}))
-    waited: list[float] = []
-
-    answer = connection_to(server, recording(waited)).get("/x")
-
-    assert (answer.status, answer.retry_after_seconds) == (429, 3600.0)
-    assert waited == []
-
-
 @pytest.mark.parametrize("text", ["Wed, 21 Oct 2026 07:28:00 GMT", "-5", "nan", "", "1e9"])
 def test_a_retry_after_that_is_no_number_of_seconds_is_not_followed(
     server: FakeApiServer, text: str
@@ -267,21 +257,6 @@ def test_a_stream_that_does_not_begin_ends_at_the_deadline(server: FakeApiServer
     gate.set()
 
 
-def test_a_server_that_never_answers_ends_at_the_deadline(server: FakeApiServer) -> None:
-    gate, answered = Event(), []
-
-    def silence(_: object) -> Reply:
-        gate.wait(60)
-        answered.append(1)
-        return Reply(200, {})
-
-    server.answer = silence
-    with pytest.raises(ObservationError, match="the deadline passed"):
-        connection_to(server).get("/x", deadline_seconds=0.3)
-    assert answered == []
-    gate.set()
-
-
 def test_an_answer_without_end_is_given_up(
     server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,13 +270,6 @@ def test_an_answer_without_end_is_given_up(
     with pytest.raises(ObservationError, match="larger than 1 MiB"):
         connection_to(server).get("/x")
     assert len(server.requests) == 1
-
-
-def test_a_request_to_stop_ends_the_waiting(server: FakeApiServer) -> None:
-    server.answer = replies(Reply(503))
-
-    with pytest.raises(ObservationError, match="desched is stopping"):
-        connection_to(server, lambda _: True).get("/x")
 
 
 def test_a_server_without_tls_is_not_asked_again(server: FakeApiServer) -> None:

@@ -94,11 +94,3 @@ def test_the_operating_system_is_the_kubelets_word_else_the_labels(
     document["metadata"]["labels"] = {"kubernetes.io/os": label}
 
     assert built(document).operating_system == expected
-
-
-def test_a_quantity_that_is_none_is_an_error() -> None:
-    document = manifests.node()
-    document["status"]["allocatable"]["memory"] = "lots"
-
-    with pytest.raises(ValueError, match="lots"):
-        built(document)

@@ -11,7 +11,7 @@ import yaml
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.objects.volcano_scheduler import KEY, configuration_of
 from desched.model.volcano_scheduler import VolcanoConfiguration
-from desched.policy.policy import VolcanoWeights
+from desched.policy.schedulers import VolcanoWeights
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,

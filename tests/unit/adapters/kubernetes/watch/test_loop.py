@@ -139,15 +139,6 @@ def test_after_its_end_the_watch_goes_on_from_the_last_event(server: FakeApiServ
     assert scene.watched_from == ["10", "20"]
 
 
-def test_events_that_arrive_in_pieces_are_put_together(server: FakeApiServer) -> None:
-    line = event("ADDED", priority("c", 3, 11))
-    scene = Scene(server, lines(line[:5], line[5:40], line[40:], drip=lambda: None))
-
-    scene.watch.step()
-
-    assert scene.content["c"] == 3
-
-
 def test_events_that_arrive_twice_change_nothing(server: FakeApiServer) -> None:
     again = event("MODIFIED", priority("a", 7, 11))
     scene = Scene(server, lines(again, again, again))
@@ -295,23 +286,6 @@ def test_a_list_that_fails_makes_the_kind_unknown(server: FakeApiServer) -> None
 
     assert "the account may not list priorityclasses" in scene.problem()
     assert not scene.store.is_worth_a_wait
-
-
-def test_a_watch_that_does_not_begin_ends_at_the_deadline_of_a_request(
-    server: FakeApiServer,
-) -> None:
-    released = Event()
-    scene = Scene(server)
-    client = scene.client._replace(request_seconds=0.3)
-    watch = KindWatch(client, lambda _: PRIORITY_CLASSES, scene.store)
-
-    def answer(request: Request) -> Reply | None:
-        return lines() if "watch" in request.query and released.wait(60) else scene.answer(request)
-
-    server.answer = answer
-    watch.step()
-    released.set()
-    assert "the deadline passed" in scene.problem()
 
 
 def test_after_silence_the_kind_is_listed_again(

@@ -20,6 +20,7 @@ from desched.model.cluster import (
 )
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from tests.builders import amounts, free_capacity, node, pod, selector
+from tests.schedulable import planned_for, schedulable
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -27,9 +28,7 @@ ZONE = "topology.kubernetes.io/zone"
 def destinations(one: Pod, *nodes: Any, **cluster: Any) -> list[str]:
     """Where the pod is schedulable by the scheduler's rules."""
     pods = cluster.pop("pods", ())
-    loaded = ClusterState(tuple(nodes), (one, *pods), **cluster)
-    free = free_capacity(loaded)
-    return [name for name, fits in zip(free.names, free.schedulable(one), strict=True) if fits]
+    return schedulable(one, ClusterState(tuple(nodes), (one, *pods), **cluster))
 
 
 def term(*requirements: Requirement) -> tuple[NodeSelectorTerm, ...]:
@@ -120,8 +119,8 @@ def test_a_volume_is_reached_only_from_where_it_is() -> None:
         "a",
         "b",
     ]
-    assert destinations(one, *nodes, claims=claims) == []
-    assert destinations(one, *nodes) == []
+    assert planned_for(one, ClusterState(tuple(nodes), (), claims=claims)) == []
+    assert planned_for(one, ClusterState(tuple(nodes), ())) == []
 
 
 def test_a_cordoned_node_takes_only_who_tolerates_the_cordon() -> None:
@@ -133,17 +132,7 @@ def test_a_cordoned_node_takes_only_who_tolerates_the_cordon() -> None:
 
 @pytest.mark.parametrize("fields", [{"ready": False}, {"deleting": True}])
 def test_only_taints_tell_the_scheduler_that_a_node_is_failing(fields: dict[str, bool]) -> None:
-    assert destinations(pod("p"), node("failing", **fields)) == ["failing"]
-
-
-def test_a_trial_does_not_change_the_room_it_was_made_from() -> None:
-    loaded = ClusterState((node("a"),), ())
-    free = free_capacity(loaded)
-    trial = free.copy()
-    trial.reserve("a", pod("big", request=amounts(4)), {})
-    one = pod("p", request=amounts(1))
-    assert not trial.schedulable(one).any()
-    assert free.schedulable(one).all()
+    assert planned_for(pod("p"), ClusterState((node("failing", **fields),), ())) == ["failing"]
 
 
 def explained(one: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), **cluster: Any) -> str:

@@ -16,6 +16,7 @@ from desched.model.cluster import (
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.planning.placement.free_capacity import FreeCapacity
 from tests.builders import free_capacity, node, pod, selector
+from tests.schedulable import planned_for, schedulable
 
 HOST = "kubernetes.io/hostname"
 ZONE = "zone"
@@ -34,8 +35,7 @@ def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: Any) -> FreeCap
 
 def destinations(one: Pod, *others: Pod, **cluster: Any) -> list[str]:
     """Where a further such pod could go."""
-    found = free(*others, **cluster)
-    return [n for n, fits in zip(found.names, found.schedulable(one), strict=True) if fits]
+    return schedulable(one, ClusterState(cluster.pop("nodes", NODES), others, **cluster))
 
 
 def again(one: Pod, *others: Pod, **cluster: Any) -> list[str]:
@@ -139,10 +139,10 @@ def test_an_existing_term_without_a_label_to_look_up_keeps_others_away_too() -> 
 
 def test_a_negative_namespace_selector_of_anti_affinity_means_all_namespaces() -> None:
     not_red = LabelSelector((Requirement("team", Operator.NOT_IN, ("red",)),))
-    other = db(namespace="other")
     namespaces = {"apps": {}, "other": {"team": "red"}}
+    cluster = ClusterState(NODES, (db(namespace="other"),), namespaces=namespaces)
     one = avoids(near(namespace_selector=not_red))
-    assert destinations(one, other, namespaces=namespaces) == ["b1", "no-zone"]
+    assert planned_for(one, cluster) == ["b1", "no-zone"]
 
 
 def test_a_victim_keeps_neither_itself_nor_its_replacement_away() -> None:
@@ -157,15 +157,6 @@ def test_beside_a_victim_that_is_being_deleted_its_own_node_stays_closed() -> No
     victim = avoids(PodAffinityTerm(HOST, selector(app="web")), on="a1")
     found = free(victim)
     assert found.feasible_beside(victim, "a1").tolist() == [False, True, True, True]
-
-
-def test_a_move_is_seen_by_the_moves_after_it() -> None:
-    alone = PodAffinityTerm(HOST, selector(app="web"))
-    one, other = (pod(n, on="a1", scheduling={"pod_anti_affinity": (alone,)}) for n in "pq")
-    found = free(one, other)
-    found.reserve("a2", one, {}, leaving=one)
-    assert found.feasible(other, "a1").tolist() == [True, False, True, True]
-    assert found.schedulable(pod("web")).tolist() == [False, False, True, True]
 
 
 # Topology spread

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from desched.model.bounds import LARGEST_AMOUNT
 from desched.model.cluster import ClusterState, Pod
 from desched.model.resources import Amounts
 from desched.planning.arrays import Mask
@@ -43,6 +44,15 @@ def names(mask: Mask) -> str:
 )
 def test_a_pod_fits_where_all_that_it_requests_is_free(requests: Amounts, fits: str) -> None:
     assert names(free_beside().enough(requests)) == fits
+
+
+@pytest.mark.parametrize("count", [3, 110])
+def test_a_node_on_which_pods_request_absurd_amounts_is_full(count: int) -> None:
+    """A tenant names the node of a pod, and the kubelet takes a moment to reject it."""
+    n = LARGEST_AMOUNT
+    absurd = Amounts(cpu_millicores=n, memory_bytes=n, pods=1, extended=((GPU, n),))
+    found = free_beside(*(pod(f"p{i}", on="b", request=absurd) for i in range(count)))
+    assert max(found.free_at(B)[name] for name in ("cpu", "memory", GPU)) < 0
 
 
 def test_pods_hold_their_requests_while_they_are_being_deleted_and_not_once_they_ended() -> None:

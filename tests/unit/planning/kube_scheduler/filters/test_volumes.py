@@ -18,6 +18,7 @@ from desched.model.cluster import (
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.placement.free_capacity import FreeCapacity
 from tests.builders import free_capacity, node, pod
+from tests.schedulable import planned_for
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -45,8 +46,7 @@ def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: Any) -> FreeCap
 
 
 def destinations(one: Pod, *others: Pod, **cluster: Any) -> list[str]:
-    found = free(*others, **cluster)
-    return [n for n, fits in zip(found.names, found.schedulable(one), strict=True) if fits]
+    return planned_for(one, ClusterState(NODES, others, **cluster))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from desched.planning.kube_scheduler.scores.cluster_view import (
     SchedulerView,
 )
 from desched.planning.kube_scheduler.scores.total import plugin_scores, total_scores
-from desched.policy.policy import SchedulerRules
+from desched.policy.schedulers import SchedulerRules
 from tests.unit.planning.landing_cluster import by_label, cluster, having, node, pod
 
 HOSTNAME = "kubernetes.io/hostname"

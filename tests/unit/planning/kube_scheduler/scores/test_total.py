@@ -7,7 +7,7 @@ from desched.model.cluster import Effect, PodAffinityTerm, Taint
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
-from desched.policy.policy import SchedulerRules, ScoreWeights
+from desched.policy.schedulers import SchedulerRules, ScoreWeights
 from tests.unit.planning.landing_cluster import by_label, cluster, having, node, pod
 
 HOSTNAME = "kubernetes.io/hostname"
