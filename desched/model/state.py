@@ -289,12 +289,12 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     result: Plain
     overloaded: tuple[NodeName, ...] = ()
     evicted: int = 0
-    hold: Plain = ""
-    hold_detail: ForPeople = ""
     not_acting: ForPeople = ""
     unsteered: Unsteered | None = None
     acknowledged_deschedulers: Annotated[tuple[str, ...], Form.FOR_PEOPLE] = ()
     edit: PolicyEdit | None = None
+    hold: Plain = ""
+    hold_detail: ForPeople = ""
 
 
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
