@@ -26,7 +26,6 @@ from desched.adapters.kubernetes.client.access import (
 )
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.paged_reads import GROUPS_OF_EVERY_SERVER
-from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
 from desched.adapters.kubernetes.node_autoscalers import (
@@ -43,6 +42,7 @@ from desched.adapters.kubernetes.state_store import CONFIG_MAP
 from desched.adapters.prometheus.connection import without_user
 from desched.adapters.prometheus.stacks import FoundService, find_prometheus, service_of_stack
 from desched.bootstrap.load_source import LoadSource
+from desched.bootstrap.look import reader_of
 from desched.bootstrap.runs import intent_of
 from desched.bootstrap.side_tasks import contends
 from desched.bootstrap.state import state_namespace, state_store
@@ -60,7 +60,7 @@ from desched.doctor.other_controllers import CLUSTER_AUTOSCALER, KARPENTER
 from desched.doctor.proposed_policy import proposed_policy
 from desched.doctor.thresholds import judged_policy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.model.cluster import ClusterState, PodRef
+from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
@@ -136,10 +136,7 @@ class DoctorQuestions:
         self._tell = tell
         self._request_seconds = settings.api_server_timeout.total_seconds()
         self._own_namespace = settings.pod_namespace or kubernetes.namespace
-        own_pod = PodRef(self._own_namespace, settings.pod_name) if settings.pod_name else None
-        self._reader = KubernetesReader(
-            kubernetes, own_pod=own_pod, deadline_seconds=self._request_seconds
-        )
+        self._reader = reader_of(settings, kubernetes)
         self._source = LoadSource(settings, kubernetes, clock)
         # A run refuses both; here metrics-server answers, so that one problem hides no other.
         without_url = settings.model_copy(update={"prometheus_url": None})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from signal import Signals
 from typing import NamedTuple, TypeVar
 
-from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.bootstrap.load_samples import samples_for_a_look
 from desched.bootstrap.load_source import LoadSource
@@ -63,12 +63,24 @@ def _look(
     settings: Settings, policy: LoadedPolicy, policy_text: PolicyText, clock: SystemClock
 ) -> LiveCluster:
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
-    namespace = settings.pod_namespace or kubernetes.namespace
-    own_pod = PodRef(namespace, settings.pod_name) if settings.pod_name is not None else None
-    seconds = settings.api_server_timeout.total_seconds()
-    reader = KubernetesReader(kubernetes, own_pod=own_pod, deadline_seconds=seconds)
     source = LoadSource(settings, kubernetes, clock, samples_for_a_look(settings, kubernetes))
-    world = World(reader, source, clock, None)
+    world = World(reader_of(settings, kubernetes), source, clock, None)
     keeper = StateKeeper(state_store(settings, kubernetes), clock, State(), None)
     state = keeper.load(policy.policy)
     return LiveCluster(world, policy, policy_text, state, kubernetes.target, source)
+
+
+def reader_of(settings: Settings, kubernetes: KubernetesConnection) -> KubernetesReader:
+    """The reader of a cluster, which lists everything each time."""
+    return KubernetesReader(
+        kubernetes,
+        own_pod=own_pod_of(settings, kubernetes),
+        deadline_seconds=settings.api_server_timeout.total_seconds(),
+    )
+
+
+def own_pod_of(settings: Settings, kubernetes: KubernetesConnection) -> PodRef | None:
+    """The pod that this process runs in; None outside a pod."""
+    if settings.pod_name is None:
+        return None
+    return PodRef(settings.pod_namespace or kubernetes.namespace, settings.pod_name)

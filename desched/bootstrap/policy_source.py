@@ -2,16 +2,12 @@
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from http import HTTPStatus
-from typing import Literal, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from desched.adapters.kubernetes.client.access import GET_STATE
-from desched.adapters.kubernetes.client.api_types.metadata import Strings, Wire
+from desched.adapters.kubernetes.client.config_maps import NO_CONFIG_MAP, config_map
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE
 from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.bootstrap.state import state_namespace
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
@@ -27,14 +23,6 @@ class PolicyConfigMap(NamedTuple):
 
     namespace: str | None
     name: str
-
-
-class _ConfigMap(Wire):
-    kind: Literal["ConfigMap"]
-    data: Strings = None
-
-
-_DECODER = msgspec.json.Decoder(_ConfigMap)
 
 
 def config_map_of(settings: Settings) -> PolicyConfigMap | None:
@@ -84,17 +72,13 @@ def read_config_map(
             f"There is no {place} in {kubernetes.target}; name the policy's with "
             "--policy NAMESPACE/configmap/NAME."
         )
-    found = None
-    with suppress(*UNDECODABLE):
-        found = _DECODER.decode(answer.body) if answer.is_done else None
+    found = config_map(answer) if answer.is_done else None
     if found is None:
-        why = "the answer is no ConfigMap"
-        if not answer.is_done:
-            why = why_refused(answer, GET_STATE, namespace)
+        why = NO_CONFIG_MAP if answer.is_done else why_refused(answer, GET_STATE, namespace)
         raise ObservationError(
             ObservationSource.CLUSTER, f"The policy in {place} could not be read: {why}."
         )
-    text = (found.data or {}).get(POLICY_KEY)
+    text = found.texts.get(POLICY_KEY)
     if text is None:
         raise ConfigurationError(f'{place} has no policy under the key "{POLICY_KEY}".')
     return PolicyText(text, f"{namespace}/configmap/{name}")

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from desched.adapters.kubernetes.client.access import PATCH_NODE
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.permission import has_right
@@ -14,11 +13,11 @@ from desched.adapters.kubernetes.watch.cluster import ClusterWatch
 from desched.adapters.kubernetes.watch.reader import WatchingReader
 from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.load_source import LoadSource
+from desched.bootstrap.look import reader_of
 from desched.bootstrap.state import state_store
-from desched.model.cluster import PodRef
 from desched.model.report import Mode
 from desched.model.state import State
-from desched.ports import ClusterReader, World
+from desched.ports import World
 from desched.service.election.leadership import Leadership
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.inputs.state_keeper import StateKeeper
@@ -39,8 +38,8 @@ class Intent(NamedTuple):
 class Process(NamedTuple):
     """The parts of a run.
 
-    `leadership` is None without leader election, `own_pod` outside a pod, `janitor` in a run that
-    must not write, `watch` in a run that lists.
+    `leadership` is None without leader election, `janitor` in a run that must not write, `watch` in
+    a run that lists.
     """
 
     settings: Settings
@@ -49,7 +48,6 @@ class Process(NamedTuple):
     intent: Intent
     identity: str
     leadership: Leadership | None
-    own_pod: PodRef | None
     events: EventWriter
     metrics: ServiceMetrics
     samples: LoadSamples
@@ -59,7 +57,9 @@ class Process(NamedTuple):
     def world(self) -> World:
         """The real world, with the means to change it only if that is intended."""
         request_seconds = self.settings.api_server_timeout.total_seconds()
-        reader = self._reader(request_seconds)
+        lister = reader_of(self.settings, self.kubernetes)
+        watch = self.watch
+        reader = lister if watch is None else WatchingReader(lister, watch, self.clock.wait)
         load = LoadSource(
             self.settings,
             self.kubernetes,
@@ -92,12 +92,6 @@ class Process(NamedTuple):
             self.why_not,
             permission.granted,
         )
-
-    def _reader(self, request_seconds: float) -> ClusterReader:
-        lister = KubernetesReader(
-            self.kubernetes, own_pod=self.own_pod, deadline_seconds=request_seconds
-        )
-        return lister if self.watch is None else WatchingReader(lister, self.watch, self.clock.wait)
 
     def state(self) -> StateKeeper:
         """The state in the cluster.

@@ -13,6 +13,7 @@ from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
 from desched.bootstrap.listeners import listeners_of, listening
 from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
+from desched.bootstrap.look import own_pod_of
 from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
 from desched.bootstrap.side_tasks import (
@@ -26,14 +27,14 @@ from desched.bootstrap.state import refuse_absent_namespace, state_namespace
 from desched.bootstrap.trails import Tracing, audit_log, tracing
 from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
-from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.policy.loading import load_policy, parse_policy
+from desched.ports import Fence
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink
 from desched.service.cycles.schedule import Schedule, cron, every, time_zone
-from desched.service.election.leadership import Leadership, own_identity
+from desched.service.election.leadership import own_identity
 from desched.service.inputs.policy_file import PolicyFile, log_policy
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
@@ -159,11 +160,10 @@ def _run(
         intent = intent._replace(notice="")
     if intent.mode is Mode.EVICT and not kubernetes.in_cluster:
         refuse_absent_namespace(settings, kubernetes)  # in a pod it is the pod's own
-    name, namespace = settings.pod_name, settings.pod_namespace or kubernetes.namespace
-    own_pod = PodRef(namespace, name) if name is not None else None
-    identity = own_identity(name)
+    identity = own_identity(settings.pod_name)
     leadership = contender(settings, kubernetes, intent.mode, identity, clock)
     metrics = ServiceMetrics(intent.mode)
+    may_act: Fence = (lambda: True) if leadership is None else leadership.may_act
     process = Process(
         settings,
         kubernetes,
@@ -171,11 +171,10 @@ def _run(
         intent,
         identity,
         leadership,
-        own_pod,
-        EventWriter(kubernetes, clock, own_pod),
+        EventWriter(kubernetes, clock, own_pod_of(settings, kubernetes)),
         metrics,
-        _samples(settings, kubernetes, intent.mode, leadership),
-        janitor_of(settings, metrics, lambda: leadership is None or leadership.may_act()),
+        _samples(settings, kubernetes, intent.mode, may_act),
+        janitor_of(settings, metrics, may_act),
         cluster_watch_of(settings),
     )
     runner = CycleRunner(
@@ -206,19 +205,12 @@ def _run(
 
 
 def _samples(
-    settings: Settings,
-    kubernetes: KubernetesConnection,
-    mode: Mode,
-    leadership: Leadership | None,
+    settings: Settings, kubernetes: KubernetesConnection, mode: Mode, may_act: Fence
 ) -> LoadSamples:
     """What a service leaves to the next run; a dry run reads it and must not write."""
     if not settings.loops:
         return samples_for_a_look(settings, kubernetes)
     store = KubernetesSampleStore(kubernetes, state_namespace(settings, kubernetes))
-
-    def may_act() -> bool:
-        return leadership is None or leadership.may_act()
-
     return LoadSamples(store, may_act if mode is Mode.EVICT else None)
 
 

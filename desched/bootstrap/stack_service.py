@@ -144,14 +144,10 @@ def by_account(direct: PrometheusConnection, managed: PrometheusStack) -> Promet
     """
     try:
         if managed is PrometheusStack.GMP:
-            from desched.adapters.prometheus.google_token import (  # noqa: PLC0415  (optional)
-                GoogleToken,
-            )
+            from desched.adapters.prometheus.google_token import GoogleToken  # noqa: PLC0415  (optional)
 
             return replace(direct, token_provider=GoogleToken())
-        from desched.adapters.prometheus.aws_signature import (  # noqa: PLC0415  (optional)
-            AwsSignature,
-        )
+        from desched.adapters.prometheus.aws_signature import AwsSignature  # noqa: PLC0415  (optional)
     except ModuleNotFoundError as error:
         extra, instead = _LIBRARIES[managed]
         raise ConfigurationError(

@@ -11,11 +11,7 @@ from desched.doctor.gpus import check_gpus
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
 from desched.doctor.policy import check_policy
-from desched.doctor.prometheus_address import (
-    check_honored_labels,
-    check_matchers,
-    check_prometheus,
-)
+from desched.doctor.prometheus_address import check_honored_labels, check_matchers, check_prometheus
 from desched.doctor.rights import check_rights
 from desched.doctor.scheduler import check_scheduler
 from desched.doctor.state import check_soft_taints, check_state

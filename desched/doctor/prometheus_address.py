@@ -3,16 +3,7 @@
 from collections.abc import Mapping
 
 from desched.adapters.prometheus.stacks import FoundService, service_behind
-from desched.doctor.checks import (
-    Check,
-    CheckName,
-    Verdict,
-    ok,
-    problem,
-    skipped,
-    unknown,
-    warning,
-)
+from desched.doctor.checks import Check, CheckName, Verdict, ok, problem, skipped, unknown, warning
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
 from desched.model.measures import MetricsFacts
 from desched.views.formatting import first_names

@@ -4,15 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from desched.doctor.checks import (
-    Check,
-    CheckName,
-    Verdict,
-    ok,
-    problem,
-    skipped,
-    warning,
-)
+from desched.doctor.checks import Check, CheckName, Verdict, ok, problem, skipped, warning
 from desched.doctor.examination import Examination
 from desched.model.measures import MeasureFacts, MetricsFacts
 from desched.model.snapshot import Snapshot

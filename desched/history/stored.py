@@ -10,11 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.history.logbook import (
-    LONGEST_STEP_SECONDS,
-    SHORTEST_STEP_SECONDS,
-    Logbook,
-)
+from desched.history.logbook import LONGEST_STEP_SECONDS, SHORTEST_STEP_SECONDS, Logbook
 from desched.history.steps import smaller
 
 VERSION = 1

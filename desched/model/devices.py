@@ -1,7 +1,7 @@
 """GPUs of pods and nodes, and their networks beside the one of all pods."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -142,13 +142,16 @@ def whole_gpus(amounts: Amounts) -> int:
 
 def gpus_of(requests: Amounts) -> str:
     """The first GPU resource among the requests, as `NAME: COUNT`; empty without any."""
-    found = (f"{name}: {count}" for name, count in requests.extended if count and is_gpu(name))
-    return next(found, "")
+    return _first(requests, is_gpu)
 
 
 def summed_devices_of(requests: Amounts) -> str:
     """The first part of a device among the requests, as `NAME: COUNT`; empty without any."""
-    found = (f"{name}: {count}" for name, count in requests.extended if count and _is_sum(name))
+    return _first(requests, _is_sum)
+
+
+def _first(requests: Amounts, counts: Callable[[str], bool]) -> str:
+    found = (f"{name}: {count}" for name, count in requests.extended if count and counts(name))
     return next(found, "")
 
 

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -137,15 +137,14 @@ LETS_ONE_START = frozenset({"once-satisfied", "waiting-and-running"})
 _KUEUE = "kueue.x-k8s.io/"
 _WORKER_SET = "leaderworkerset.sigs.k8s.io/"
 
+
+def _gang(system: str, *marks: str, **more: Any) -> GroupSystem:
+    """A system that places all pods of a group or none, also again after all of them have left."""
+    return GroupSystem(system, marks, NOT_KNOWN, placed_together=True, whole=True, **more)
+
+
 SYSTEMS: tuple[GroupSystem, ...] = (
-    GroupSystem(
-        "Kubernetes",
-        (SCHEDULING_GROUP,),
-        NOT_KNOWN,
-        placed_together=True,
-        declared=True,
-        whole=True,
-    ),
+    _gang("Kubernetes", SCHEDULING_GROUP, declared=True),
     GroupSystem(
         VOLCANO_JOB,
         ("volcano.sh/job-name",),
@@ -153,61 +152,28 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         placed_together=True,
         declared=True,
     ),
-    GroupSystem(
+    _gang(
         "Volcano",
-        (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
-        NOT_KNOWN,
+        VOLCANO_GROUP,
+        LEAST_MEMBERS,
+        NETWORK_MODE,
         minimum_by=(LEAST_MEMBERS, BUDGET_LEAST),
         budget_by=BUDGET_LEAST,
         generated_prefix=GENERATED_PREFIX,
         stays_by=(BUDGET_MOST,),
         topology_by=(NETWORK_MODE, _HIGHEST_TIER),
-        placed_together=True,
         declared=True,
-        whole=True,
     ),
-    GroupSystem(
-        "Volcano",
-        ("scheduling.volcano.sh/group-name",),
-        NOT_KNOWN,
-        placed_together=True,
-        declared=True,
-        whole=True,
-    ),
-    GroupSystem(
-        "coscheduling",
-        ("scheduling.x-k8s.io/pod-group",),
-        NOT_KNOWN,
-        placed_together=True,
-        declared=True,
-        whole=True,
-    ),
-    GroupSystem(
-        "coscheduling",
-        (f"{_OLDER_GROUP}/name",),
-        NOT_KNOWN,
-        minimum_by=(f"{_OLDER_GROUP}/min-available",),
-        placed_together=True,
-        whole=True,
-    ),
-    GroupSystem(
+    _gang("Volcano", "scheduling.volcano.sh/group-name", declared=True),
+    _gang("coscheduling", "scheduling.x-k8s.io/pod-group", declared=True),
+    _gang("coscheduling", f"{_OLDER_GROUP}/name", minimum_by=(f"{_OLDER_GROUP}/min-available",)),
+    _gang("Koordinator", _OLDER_GROUP, stays_by=KOORDINATOR_STAYS_BY, declared=True),
+    _gang(
         "Koordinator",
-        (_OLDER_GROUP,),
-        NOT_KNOWN,
-        stays_by=KOORDINATOR_STAYS_BY,
-        placed_together=True,
-        declared=True,
-        whole=True,
-    ),
-    GroupSystem(
-        "Koordinator",
-        (f"{_KOORDINATOR}name",),
-        NOT_KNOWN,
+        f"{_KOORDINATOR}name",
         minimum_by=(f"{_KOORDINATOR}min-available",),
         stays_by=KOORDINATOR_STAYS_BY,
-        placed_together=True,
         declared=True,
-        whole=True,
     ),
     GroupSystem(
         "Kueue",
@@ -229,9 +195,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         named_by=(f"{_KUEUE}workload",),
         placed_together=True,
     ),
-    GroupSystem(
-        "KAI", ("pod-group-name",), NOT_KNOWN, placed_together=True, declared=True, whole=True
-    ),
+    _gang("KAI", "pod-group-name", declared=True),
     GroupSystem(
         "KAI",
         ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "runai-gpu-group"),

@@ -11,12 +11,7 @@ from rich.text import Text
 from desched.history.timeline import Timeline
 from desched.model.cluster import ClusterState, Pod
 from desched.model.devices import whole_gpus
-from desched.model.plan import (
-    NodeClass,
-    PlannedEviction,
-    RefusalReason,
-    ResourcePressure,
-)
+from desched.model.plan import NodeClass, PlannedEviction, RefusalReason, ResourcePressure
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Resource
 from desched.policy.loading import parse_policy

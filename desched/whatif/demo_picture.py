@@ -14,7 +14,7 @@ from desched.ports import World
 from desched.whatif.closed_loop import Pace, RecordingEvictor, load_by_step, targets_of
 from desched.whatif.cycle_counts import CycleCounts
 from desched.whatif.load import SimulatedLoad
-from desched.whatif.loop_timeline import timeline_of
+from desched.whatif.loop_timeline import lines_by, timeline_of
 from desched.whatif.world import Simulation
 
 LEAD_SECONDS = 600.0
@@ -63,7 +63,8 @@ class RecordedScene:
         nodes = simulation.cluster.read_cluster().nodes
         load = load_by_step(simulation, nodes, self._pace)
         result = evictor.result(nodes, load, targets_of(self._policy), self._pace)
-        found = timeline_of(name, result, nodes, counts, self._started_at)
+        lines = lines_by(counts, nodes)
+        found = timeline_of(name, result, nodes, counts, self._started_at, lines)
         return replace(
             found,
             nodes=tuple(map(self._named, found.nodes)),

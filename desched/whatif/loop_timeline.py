@@ -1,14 +1,18 @@
 """The timelines of a simulated cluster: with desched, and without it."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from desched.history.timeline import LoadOverTime, Timeline, TimelineEviction
+from desched.history.timeline import Lines, LoadOverTime, Timeline, TimelineEviction
 from desched.model.cluster import Node
+from desched.model.resources import Resource
 from desched.whatif.closed_loop import LoopResult
 from desched.whatif.cycle_counts import CycleCounts
 from desched.whatif.load import MEASURED
+
+LinesByResource = Mapping[Resource, Sequence[Lines | None]]
+"""The lines of each node, in the order of the nodes."""
 
 
 def timeline_of(
@@ -17,28 +21,34 @@ def timeline_of(
     nodes: Sequence[Node],
     counts: CycleCounts,
     started_at: datetime,
+    lines: LinesByResource,
 ) -> Timeline:
-    """What happened to the nodes, with the lines of the policy whose cycles were counted."""
+    """What happened to the nodes, and the load of the resources that have lines."""
     loads = []
     for number, resource in enumerate(MEASURED):
-        lines = counts.lines(nodes, resource)
-        if any(lines):
+        if resource in lines:
             rows = result.load[:, :, number].round(4).tolist()
             known = tuple(tuple(None if math.isnan(x) else x for x in row) for row in rows)
-            loads.append(LoadOverTime(resource, lines, known))
+            loads.append(LoadOverTime(resource, tuple(lines[resource]), known))
     return Timeline(
         name=name,
         started_at=started_at,
         step_seconds=result.step_seconds,
         nodes=tuple(node.name for node in nodes),
         loads=tuple(loads),
-        evictions=tuple(timeline_evictions(result, counts, started_at)),
+        evictions=tuple(_evictions(result, counts, started_at)),
         refusals=counts.refusals,
         idle=counts.idle,
     )
 
 
-def timeline_evictions(
+def lines_by(counts: CycleCounts, nodes: Sequence[Node]) -> LinesByResource:
+    """The lines of the policy whose cycles were counted, for resources with any."""
+    found = {resource: counts.lines(nodes, resource) for resource in MEASURED}
+    return {resource: lines for resource, lines in found.items() if any(lines)}
+
+
+def _evictions(
     result: LoopResult, counts: CycleCounts, started_at: datetime
 ) -> Iterator[TimelineEviction]:
     """The moves of a run, each with its result and reason as far as cycles counted it."""

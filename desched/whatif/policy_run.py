@@ -1,5 +1,6 @@
 """The figures of a policy over a time, beside the same time without it."""
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,22 +8,17 @@ from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from desched.history.timeline import Lines, LoadOverTime, Timeline
+from desched.history.timeline import Timeline
 from desched.model.cluster import Node
 from desched.model.resources import Resource
 from desched.whatif.closed_loop import LoopResult
 from desched.whatif.cycle_counts import CycleCounts
-from desched.whatif.figures import (
-    Hours,
-    IdleHours,
-    NodeFigures,
-    PolicyFigures,
-    WorkloadFigures,
-)
+from desched.whatif.figures import Hours, IdleHours, NodeFigures, PolicyFigures, WorkloadFigures
 from desched.whatif.history import Floats
 from desched.whatif.load import MEASURED
-from desched.whatif.loop_timeline import timeline_evictions
+from desched.whatif.loop_timeline import LinesByResource, timeline_of
 
 MOST_POINTS = 500_000
 """The maximum number of points of a timeline; larger ones have longer steps."""
@@ -50,18 +46,18 @@ class PolicyRun(NamedTuple):
     @property
     def targets(self) -> Floats:
         """The targets, node x 1 x (CPU, memory); infinite where there are none."""
-        rows = [[e.target_ratio if e else np.inf for e in lines] for lines in self._lines()]
+        by_resource = self._lines().values()
+        rows = [[e.target_ratio if e else np.inf for e in lines] for lines in by_resource]
         targets: Floats = np.array(rows, dtype=float).T[:, None, :]
         return targets
 
-    def _lines(self) -> list[tuple[Lines | None, ...]]:
-        """The lines of each node, by resource."""
+    def _lines(self) -> LinesByResource:
         counts = self.judged_by or self.counts
-        return [counts.lines(self.nodes, each) for each in MEASURED]
+        return {each: counts.lines(self.nodes, each) for each in MEASURED}
 
     def figures(self, before: LoopResult, after: LoopResult) -> PolicyFigures:
         """The figures of both times, which have the same steps and targets."""
-        lines = self._lines()
+        lines = {r: known for r, known in self._lines().items() if r in self.resources}
         without, left = before.overload, after.overload
         days = after.seconds / 86_400
         return PolicyFigures(
@@ -111,24 +107,11 @@ class PolicyRun(NamedTuple):
             moves = left[node.name], landed[node.name]
             yield NodeFigures(node.name, was, now, peak_was, peak_now, *moves)
 
-    def _timeline(
-        self, name: str, result: LoopResult, lines: Sequence[Sequence[Lines | None]]
-    ) -> Timeline:
-        happened = name == self.without
-        load, step_seconds = _in_fewer_steps(result)
-        watched = [i for i, each in enumerate(MEASURED) if each in self.resources]
-        loads = [LoadOverTime(MEASURED[i], tuple(lines[i]), _rows(load[:, :, i])) for i in watched]
-        counts = self.counts
-        return Timeline(
-            name=name,
-            started_at=self.started_at,
-            step_seconds=step_seconds,
-            nodes=tuple(node.name for node in self.nodes),
-            loads=tuple(loads),
-            evictions=tuple(timeline_evictions(result, counts, self.started_at)),
-            refusals=() if happened else counts.refusals,
-            idle=() if happened else counts.idle,
+    def _timeline(self, name: str, result: LoopResult, lines: LinesByResource) -> Timeline:
+        found = timeline_of(
+            name, _in_fewer_steps(result), self.nodes, self.counts, self.started_at, lines
         )
+        return replace(found, refusals=(), idle=()) if name == self.without else found
 
 
 def _peaks(result: LoopResult) -> Floats:
@@ -138,20 +121,15 @@ def _peaks(result: LoopResult) -> Floats:
     return peaks
 
 
-def _in_fewer_steps(result: LoopResult) -> tuple[Floats, float]:
-    """The load in steps of at least TIMELINE_STEP_SECONDS and few enough points."""
+def _in_fewer_steps(result: LoopResult) -> LoopResult:
+    """The result in steps of at least TIMELINE_STEP_SECONDS and few enough points."""
     load = result.load
     enough = math.ceil(load.size / MOST_POINTS)
     together = max(1, enough, math.ceil(TIMELINE_STEP_SECONDS / result.step_seconds))
     steps = load.shape[1] // together
     if together == 1 or steps == 0:
-        return load, result.step_seconds
+        return result
     parts = load[:, : steps * together].reshape(len(load), steps, together, -1)
     known = (~np.isnan(parts)).sum(axis=2)
-    means = np.nansum(parts, axis=2) / np.maximum(known, 1)
-    return np.where(known > 0, means, np.nan), result.step_seconds * together
-
-
-def _rows(load: Floats) -> tuple[tuple[float | None, ...], ...]:
-    rounded = np.round(load, 4).tolist()
-    return tuple(tuple(None if math.isnan(x) else x for x in row) for row in rounded)
+    means = np.where(known > 0, np.nansum(parts, axis=2) / np.maximum(known, 1), np.nan)
+    return dataclasses.replace(result, load=means, step_seconds=result.step_seconds * together)

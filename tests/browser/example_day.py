@@ -18,7 +18,7 @@ from desched.whatif.closed_loop import Day, Deployment, Descheduler, Pace, run
 from desched.whatif.cycle_counts import CycleCounts
 from desched.whatif.demo import demo_policy
 from desched.whatif.history import UsageSeries
-from desched.whatif.loop_timeline import timeline_of
+from desched.whatif.loop_timeline import lines_by, timeline_of
 from desched.whatif.template import PodTemplate
 
 NODES = 24
@@ -63,7 +63,7 @@ def _lived(day: Day, policy: Policy, *, acting: bool) -> tuple[Timeline, Sequenc
     result = run(simulation, act, policy, STEPS - 2, Pace(step_seconds=STEP_SECONDS))
     nodes = simulation.cluster.read_cluster().nodes
     name = "with desched" if acting else "without desched"
-    return timeline_of(name, result, nodes, counts, EPOCH), reports
+    return timeline_of(name, result, nodes, counts, EPOCH, lines_by(counts, nodes)), reports
 
 
 def _day() -> Day:

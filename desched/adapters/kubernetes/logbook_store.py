@@ -2,17 +2,13 @@
 
 import base64
 import binascii
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Literal
-
-import msgspec
 
 from desched.adapters.kubernetes.client.access import GET_LOGBOOK, PATCH_LOGBOOK, Access
-from desched.adapters.kubernetes.client.api_types.metadata import Strings, VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.config_maps import NO_CONFIG_MAP, ConfigMap, config_map
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.errors import ObservationError, ObservationSource
 from desched.history.stored import StoredLogbook, decode_logbook
@@ -21,15 +17,6 @@ CONFIG_MAP = "desched-logbook"
 KEY = "logbook"
 DEADLINE_SECONDS = 5.0
 """For one request with all its retries: the next cycle tries again."""
-
-
-class _ConfigMap(Wire):
-    kind: Literal["ConfigMap"]
-    metadata: VersionedMetadata
-    binaryData: Strings = None  # noqa: N815  (the API's name)
-
-
-_DECODER = msgspec.json.Decoder(_ConfigMap)
 
 
 @dataclass
@@ -50,7 +37,7 @@ class KubernetesLogbookStore:
         answer = self.connection.get(self._path, deadline_seconds=DEADLINE_SECONDS)
         found = self._read(answer, GET_LOGBOOK)
         self._version = found.metadata.resource_version
-        text = (found.binaryData or {}).get(KEY)
+        text = (found.binary_data or {}).get(KEY)
         if not text:
             return StoredLogbook()
         try:
@@ -72,11 +59,11 @@ class KubernetesLogbookStore:
     def _path(self) -> str:
         return GET_LOGBOOK.path(self.namespace, CONFIG_MAP)
 
-    def _read(self, answer: Answer, what: Access) -> _ConfigMap:
+    def _read(self, answer: Answer, what: Access) -> ConfigMap:
         if answer.status == HTTPStatus.OK:
-            with suppress(*UNDECODABLE):
-                return _DECODER.decode(answer.body)
-            why = "the answer is no ConfigMap"
+            if (found := config_map(answer)) is not None:
+                return found
+            why = NO_CONFIG_MAP
         elif answer.is_from_server(HTTPStatus.NOT_FOUND):
             why = (
                 "it does not exist; `kubectl apply -k deploy/base` creates it, or `kubectl "

@@ -3,24 +3,14 @@
 from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 
-import msgspec
-
 from desched.adapters.kubernetes.client.access import GET_STATE, PATCH_STATE
-from desched.adapters.kubernetes.client.api_types.metadata import Strings, Wire
+from desched.adapters.kubernetes.client.config_maps import NO_CONFIG_MAP, config_map
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE
 from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.adapters.kubernetes.state_store import CONFIG_MAP, DEADLINE_SECONDS
 from desched.errors import ObservationError, ObservationSource
 
 SAMPLES_KEY = "load-samples"
-
-
-class _ConfigMap(Wire):
-    data: Strings = None
-
-
-_DECODER = msgspec.json.Decoder(_ConfigMap)
 
 
 @dataclass
@@ -48,11 +38,11 @@ class KubernetesSampleStore:
         if answer.status != HTTPStatus.OK:
             why = why_refused(answer, GET_STATE, self.namespace)
             raise ObservationError(ObservationSource.CLUSTER, f"Samples are not read: {why}.")
-        try:
-            return (_DECODER.decode(answer.body).data or {}).get(SAMPLES_KEY, "")
-        except UNDECODABLE as error:
-            text = "Samples are not read: the answer is no ConfigMap."
-            raise ObservationError(ObservationSource.CLUSTER, text) from error
+        found = config_map(answer)
+        if found is None:
+            text = f"Samples are not read: {NO_CONFIG_MAP}."
+            raise ObservationError(ObservationSource.CLUSTER, text)
+        return found.texts.get(SAMPLES_KEY, "")
 
     def write(self, text: str) -> None:
         """Replace the text.

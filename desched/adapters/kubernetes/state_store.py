@@ -2,22 +2,14 @@
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from http import HTTPStatus
-from typing import Literal
 
-import msgspec
-
-from desched.adapters.kubernetes.client.access import (
-    CREATE_STATE,
-    GET_STATE,
-    PATCH_STATE,
-)
-from desched.adapters.kubernetes.client.api_types.metadata import Strings, VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.access import CREATE_STATE, GET_STATE, PATCH_STATE
+from desched.adapters.kubernetes.client.config_maps import NO_CONFIG_MAP, ConfigMap, config_map
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.errors import (
     ObservationError,
@@ -45,15 +37,6 @@ _REFUSED = frozenset(
     }
 )
 """Nothing is stored after these answers, and a retry does not help."""
-
-
-class _ConfigMap(Wire):
-    kind: Literal["ConfigMap"]
-    metadata: VersionedMetadata
-    data: Strings = None
-
-
-_DECODER = msgspec.json.Decoder(_ConfigMap)
 
 
 @dataclass
@@ -85,7 +68,7 @@ class KubernetesStateStore:
             self._version = self._unusable = ""
             return StoredState()
         found = self._read(answer)
-        text = (found.data or {}).get(STATE_KEY)
+        text = found.texts.get(STATE_KEY)
         stored = StoredState() if text is None else decode_state(text)
         self._version = found.metadata.resource_version
         self._unusable = text or "" if stored.problem else ""
@@ -108,7 +91,7 @@ class KubernetesStateStore:
             answer = self._change(data) if self._version else self._create(data)
         except ObservationError as error:
             raise StopActing(f"Whether {self.place} was written is not known. {error}") from error
-        found = _config_map(answer) if answer.is_done else None
+        found = config_map(answer) if answer.is_done else None
         if found is None:
             raise self._not_stored(answer)
         self._version = found.metadata.resource_version
@@ -118,13 +101,13 @@ class KubernetesStateStore:
     def _path(self) -> str:
         return GET_STATE.path(self.namespace, CONFIG_MAP)
 
-    def _read(self, answer: Answer) -> _ConfigMap:
+    def _read(self, answer: Answer) -> ConfigMap:
         if answer.status != HTTPStatus.OK:
             why = why_refused(answer, GET_STATE, self.namespace)
-        elif found := _config_map(answer):
+        elif found := config_map(answer):
             return found
         else:
-            why = "the answer is no ConfigMap"
+            why = NO_CONFIG_MAP
         raise ObservationError(
             ObservationSource.CLUSTER, f"The state in {self.place} could not be read: {why}."
         )
@@ -182,9 +165,3 @@ class KubernetesStateStore:
                 )
             case _:
                 return f"status {answer.status}: {answer.explanation}"
-
-
-def _config_map(answer: Answer) -> _ConfigMap | None:
-    with suppress(*UNDECODABLE):
-        return _DECODER.decode(answer.body)
-    return None

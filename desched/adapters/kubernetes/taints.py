@@ -16,11 +16,7 @@ import msgspec
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE
-from desched.adapters.kubernetes.client.api_types.metadata import (
-    Metadata,
-    VersionedMetadata,
-    Wire,
-)
+from desched.adapters.kubernetes.client.api_types.metadata import Metadata, VersionedMetadata, Wire
 from desched.adapters.kubernetes.client.connection import (
     DEADLINE_SECONDS,
     METADATA_LIST,

@@ -8,14 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from desched.adapters.metrics_apis.samples import MILLIONTHS, Curve, Mean, Track
 from desched.model.cluster import Node
-from desched.model.load import (
-    Level,
-    LoadHistory,
-    Measured,
-    SeenLoad,
-    Unknown,
-    UnknownReason,
-)
+from desched.model.load import Level, LoadHistory, Measured, SeenLoad, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.policy.policy import HistoryGrid, MetricsSource, MetricsType

@@ -13,11 +13,7 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.metrics_apis.custom_metrics import CustomMetrics
 from desched.adapters.metrics_apis.kept_samples import decode_samples, encode_samples
 from desched.adapters.metrics_apis.lists import ListedSamples, MetricsLists
-from desched.adapters.metrics_apis.node_loads import (
-    COVERED_SHARE,
-    STALE_AFTER_SECONDS,
-    NodeSamples,
-)
+from desched.adapters.metrics_apis.node_loads import COVERED_SHARE, STALE_AFTER_SECONDS, NodeSamples
 from desched.adapters.metrics_apis.pod_usages import pod_usage
 from desched.adapters.metrics_apis.samples import Track
 from desched.errors import ObservationError, ObservationSource

@@ -12,7 +12,7 @@ from desched.planning.drains.reserves import idle_gpus, lacking
 from desched.planning.eligibility.context import EligibilityContext
 
 MOST_ENDED = 200
-"""The most ended drains that are kept, so that the state stays small."""
+"""The most ended drains that are kept, so that the state stays small; those with moves first."""
 
 
 def judged(context: EligibilityContext) -> tuple[Drain, ...]:
@@ -24,6 +24,8 @@ def judged(context: EligibilityContext) -> tuple[Drain, ...]:
     found = [_judged(each, pods, context) if each.under_way else each for each in state.drains]
     under_way = [drain for drain in found if drain.under_way]
     ended = [drain for drain in found if drain.ended_at and now - drain.began_at < DAY]
+    if len(ended) > MOST_ENDED:
+        ended.sort(key=lambda drain: drain.moves > 0)  # the moves of a day are counted
     return (*ended[-MOST_ENDED:], *under_way)
 
 

@@ -10,19 +10,12 @@ import msgspec
 from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.drains import Drain, DrainEnd
-from desched.model.plan import Unserved
+from desched.model.plan import NodeClass, Unserved
 from desched.model.state import PauseScope
 from desched.planning.drains.demands import Demand, Demands, gang_of, moves_today
 from desched.planning.drains.fragmented import Fragmented
 from desched.planning.drains.places import Places, Search
-from desched.planning.drains.proof import (
-    Unproved,
-    leaving,
-    leaving_now,
-    moves_now,
-    prove,
-    said,
-)
+from desched.planning.drains.proof import Unproved, leaving, leaving_now, moves_now, prove, said
 from desched.planning.drains.vacancies import Vacancies
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
@@ -176,9 +169,12 @@ class _Planning:
         return drain
 
     def _waits(self, drain: Drain) -> bool:
-        """Whether a pause is for more than a workload, or the load of a node is unknown now."""
-        is_paused = any(pause.scope in _OF_MANY for pause in self._context.state.pauses)
-        return is_paused or any(node not in self._pressure.known for node in drain.nodes)
+        """Whether a pause is for more than a workload, or a node is unknown or overloaded now."""
+        if any(pause.scope in _OF_MANY for pause in self._context.state.pauses):
+            return True
+        found = [self._pressure.known.get(node) for node in drain.nodes]
+        overloaded = NodeClass.OVERLOADED
+        return any(each is None or each.verdict.node_class is overloaded for each in found)
 
     def _demand_of(self, drain: Drain) -> Demand | None:
         """What the drain is for, as far as it still waits."""

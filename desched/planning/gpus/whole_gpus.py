@@ -6,12 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import ClusterState, Node, Pod
-from desched.model.devices import (
-    is_whole_gpu,
-    nvidia_gpus,
-    summed_devices_of,
-    whole_gpus,
-)
+from desched.model.devices import is_whole_gpu, nvidia_gpus, summed_devices_of, whole_gpus
 from desched.model.gpus import SIZES, GpusLeftOut
 from desched.model.load import Measured, Unknown
 from desched.planning.arrays import Ints, Mask

@@ -9,13 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from desched.model.state import (
-    SUCCESSES,
-    EvictionRecord,
-    ForecastCheck,
-    MoveResult,
-    State,
-)
+from desched.model.state import SUCCESSES, EvictionRecord, ForecastCheck, MoveResult, State
 from desched.model.stored_state import CHECKS_KEPT, MOST_FORECASTS
 
 PRIOR_LANDINGS = 10

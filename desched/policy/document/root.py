@@ -7,11 +7,7 @@ from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.upstream_plugins import (
-    OWN_PLUGINS,
-    UPSTREAM_PLUGINS,
-    no_such_plugin,
-)
+from desched.policy.document.upstream_plugins import OWN_PLUGINS, UPSTREAM_PLUGINS, no_such_plugin
 from desched.policy.document.values import Count, Form, Section, SelectorText, refusal
 
 API_VERSION = "descheduler/v1alpha2"

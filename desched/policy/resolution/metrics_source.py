@@ -3,12 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
-from desched.policy.document.metrics import (
-    VOLCANO_AVERAGE_SECONDS,
-    Metrics,
-    Queries,
-    Sources,
-)
+from desched.policy.document.metrics import VOLCANO_AVERAGE_SECONDS, Metrics, Queries, Sources
 from desched.policy.document.sections import names
 from desched.policy.document.values import written
 from desched.policy.durations import duration_text

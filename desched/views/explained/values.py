@@ -8,13 +8,7 @@ import msgspec
 from desched.model.cluster import PodRef
 from desched.model.drains import Drain
 from desched.model.gpus import GpuWait, NodeGpus
-from desched.model.plan import (
-    HoldReason,
-    NodeVerdict,
-    PlannedEviction,
-    RefusalReason,
-    Unserved,
-)
+from desched.model.plan import HoldReason, NodeVerdict, PlannedEviction, RefusalReason, Unserved
 from desched.model.report import GangSpread
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, MoveResult

@@ -19,7 +19,8 @@ from tests.unit.adapters.kubernetes.fake_api_server import (
 )
 
 PUBLISHED = ROOT / "policies" / "volcano-published.yaml"
-DEPLOYED = Reply(body={"kind": "ConfigMap", "metadata": {}, "data": {"policy.yaml": "kind: X\n"}})
+CONFIG_MAP = {"kind": "ConfigMap", "metadata": {"resourceVersion": "1"}}
+DEPLOYED = Reply(body={**CONFIG_MAP, "data": {"policy.yaml": "kind: X\n"}})
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_other_names_are_files(name):
         (status(404, "no"), ConfigurationError, "There is no ConfigMap desched-system/desched-"),
         (status(403, "no"), ObservationError, "may not get configmaps in namespace desched-system"),
         (Reply(body={"kind": "Pod"}), ObservationError, "the answer is no ConfigMap"),
-        (Reply(body={"kind": "ConfigMap"}), ConfigurationError, 'under the key "policy.yaml"'),
+        (Reply(body=CONFIG_MAP), ConfigurationError, 'under the key "policy.yaml"'),
     ],
 )
 def test_a_policy_that_is_not_there_is_an_error(server, reply, error, text):
@@ -91,7 +92,7 @@ def test_a_service_does_not_read_it(server):
 
 def test_a_single_run_reads_it_once_and_uses_it(server, mocker):
     served = PUBLISHED.read_text()
-    server.answer = lambda _: Reply(body={"kind": "ConfigMap", "data": {"policy.yaml": served}})
+    server.answer = lambda _: Reply(body={**CONFIG_MAP, "data": {"policy.yaml": served}})
     start = mocker.patch("desched.bootstrap.runs._run", autospec=True, return_value=Ending())
     settings = load_settings({"policy": "configmap/desched-policy", "dry_run": "true"})
 

@@ -10,11 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import structlog
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import (
-    LIST_PRIORITY_CLASSES,
-    Access,
-    owners_access,
-)
+from desched.adapters.kubernetes.client.access import LIST_PRIORITY_CLASSES, Access, owners_access
 from desched.adapters.kubernetes.client.api_types.status import (
     APIGroup,
     APIGroupList,

@@ -28,11 +28,7 @@ from desched.adapters.kubernetes.objects.bounded_constraints import (
     number_of_terms,
     without_constraints,
 )
-from desched.adapters.kubernetes.objects.metadata import (
-    annotations_of,
-    controller_of,
-    texts_of,
-)
+from desched.adapters.kubernetes.objects.metadata import annotations_of, controller_of, texts_of
 from desched.adapters.kubernetes.objects.model_caches import GPUSTACK_DIGEST, GPUSTACK_DRIVER
 from desched.adapters.kubernetes.objects.scheduling_class import (
     Fingerprint,

@@ -17,10 +17,7 @@ from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.bounded_constraints import LARGEST_CONSTRAINTS_BYTES
 from desched.adapters.kubernetes.objects.metadata import annotations_of, controller_of
 from desched.adapters.kubernetes.objects.pod_requests import pod_requests, requests_of_template
-from desched.adapters.kubernetes.objects.selectors import (
-    decoded_selector,
-    lenient_label_selector,
-)
+from desched.adapters.kubernetes.objects.selectors import decoded_selector, lenient_label_selector
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VerticalAutoscaler
 from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.resources import Amounts

@@ -13,12 +13,7 @@ from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.kubernetes.client.memory_bounds import NamespaceShares, TooLarge
-from desched.adapters.kubernetes.client.paged_reads import (
-    Kind,
-    Reading,
-    UnreadKinds,
-    why_refused,
-)
+from desched.adapters.kubernetes.client.paged_reads import Kind, Reading, UnreadKinds, why_refused
 from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent, broken
 from desched.adapters.kubernetes.watch.events import (
     Change,

@@ -4,6 +4,7 @@ from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
 from desched.errors import ObservationError
 from tests.unit.adapters.kubernetes.fake_api_server import Reply, connection_to, status
 
+CONFIG_MAP = {"kind": "ConfigMap", "metadata": {"resourceVersion": "1"}}
 PATH = "/api/v1/namespaces/desched-system/configmaps/desched-state"
 
 
@@ -23,9 +24,9 @@ def test_a_write_changes_only_its_own_key(server, store):
 @pytest.mark.parametrize(
     ("reply", "text"),
     [
-        (Reply(body={"data": {"load-samples": "abc", "state.json": "{}"}}), "abc"),
-        (Reply(body={"data": {"state.json": "{}"}}), ""),
-        (Reply(body={}), ""),
+        (Reply(body={**CONFIG_MAP, "data": {"load-samples": "abc", "state.json": "{}"}}), "abc"),
+        (Reply(body={**CONFIG_MAP, "data": {"state.json": "{}"}}), ""),
+        (Reply(body=CONFIG_MAP), ""),
         (status(404, "not found"), ""),
     ],
 )

@@ -130,4 +130,10 @@ def test_ended_drains_are_kept_for_a_day_and_not_without_limit() -> None:
     found = judged(context_of(seen(NODES, [BIG]).cluster, drains(), state))
     assert old not in found
     assert len(found) == MOST_ENDED + 1
-    assert found[-1] == DRAIN
+
+
+def test_drains_without_moves_do_not_push_out_those_whose_moves_count() -> None:
+    ended = DRAIN.ended(DrainEnd.NOT_NEEDED, NOW)
+    moved = msgspec.structs.replace(ended, moves=2)
+    state = State(drains=(moved, *(ended for _ in range(MOST_ENDED))))
+    assert moved in judged(context_of(seen(NODES, [BIG]).cluster, drains(), state))

@@ -19,12 +19,13 @@ from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import HoldReason, Plan
 from desched.model.pod_groups import VOLCANO_GROUP
+from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State
 from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import SteeringRules
-from tests.builders import NOW, WINDOW_SECONDS, evicted, no_limits_but, planned
+from tests.builders import NOW, WINDOW_SECONDS, evicted, measured, no_limits_but, planned
 from tests.unit.planning.gpu_cluster import (
     RULES,
     drains,
@@ -234,6 +235,18 @@ def test_a_drain_under_way_waits_for_the_end_of_a_pause(scope: PauseScope) -> No
     plan = planned(seen(NODES, [*SPREAD, BIG]), drains(), state)
     assert plan.drains == (drain,)
     assert not plan.evictions
+    assert "g0" in {taint.node for taint in plan.taints}
+
+
+def test_a_drain_under_way_waits_while_its_node_is_overloaded() -> None:
+    """Moves that relieve the node are for it, too."""
+    drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
+    found = seen(NODES, [*SPREAD, BIG])
+    hot = {Resource.CPU: measured(0.95), Resource.MEMORY: measured(0.1)}
+    of_load = msgspec.structs.replace(found.load, nodes={**found.load.nodes, "g0": hot})
+    found = msgspec.structs.replace(found, load=of_load)
+    plan = planned(found, drains(), State(drains=(drain,)))
+    assert plan.drains == (drain,)
     assert "g0" in {taint.node for taint in plan.taints}
 
 

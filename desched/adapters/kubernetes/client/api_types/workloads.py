@@ -5,12 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import (
-    Int32,
-    Int64,
-    Named,
-    Wire,
-)
+from desched.adapters.kubernetes.client.api_types.metadata import Int32, Int64, Named, Wire
 from desched.adapters.kubernetes.client.api_types.pods import PodSpec
 
 
