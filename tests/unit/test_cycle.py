@@ -303,7 +303,7 @@ def test_a_paused_desched_plans_and_says_why_it_does_not_act() -> None:
     assert verdicts(report) == ["not_begun", "not_begun"]
     assert not world.asked
     assert world.state.last_cycle == LastCycle(
-        NOW, "desched-0", "evict", "not_acting", ("hot",), 0, report.not_acting_detail
+        NOW, "desched-0", "evict", "not_acting", ("hot",), not_acting=report.not_acting_detail
     )
 
 

@@ -5,6 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
+from desched.adapters.kubernetes.client.connection import LONGEST_BODY_BYTES
 from desched.adapters.metrics_apis.kept_samples import decode_samples
 from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.errors import ObservationError
@@ -262,3 +263,9 @@ def test_the_next_process_continues_with_shares_but_not_one_of_another_source(se
         other.kept()
         == SampledLoadReader(connection_to(server), lambda _: False, deadline_seconds=30.0).kept()
     )
+
+
+def test_an_answer_without_end_is_not_taken_in(adapter):
+    adapter.instead = Reply(body=b" " * (LONGEST_BODY_BYTES + 1))
+    with pytest.raises(ObservationError, match=r"custom\.metrics\.k8s\.io has no pages"):
+        adapter.read()

@@ -91,6 +91,7 @@ REFUSED = {
     "a: 1:30": 'f:1: a: "1:30" cannot be read as int',
     "a: !!bool many": 'f:1: a: "many" cannot be read as bool',
     'a: "\\ud800"': "f:1: a: a text holds half of a surrogate pair.",
+    '"\\ud800": a': "f:1: a text holds half of a surrogate pair.",
     "a: " + "9" * 5000: 'cannot have the tag "tag:yaml.org,2002:int"',
     "["
     * 200_000: f"f:1: this is not valid YAML: it holds more than 20000 values or {DEEPEST_NESTING} "
