@@ -96,7 +96,7 @@ def simulation(mocker, kubernetes, events):
     del kubernetes, events
     simulation = published_scenario()
     for name, part in (
-        ("KubernetesReader", simulation.cluster),
+        ("reader_of", simulation.cluster),
         ("WatchingReader", simulation.cluster),
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),

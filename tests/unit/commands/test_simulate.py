@@ -72,8 +72,8 @@ def test_the_scenarios_of_the_demonstration_can_be_simulated(name, capsys) -> No
     [
         (["--hours", "0.1"], "--hours must be from 0.25 to 168."),
         (["--hours", "nan"], "--hours must be from 0.25"),
-        (["--hours", "x"], "'x' is not a valid float"),
-        (["--seed", "x"], "'x' is not a valid integer"),
+        (["--hours", "x"], "'x' is not a number"),
+        (["--seed", "x"], "'x' is not a whole number"),
         (["--policy", "nowhere.yaml"], "nowhere.yaml: the policy cannot be read"),
         (["-o", "toml"], "'toml' is not one of 'table', 'json', 'yaml'"),
         (["--context", "prod"], "--context has no effect for `desched simulate`"),
