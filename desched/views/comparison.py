@@ -129,11 +129,14 @@ def comparison_of(
 
 def left_sentence(name: str, left: Overload, before: Overload, evictions: int) -> str:
     """How much of the overload is left."""
+    moved = count(evictions, "eviction")
+    if not (left.node_minutes or before.node_minutes):
+        return f"{name}: no node was overloaded; {moved}."
     some = 0 < left.node_minutes < before.node_minutes
     less = f" ({percent(1 - left.node_minutes / before.node_minutes)} % less)" if some else ""
     return (
         f"{name}: {left.node_minutes:,.0f} of {before.node_minutes:,.0f} overloaded node-minutes "
-        f"are left{less}, with {count(evictions, 'eviction')}."
+        f"are left{less}, with {moved}."
     )
 
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from desched.history.overload import Overload
 from desched.history.timeline import Lines
 from desched.model.plan import NodeReason
-from desched.views.comparison import policies_compared
+from desched.views.comparison import left_sentence, policies_compared
 from desched.views.pages.timeline_page import timeline_page
 from desched.whatif.figures import (
     Hours,
@@ -83,6 +83,12 @@ def test_it_says_in_one_sentence_for_each_policy_what_it_leaves():
     assert "with 1 eviction." in text
     assert "a note" in text
     assert "Not known" not in text
+
+
+def test_where_no_node_is_overloaded_it_shows_that_first():
+    calm = Overload(0.0, 0.0, None, 0.0, 0.0, 0)
+    sentence = left_sentence("a.yaml", calm, calm, 1)
+    assert sentence == "a.yaml: no node was overloaded; 1 eviction."
 
 
 def test_each_node_has_its_figures_before_and_after():
