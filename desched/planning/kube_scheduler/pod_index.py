@@ -91,6 +91,17 @@ class PodIndex:
         selected = (name for name, own in namespaces if term.namespace_selector.matches(own))
         return PodMatch(frozenset((*selected, *term.namespaces)), term.selector)
 
+    def match_of_incoming(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
+        """The existing pods that a term of a pod that is to be placed refers to.
+
+        Since 1.34 the scheduler takes a namespace selector that matches a namespace without labels
+        for one of all namespaces (interpodaffinity, mergeAffinityTermNamespacesIfNotEmpty).
+        """
+        namespaces = term.namespace_selector
+        if term.selector is not None and namespaces is not None and namespaces.matches({}):
+            return PodMatch(None, term.selector)
+        return self.match_of(term, namespace)
+
     def totals(self, amounts: Callable[[SchedulingClass], tuple[int, ...]]) -> Ints:
         """Sum the amounts of the pods on each node, shape (nodes, amounts).
 

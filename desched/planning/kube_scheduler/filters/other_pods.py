@@ -158,11 +158,7 @@ class AffinityFilter:
             if self._arrays.comparisons.share_is_used:
                 return self._arrays.none()
             domains = self._arrays.domains(term.topology_key)
-            wanted = self._index.match_of(term, pod.namespace)
-            if term.namespace_selector is not None and term.namespace_selector.matches({}):
-                # Since 1.34 the scheduler treats such a selector as one of all namespaces when it
-                # compares with existing pods (interpodaffinity.mergeAffinityTermNamespaces…).
-                wanted = PodMatch(None, wanted.selector)
+            wanted = self._index.match_of_incoming(term, pod.namespace)
             mask &= pod_changes.tally((wanted,), domains)[domains.of] <= 0
         return mask
 

@@ -238,7 +238,7 @@ class SchedulerView:
         """The weights with which the pod's own terms attract it, by topology key and node."""
         found: dict[str, Ints] = {}
         for term in leaving.pod.scheduling.preferred_pod_affinity:
-            match = self._counts.index.match_of(term, leaving.pod.namespace)
+            match = self._counts.index.match_of_incoming(term, leaving.pod.namespace)
             counts = self.matching(match, leaving, terminating=True)
             topology = term.topology_key
             found[topology] = found.get(topology, 0) + term.weight * counts

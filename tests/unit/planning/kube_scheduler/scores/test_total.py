@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from desched.model.cluster import Effect, PodAffinityTerm, Taint
-from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.policy.schedulers import SchedulerRules, ScoreWeights
@@ -57,3 +58,17 @@ def test_a_weight_counts_for_its_own_score_only(weight: str, plugin: str) -> Non
     before, after = scores(), scores(**{weight: 10 * usual})
     assert max(before[plugin]) > 0
     assert after == before | {plugin: [10 * score for score in before[plugin]]}
+
+
+def test_a_negative_namespace_selector_of_a_preference_means_all_namespaces() -> None:
+    not_red = LabelSelector((Requirement("team", Operator.NOT_IN, ("red",)),))
+    term = replace(OF_CACHE, namespace_selector=not_red)
+    scheduling = having(preferred_pod_affinity=(term,))
+    cache = replace(pod("cache-1", "b", app="cache"), namespace="red")
+    state = replace(
+        cluster([node("a"), node("b")], [pod("web-1", "a", scheduling=scheduling), cache]),
+        namespaces={"red": {"team": "red"}},
+    )
+    leaving = LeavingPod(state.pods[0], source=0, gone=False)
+    found = plugin_scores(leaving, SchedulerView(state, SchedulerRules()), np.ones(2, dtype=bool))
+    assert np.ravel(found["InterPodAffinity"]).tolist() == [0, 200]
