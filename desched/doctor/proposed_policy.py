@@ -194,7 +194,7 @@ def _mapping(key: str, values: Mapping[str, str]) -> Iterator[str]:
 def _key(name: str) -> str:
     """The key of a measure in the document; `node_cpu_destination` is `nodeCPUDestination`."""
     measure = name.removesuffix("_destination")
-    return KEYS[measure] + ("Destination" if measure != name else "")
+    return {**KEYS, "node_gpu": "nodeGPU"}[measure] + ("Destination" if measure != name else "")
 
 
 def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:

@@ -23,6 +23,7 @@ UNKNOWN = 255
 """In place of a percentage."""
 
 HIGHEST_PERCENT = 250
+MOST_COUNTED = 255
 
 
 class LoggedMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -81,7 +82,8 @@ class LoggedLoad(msgspec.Struct, frozen=True, gc=False):
 class Logbook(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is kept, from the beginning of the step `first_step` on, counted from 1970.
 
-    `overloaded` has for each step of each node in how many cycles it was overloaded, at most 255.
+    `overloaded` has for each step of each node in how many cycles it was overloaded; if the step
+    has more than MOST_COUNTED, in how many of so many.
     `moves` are oldest first; they are complete from `moves_since` on, None if they always were.
     """
 

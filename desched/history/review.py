@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.history.logbook import KEPT, UNKNOWN, Logbook, LoggedMove, LoggedStep
+from desched.history.logbook import KEPT, MOST_COUNTED, UNKNOWN, Logbook, LoggedMove, LoggedStep
 from desched.history.overload import Overload
 from desched.history.steps import as_rows
 from desched.history.timeline import (
@@ -141,7 +141,7 @@ def _overloaded_minutes(book: Logbook, first: int) -> NDArray[np.float64]:
     steps = book.steps[first:]
     counts = as_rows(book.overloaded, book)[:, first:].astype(np.float64)
     cycles = np.array([each.cycles for each in steps], dtype=np.float64)
-    share: NDArray[np.float64] = np.minimum(counts / np.maximum(cycles, 1), 1.0)
+    share: NDArray[np.float64] = np.minimum(counts / np.clip(cycles, 1, MOST_COUNTED), 1.0)
     return share * _minutes(steps)
 
 

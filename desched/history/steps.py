@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from desched.history.logbook import (
     HIGHEST_PERCENT,
     KEPT,
     LONGEST_STEP_SECONDS,
+    MOST_COUNTED,
     MOST_MOVES,
     SHORTEST_STEP_SECONDS,
     UNKNOWN,
@@ -29,7 +31,7 @@ SAME_MOVE = timedelta(hours=2)
 """A dry run that plans an eviction again within this time plans the same one."""
 
 FAR_AHEAD = timedelta(hours=1)
-_MOST_COUNTED = 255
+_GOLDEN_RATIO = 0.618034
 
 Bytes = NDArray[np.uint8]
 
@@ -118,11 +120,12 @@ class _Draft:
     def _add_nodes(self, nodes: Sequence[SeenNode], step: int, before: int) -> None:
         self._lengthen(node.name for node in nodes)
         rows = [self._rows[node.name] for node in nodes]
-        hot = np.array([node.overloaded for node in nodes], dtype=bool)
         column = self._overloaded[:, step]
         above = np.zeros(len(column), dtype=bool)
-        above[rows] = hot
-        column[above & (column < _MOST_COUNTED)] += 1
+        above[rows] = [node.overloaded for node in nodes]
+        column[:] = (
+            column + above if before < MOST_COUNTED else _next(column, above * MOST_COUNTED, before)
+        )
         found: dict[Resource, list[tuple[int, float]]] = {}
         for row, node in zip(rows, nodes, strict=True):
             for resource, ratio, lines in node.loads:
@@ -133,8 +136,7 @@ class _Draft:
             now = np.clip(np.array([ratio for _, ratio in pairs]) * 100, 0, HIGHEST_PERCENT)
             column = self._of(resource)[0][:, step]
             old = column[where].astype(np.float64)
-            mean = np.where(old == UNKNOWN, now, (old * before + now) / (before + 1))
-            column[where] = np.rint(mean).astype(np.uint8)
+            column[where] = np.where(old == UNKNOWN, np.rint(now), _next(old, now, before))
 
     def _add_move(self, move: LoggedMove) -> None:
         for position in range(len(self._moves) - 1, -1, -1):
@@ -179,9 +181,10 @@ class _Draft:
         cycles = np.array([step.cycles for step in self._steps])
         pairs = zip(self._steps[::2], self._steps[1::2], strict=True)
         self._steps = [_sum(one, other) for one, other in pairs]
-        counts = self._overloaded.astype(np.int64)
-        both = np.minimum(counts[:, ::2] + counts[:, 1::2], _MOST_COUNTED)
-        self._overloaded = both.astype(np.uint8)
+        counts = self._overloaded * np.maximum(cycles / MOST_COUNTED, 1)
+        together = np.maximum((cycles[::2] + cycles[1::2]) / MOST_COUNTED, 1)
+        both = (counts[:, ::2] + counts[:, 1::2]) / together
+        self._overloaded = np.rint(both).astype(np.uint8)
         self._percents = {r: _halved(values, cycles) for r, values in self._percents.items()}
         self._first //= 2
         self._step_seconds *= 2
@@ -259,6 +262,17 @@ class _Draft:
             padded = np.pad(values, ((0, len(new)), (0, 0)), constant_values=UNKNOWN)
             self._percents[resource] = padded
             self._lines[resource] += [None] * len(new)
+
+
+def _next(mean: NDArray[Any], value: NDArray[Any], before: int) -> NDArray[np.float64]:
+    """The mean of so many cycles with one more, as a whole number.
+
+    It is rounded up or down by turns: to the nearest, it would soon never change again.
+    """
+    exact = (mean * float(before) + value) / (before + 1)
+    threshold = (0.5 + _GOLDEN_RATIO * before) % 1.0
+    found: NDArray[np.float64] = np.floor(exact + threshold + 1e-9)  # for whole means
+    return found
 
 
 def _halved(values: Bytes, cycles: NDArray[np.int64]) -> Bytes:

@@ -94,6 +94,7 @@ class _NewNames:
         values = self._new[Name.VALUE]
         for kind in (Name.WORKLOAD, Name.POD, Name.NAMESPACE, Name.NODE):
             values |= {name: new for name, new in self._new[kind].items() if name in values}
+        values |= {name: name for name in kept.get(Name.VALUE, ())}
 
     def of(self, kind: Name, name: str) -> str:
         return self._new[kind][name]

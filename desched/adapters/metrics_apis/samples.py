@@ -9,8 +9,11 @@ from typing import NamedTuple
 MILLIONTHS = 1_000_000
 """The unit of shares, because kept samples are rounded to whole numbers."""
 
-SET_BACK_SECONDS = 60.0
-"""A sample that is this much older than the one before comes from a clock that was set back."""
+SET_BACK_SECONDS = 180.0
+"""A sample that is this much older than the one before comes from a clock that was set back.
+
+One of another replica of metrics-server may be older by its resolution, a minute, and some more.
+"""
 
 
 class Sample(NamedTuple):

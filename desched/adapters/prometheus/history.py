@@ -173,7 +173,8 @@ class LoadTracks(NamedTuple):
 
 def _extended(past: _Past, new: Mapping[str, Points], count: int, last: int) -> _Past:
     """The past with so many newer points, the last of them at this time."""
-    unread: Points = (None,) * len(next(iter(past.points.values()), ()))
+    step_seconds = (last - past.last) // count
+    unread: Points = (None,) * ((past.last - past.first) // step_seconds + 1)
     points = {
         node: past.points.get(node, unread) + new.get(node, (None,) * count)
         for node in past.points.keys() | new.keys()

@@ -158,6 +158,12 @@ def test_windows_of_nodes_and_pods_both_fit() -> None:
     assert found["windows"] == {"cpu": ["5m"], "memory": ["8m"]}
 
 
+def test_the_source_of_gpus_stays() -> None:
+    sources = {"node_gpu": 'job="my-dcgm-exporter"'}
+    base = policy(metrics=MetricsSource(ADDRESS, sources=sources))
+    assert proposed(examination(), base).metrics.sources == sources
+
+
 def test_sustained_for_stays() -> None:
     given = policy(sustained_seconds=900, least_sustained_seconds=900)
     kept = proposed(examination(), given)

@@ -18,6 +18,7 @@ from desched.history.logbook import (
     LoggedMove,
 )
 from desched.history.logged_cycle import entry_of
+from desched.history.review import review
 from desched.history.steps import as_rows, smaller, updated
 from desched.history.stored import LONGEST_BYTES, decode_logbook, encode_logbook
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict
@@ -59,6 +60,26 @@ def test_cycles_within_a_step_are_averaged_and_counted():
     assert percents(book) == [72]
     assert overloaded(book) == [2]
     assert book.steps[0].cycles == 5
+
+
+def test_the_mean_of_a_step_follows_all_of_its_many_cycles():
+    every = timedelta(seconds=1)
+    book = logbook(*(dry_run(i, ratio=0.2 if i < 100 else 0.6, every=every) for i in range(200)))
+
+    assert percents(book)[0] == pytest.approx(40, abs=2)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_more_cycles_than_a_byte_can_count_keep_their_share(share):
+    every = timedelta(seconds=1)
+    ratios = [0.9 if i % 2 < 2 * share else 0.5 for i in range(290)]
+    book = logbook(*(dry_run(i, ratio=r, every=every) for i, r in enumerate(ratios)))
+    assert len(book.steps) == 1
+
+    for seen in (book, in_wider_steps(book)):
+        (te3,) = (each for each in review(seen, STARTED_AT).nodes if each.node == "te3")
+        covered = sum(step.covered_seconds for step in seen.steps) / 60
+        assert te3.overloaded_minutes == pytest.approx(share * covered, rel=0.03)
 
 
 def test_a_time_without_cycles_is_unknown_and_covered_by_none():

@@ -29,6 +29,7 @@ from desched.model.queues import MANAGED, QUEUE_NAME, KnownQueues
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
+from desched.policy.policy import Protections
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import with_new_names
 from desched.snapshot_file.renaming import Renaming, renames_of
@@ -295,3 +296,14 @@ def test_a_pod_is_in_the_same_queue_by_new_names() -> None:
         "1 PodGroup waits there",
     ]
     assert not {"main", "team-a", "research", "llama"} & set(str(renamed).split("'"))
+
+
+def test_a_value_that_the_policy_names_stays_where_an_object_has_it_as_its_name() -> None:
+    is_redis = LabelSelector((Requirement("app", Operator.IN, ("redis",)),))
+    by = policy(protections=Protections(labels=is_redis))
+    seen = snapshot([node("n1")], [pod("redis", on="n1", labels={"app": "redis"})], load({}))
+    content = with_new_names(SnapshotContent(seen, State(), ""), by)
+
+    (found,) = content.snapshot.cluster.pods
+    assert found.name != "redis"
+    assert found.labels == {"app": "redis"}

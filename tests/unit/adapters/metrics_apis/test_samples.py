@@ -50,6 +50,13 @@ def test_a_clock_that_was_set_back_begins_a_new_track():
     assert [sample.at for sample in known] == [100.0]
 
 
+def test_a_second_metrics_server_that_is_behind_by_its_resolution_changes_nothing():
+    """With a resolution of a minute, an answer is older by that and by what kubelets keep."""
+    known = track(1000.0, 1060.0)
+    known.add(Sample(1060.0 - 75.0, 15.0, 5.0, 5.0))
+    assert [sample.at for sample in known] == [1000.0, 1060.0]
+
+
 def test_old_samples_are_forgotten():
     known = track(15.0, 30.0, 45.0)
     known.forget_before(30.0)

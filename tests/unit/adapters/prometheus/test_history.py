@@ -242,6 +242,30 @@ def test_a_later_cycle_reads_only_the_points_that_are_new_or_were_young(
     assert service.points_read == 0
 
 
+def test_a_history_that_begins_with_a_new_prometheus_grows_with_each_cycle(
+    fake: FakePrometheus,
+) -> None:
+    def at(seconds: int) -> LoadHistory | None:
+        def answer(asked: Asked) -> Reply:
+            values = [0.9 if time > FIRST_AT else None for time in asked.times]
+            return matrix(asked, *([(N_A, values)] if any(values) else []))
+
+        fake.answer = answer
+        queries = CycleQueries(client)
+        queries.evaluated.append(datetime.fromtimestamp(seconds, UTC))
+        tracks = LoadTracks(queries, NodeIndex(WORLD), {CPU: Query("load")})
+        return tracks.until_now(BY_SWING.history, kept, {})[CPU].get("n-a")
+
+    client = PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False)
+    kept = KeptPoints()
+    assert at(FIRST_AT) is None
+    for cycle in range(1, 5):
+        found = at(FIRST_AT + cycle * 300)
+        assert found is not None
+        assert len(found.ratios) == BY_SWING.history.steps + 2
+        assert found.ratios.count(0.9) == 2 * cycle
+
+
 def test_points_of_an_answer_with_warnings_are_not_kept(fake: FakePrometheus) -> None:
     service = Cycles(fake)
     service.warnings = ["a store is away"]
