@@ -87,15 +87,30 @@ class GpuUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return tuple(map(sum, zip(self.shared, self.alone, strict=True)))
 
 
+class PodPast(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Usage of a pod at the points of the nodes' history, oldest first, None where it is not known.
+
+    Each value is the mean over the shortest window that ends there. An empty tuple if the resource
+    was not measured at all.
+    """
+
+    cpu_millicores: tuple[Usage | None, ...] = ()
+    memory_bytes: tuple[Usage | None, ...] = ()
+
+
 class PodChoice(msgspec.Struct, frozen=True, gc=False):
-    """Pods on some nodes, the pods of some controllers, and nodes with the sum of their pods."""
+    """Pods on some nodes, the pods of some controllers, and nodes with the sum of their pods.
+
+    `pasts` are nodes with the past of each pod that is or was on them.
+    """
 
     nodes: frozenset[NodeName] = frozenset()
     controllers: frozenset[ControllerKey] = frozenset()
     sums: frozenset[NodeName] = frozenset()
+    pasts: frozenset[NodeName] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.has_pods or self.sums)
+        return bool(self.has_pods or self.sums or self.pasts)
 
     @property
     def has_pods(self) -> bool:
@@ -104,11 +119,21 @@ class PodChoice(msgspec.Struct, frozen=True, gc=False):
 
     def __or__(self, other: "PodChoice") -> "PodChoice":
         controllers = self.controllers | other.controllers
-        return PodChoice(self.nodes | other.nodes, controllers, self.sums | other.sums)
+        return PodChoice(
+            self.nodes | other.nodes,
+            controllers,
+            self.sums | other.sums,
+            self.pasts | other.pasts,
+        )
 
     def __sub__(self, other: "PodChoice") -> "PodChoice":
         controllers = self.controllers - other.controllers
-        return PodChoice(self.nodes - other.nodes, controllers, self.sums - other.sums)
+        return PodChoice(
+            self.nodes - other.nodes,
+            controllers,
+            self.sums - other.sums,
+            self.pasts - other.pasts,
+        )
 
     def has(self, pod: Pod) -> bool:
         """Whether it has this pod."""
@@ -161,6 +186,9 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     usage of all pods of a node together, in millicores and bytes, by window; it is infinite if it
     is not known, and it may include pods that do not exist.
 
+    `pod_pasts` has the pods that are, or were in the time of the history, on the nodes `pasts` of
+    `pods_of`, with (namespace, name) as keys.
+
     `gpus` has the mean load of the GPUs of each node with some, over the windows of `gpu`, else
     over the shortest window. `gpu_usages` has all pods whose usage of GPUs is known, if the policy
     watches it.
@@ -180,3 +208,4 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     pod_sums: Mapping[NodeName, Mapping[Resource, tuple[float, ...]]] = {}
     gpus: Mapping[NodeName, Measured | Unknown] = {}
     gpu_usages: Mapping[tuple[Namespace, PodName], GpuUsage] = {}
+    pod_pasts: Mapping[tuple[Namespace, PodName], PodPast] = {}

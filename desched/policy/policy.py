@@ -229,10 +229,10 @@ class Protections(msgspec.Struct, frozen=True):
     understood_owner_kinds: tuple[str, ...] = ()
 
 
-_HISTORY_STEPS = 10
-_MOST_STEPS = 24
-SWING_SECONDS = 3600
-"""How far back the load of a node shows how much it swings."""
+HISTORY_SECONDS = 3 * 3600
+LEAST_STEP_SECONDS = 300
+LEAST_STEPS = 6
+"""The past that shows how load swings: three hours, of long windows at least six."""
 
 MOST_STEERED_NODES = Share(0.7)
 
@@ -329,22 +329,10 @@ class Policy(msgspec.Struct, frozen=True):
         return next((r.destination_windows for r in self.rules if r.resource is resource), ())
 
     @property
-    def waits_by_swing(self) -> bool:
-        """Whether it depends on a node's load for how long it must have been overloaded."""
-        return self.least_sustained_seconds < self.sustained_seconds
-
-    @property
     def history(self) -> HistoryGrid:
-        """The points of a node's load that show for how long it has been overloaded.
-
-        Where its swing decides about the time, they go back an hour at least.
-        """
-        most = self.sustained_seconds
-        if not self.waits_by_swing:
-            return HistoryGrid(_HISTORY_STEPS if most else 0, most // _HISTORY_STEPS)
-        span = max(most, SWING_SECONDS)
-        step = max(self.least_sustained_seconds, math.ceil(span / _MOST_STEPS))
-        return HistoryGrid(math.ceil(span / step), step)
+        """The points of the past of nodes and pods by which the next hour is forecast."""
+        step = max(LEAST_STEP_SECONDS, self.shortest_window_seconds)
+        return HistoryGrid(max(LEAST_STEPS, HISTORY_SECONDS // step), step)
 
     @property
     def longest_window_seconds(self) -> int:
