@@ -3,8 +3,12 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from desched.model.state import HOUR, EvictionRecord, RecentMove
+from desched.model.state import EvictionRecord, RecentMove
 from desched.policy.follow_up import FollowUpRules
+from desched.policy.policy import HISTORY_SECONDS
+
+PAST_KEPT = timedelta(seconds=HISTORY_SECONDS)
+"""So long the past of the node that a pod left includes the pod."""
 
 
 def with_recent_moves(
@@ -15,7 +19,7 @@ def with_recent_moves(
 ) -> tuple[RecentMove, ...]:
     """Add these evictions, and remove those that no rule needs any more; oldest first."""
     longest_seconds = max(rules.cool_down_first_seconds, rules.pause_within_seconds)
-    kept = max(HOUR, timedelta(seconds=longest_seconds))
+    kept = max(PAST_KEPT, timedelta(seconds=longest_seconds))
     new = (
         RecentMove(
             r.workload_uid,
@@ -23,6 +27,11 @@ def with_recent_moves(
             r.replacement.uid if r.replacement else "",
             r.workload,
             r.pool,
+            r.pod,
+            r.node,
+            r.left_at,
+            r.cpu_millicores,
+            r.memory_bytes,
         )
         for r in settled
     )

@@ -39,7 +39,8 @@ class NodeReason(StrEnum):
     DEPARTED_LOAD = "departed_load"
     SETTLING = "settling"
     LOAD_NOT_SHOWN = "load_not_shown"
-    NOT_SUSTAINED_YET = "not_sustained_yet"
+    OVERLOAD_PASSES = "overload_passes"
+    RECURRING_OVERLOAD = "recurring_overload"
     POOL_SATURATED = "pool_saturated"
     STAYING_EXCESS = "staying_excess"
     DESTINATION_UNKNOWN = "destination_unknown"
@@ -157,7 +158,7 @@ class RefusalReason(StrEnum):
     ROOM_BEING_MADE = "room_being_made"
     NODE_SETTLING = "node_settling"
     LOAD_NOT_SHOWN = "load_not_shown"
-    NOT_SUSTAINED_YET = "not_sustained_yet"
+    OVERLOAD_PASSES = "overload_passes"
     POOL_SATURATED = "pool_saturated"
     STAYING_EXCESS = "staying_excess"
     NODE_COOLING_DOWN = "node_cooling_down"
@@ -195,7 +196,8 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     `measured` has the uncorrected levels as (window in seconds, ratio), shortest window first, and
     `departed_ratio` is the part of the first one that pods used that ended, left or are leaving.
     `after_ratio` is the highest ratio after the plan by the forecast: without the pods that leave,
-    and with each replacement by the probability that it lands here.
+    and with each replacement by the probability that it lands here. `recurring` is true if the node
+    is relieved although it is not overloaded now, because it was again and again.
     """
 
     resource: Resource
@@ -209,6 +211,7 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     overloaded: bool = False
     after_ratio: float | None = None
     departed_ratio: float = 0.0
+    recurring: bool = False
 
 
 class UnjudgedLoad(msgspec.Struct, frozen=True, gc=False):
@@ -220,6 +223,20 @@ class UnjudgedLoad(msgspec.Struct, frozen=True, gc=False):
     resource: Resource
     measured: tuple[tuple[int, float], ...]
     age_seconds: float | None = None
+
+
+class NodeOutlook(msgspec.Struct, frozen=True, gc=False):
+    """The overload of a node in the next hour by its forecast, all in minutes.
+
+    `above_before` is for how long it would have been above a target in the last hour with the pods
+    that are on it now, `above_expected` for how long it is expected to be in the next. `overload`
+    counts a minute for more the further it is above; `overload_after` is that after the plan.
+    """
+
+    above_before: float
+    above_expected: float
+    overload: float
+    overload_after: float | None = None
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
@@ -237,6 +254,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
     pool: str = ""
     unjudged: tuple[UnjudgedLoad, ...] = ()
     until: datetime | None = None
+    outlook: NodeOutlook | None = None
 
 
 class ResourceRelief(msgspec.Struct, frozen=True, gc=False):
@@ -261,7 +279,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
     `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again,
     and what could happen there. In a saturated pool `levelled_to` is what the node is left with,
-    as a share of its capacity; the destination must not be fuller.
+    as a share of its capacity; the destination must not be fuller. `saved_minutes` is the expected
+    overload that the node loses, `cost_minutes` what the likely nodes gain.
     """
 
     pod: PodRef
@@ -293,6 +312,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     drain: Drain | None = None
     purpose: Purpose = Purpose.RELIEF
     queue: str = ""
+    saved_minutes: float = 0.0
+    cost_minutes: float = 0.0
 
     @property
     def expected_node(self) -> str:
@@ -411,5 +432,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     @property
     def next_sustained_at(self) -> datetime | None:
         """When the first node has been overloaded for long enough; None if none waits for that."""
-        waits = (v.until for v in self.nodes if v.reason is NodeReason.NOT_SUSTAINED_YET)
-        return min((until for until in waits if until is not None), default=None)
+        return None

@@ -142,6 +142,8 @@ class RecentMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A move with a known result; `replacement_uid` is empty if there is no replacement.
 
     `workload` is written as `Kind namespace/name`; `pool` is that of the node that the pod left.
+    The node's past has the pod until `left_at`, with the usage that left. A state of an earlier
+    version does not know it.
     """
 
     workload_uid: Uid
@@ -149,6 +151,11 @@ class RecentMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     replacement_uid: Uid = ""
     workload: WorkloadText = ""
     pool: Pool = ""
+    pod: PodRef | None = None
+    node: NodeName = ""
+    left_at: datetime | None = None
+    cpu_millicores: float = 0.0
+    memory_bytes: float = 0.0
 
 
 class CoolDown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

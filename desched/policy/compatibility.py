@@ -73,6 +73,7 @@ class Defaults(msgspec.Struct, frozen=True):
 
     sustained_seconds: int = 1800
     least_sustained_seconds: int = 120
+    eviction_price_minutes: float = 5.0
     stop_margin: float = 5.0
     ceiling_margin: float = 10.0
     deviation_floor: float = 50.0
@@ -99,6 +100,7 @@ too much memory."""
 STRICT = Defaults(
     sustained_seconds=0,
     least_sustained_seconds=0,
+    eviction_price_minutes=0.0,
     stop_margin=0.0,
     ceiling_margin=0.0,
     deviation_floor=0.0,

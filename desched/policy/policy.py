@@ -288,6 +288,7 @@ class Policy(msgspec.Struct, frozen=True):
     destination_selector: LabelSelector = LabelSelector()
     sustained_seconds: int = EXTENDED.sustained_seconds
     least_sustained_seconds: int = EXTENDED.least_sustained_seconds
+    eviction_price_minutes: float = EXTENDED.eviction_price_minutes
     deviation_floor_ratio: float = EXTENDED.deviation_floor / 100
     dead_band_ratio: float = EXTENDED.dead_band / 100
     pools: tuple[NodePool, ...] = ()

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -56,6 +56,7 @@ class SimulatedCluster:
         self._nodes: dict[str, Node] = {}
         self._pods = PodTable()
         self._replica_of: dict[str, Replica] = {}
+        self._ref_of: dict[str, PodRef] = {}
         self._controllers = Controllers()
         self._budgets: list[SimulatedBudget] = []
         self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
@@ -87,6 +88,11 @@ class SimulatedCluster:
     def nodes(self) -> Sequence[Node]:
         """The nodes as they are now."""
         return tuple(self._nodes.values())
+
+    def names_on(self, nodes: Iterable[str], since: float) -> dict[str, tuple[str, str]]:
+        """(namespace, name) of each pod that has been on one of these nodes since then, by uid."""
+        refs = {uid: self._ref_of[uid] for uid in self.history.users_on(nodes, since)}
+        return {uid: (ref.namespace, ref.name) for uid, ref in refs.items()}
 
     def _selectors(self) -> Mapping[ControllerKey, LabelSelector]:
         """The selectors of controllers, as they are elsewhere if they exist there."""
@@ -268,6 +274,7 @@ class SimulatedCluster:
         node = self._nodes.get(pod.node)
         if node is not None and self._still_fits(pod, node):
             self._put(pod)
+            self._ref_of[pod.uid] = pod.ref
             self.history.begin(pod.uid, pod.node, replica.usage, self.clock.monotonic())
         else:
             self._put(replace(pod, node="", phase="Pending", ready=False, started_at=None))
@@ -353,6 +360,7 @@ class SimulatedCluster:
         started = replace(pod, node=node, started_at=self.clock.now(), unschedulable=False)
         self._put(started)
         usage = self._replica_of[pod.uid].usage
+        self._ref_of[pod.uid] = pod.ref
         self.history.begin(pod.uid, node, usage, self.clock.monotonic())
         self.clock.call_later(STARTUP_SECONDS, lambda: self._become_ready(pod.ref))
 

@@ -169,6 +169,13 @@ class _StayTable:
             chosen &= np.isin(self._places[: self._size, 1], nodes)
         return np.flatnonzero(chosen)
 
+    def users_during(self, begin: float, end: float, nodes: Sequence[int]) -> list[int]:
+        """The users, but for hosts, with a stay on these nodes that overlaps this time."""
+        rows = self.during(begin, end, nodes)
+        places = self._places[rows]
+        users: list[int] = np.unique(places[places[:, 5] == 0, 0]).tolist()
+        return users
+
     def until(self, moment: float, rows: Integers | None = None) -> "_Until":
         """What stays used until a moment; what they used before they began is in all of them."""
         chosen = slice(self._size) if rows is None else rows
@@ -346,6 +353,14 @@ class LoadHistory:
         """The mean usage of each user; time before it began counts as no usage."""
         names = list(self._table.users)
         return _as_usage(names, self.of_users(names, begin, end))
+
+    def users_on(self, nodes: Iterable[str], since: float) -> list[str]:
+        """The users, but for hosts, that have been on one of these nodes since then, in order."""
+        table = self._table
+        numbers = [table.nodes[name] for name in nodes if name in table.nodes]
+        found = table.users_during(since, math.inf, numbers)
+        names = list(table.users)
+        return [names[number] for number in found]
 
     def stays_of(self, user: str) -> Sequence[Stay]:
         """The stays of one user, in order."""

@@ -1,7 +1,7 @@
 """Measurements of the simulated cluster, as Prometheus would have them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from desched.model.load import (
     LoadHistory,
     Measured,
     PodChoice,
+    PodPast,
     PodUsage,
     Unknown,
     UnknownReason,
@@ -68,7 +69,7 @@ class SimulatedLoad:
                 pods=pods.of(_chosen(cluster, read)),
                 pods_of=read,
                 pod_sums=load.pod_sums if read else {},
-                history=self._history(cluster, policy, read),
+                pod_pasts=self._pasts(cluster, policy, read.pasts if read else ()),
             )
         return load
 
@@ -99,14 +100,35 @@ class SimulatedLoad:
             pods={},
             destination_ratios=_by_node(names, further) if further else {},
             last_hour=self._back(cluster.nodes, rules, *HOUR) if self._last_hour else {},
+            history=self._back(cluster.nodes, rules, *policy.history),
         )
 
-    def _history(self, cluster: ClusterState, policy: Policy, read: PodChoice | None) -> Histories:
-        """By what it is judged whether load lasts: of all nodes, if single pods are read."""
-        if not policy.history.seconds:
+    def _pasts(
+        self, cluster: ClusterState, policy: Policy, nodes: Collection[str]
+    ) -> dict[tuple[str, str], PodPast]:
+        """The past of the pods that are or were on these nodes."""
+        if not nodes:
             return {}
-        nodes = cluster.nodes if read is None or read.has_pods else ()
-        return self._back(nodes, _rules(policy), *policy.history)
+        steps, step_seconds = policy.history
+        history, now = self._cluster.history, self._cluster.clock.monotonic()
+        users = self._cluster.names_on(nodes, now - steps * step_seconds)
+        ends = [now - i * step_seconds for i in reversed(range(steps + 1))]
+        columns: dict[Resource, tuple[tuple[float | None, ...], ...]] = {}
+        began = {uid: history.stays_of(uid)[0].began for uid in users}
+        for i, resource in enumerate(MEASURED):
+            window = min(policy.windows(resource), default=0)
+            if not window:
+                columns[resource] = ((),) * len(users)
+                continue
+            means = [history.of_users(users, end - window, end)[:, i] for end in ends]
+            rows = np.stack(means, axis=1)
+            for row, uid in zip(rows, users, strict=True):
+                row[np.array(ends) <= began[uid]] = np.nan
+            columns[resource] = tuple(
+                tuple(None if math.isnan(x) else x for x in row) for row in rows.tolist()
+            )
+        keys = users.values()
+        return dict(zip(keys, map(PodPast, *columns.values()), strict=True))
 
     def _back(
         self, nodes: Sequence[Node], rules: Sequence[ResourceRule], steps: int, step_seconds: int

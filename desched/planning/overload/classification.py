@@ -15,6 +15,7 @@ from desched.model.plan import (
     Finding,
     HoldReason,
     NodeClass,
+    NodeOutlook,
     NodeReason,
     NodeVerdict,
     RefusalReason,
@@ -32,31 +33,38 @@ from desched.planning.overload.node_load import (
     pool_thresholds,
 )
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.overload.saturation import (
-    Saturated,
-    saturation,
-    saturation_hold,
-    why_saturated,
-    with_levelling,
-)
+from desched.planning.overload.outlook import Outlook, Pasts
+from desched.planning.overload.saturation import in_saturated_pools, saturation, saturation_hold
 from desched.planning.overload.scope import out_of_scope
-from desched.planning.overload.sustained import not_sustained
 from desched.planning.overload.unjudged import out_of_scope_verdict, unknown_verdict
 from desched.policy.policy import NodePool, Policy
+
+
+LEAST_RECURRING_MINUTES = 10.0
+"""Of the last hour, above the target: less is no overload that comes again and again."""
+
+LEAST_SHOWN_MINUTES = 1.0
+"""A forecast of less is not worth a line."""
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
     """The class of every node; `known` has the nodes in scope with trusted load, by name.
 
-    `waiting` has the overloaded nodes that are not relieved now, with the reason for their pods.
-    `saturated` is why the cycle is held if it levels no node: every overloaded node is in a pool
-    that needs capacity.
+    `waiting` has the sources that are not relieved now, with the reason for their pods. `outlook`
+    is the forecast of the known nodes. `saturated` is why the cycle is held if it moves nothing:
+    every overloaded node is in a pool that needs capacity.
     """
 
     known: Mapping[str, LoadedNode]
     verdicts: tuple[NodeVerdict, ...]
     waiting: Mapping[str, Finding[RefusalReason]]
+    outlook: Outlook
     saturated: Finding[HoldReason] | None = None
+
+    @property
+    def sources(self) -> list[LoadedNode]:
+        """The nodes that may be relieved, by name: overloaded now, or again and again."""
+        return [loaded for loaded in self.known.values() if loaded.hot]
 
     def of_class(self, node_class: NodeClass) -> list[LoadedNode]:
         """The known nodes of a class, by name."""
@@ -85,28 +93,71 @@ def classify(book: UsageBook, state: State) -> Pressure:
     pools, left_out = _measured(book, departed_load)
     loaded_nodes = [loaded for pool in pools for loaded in _loaded_nodes(pool, policy)]
     saturated = saturation(loaded_nodes, policy.destination_selector)
-    loaded_nodes = [with_levelling(loaded, saturated) for loaded in loaded_nodes]
+    loaded_nodes = [in_saturated_pools(loaded, saturated) for loaded in loaded_nodes]
+    loaded_nodes.sort(key=lambda loaded: loaded.node.name)
+    outlook = Outlook(Pasts(book, state), loaded_nodes)
+    loaded_nodes = [_with_outlook(loaded, outlook, policy) for loaded in loaded_nodes]
     verdicts = [*left_out, *(loaded.verdict for loaded in loaded_nodes)]
     pressure = Pressure(
-        {s.node.name: s for s in sorted(loaded_nodes, key=lambda s: s.node.name)},
+        {loaded.node.name: loaded for loaded in loaded_nodes},
         tuple(sorted(verdicts, key=lambda verdict: verdict.node)),
         {},
+        outlook,
+        saturation_hold([each for each in loaded_nodes if each.overloaded]),
     )
-    overloaded = pressure.of_class(NodeClass.OVERLOADED)
     settling = departed_load.settling(policy.shortest_window_seconds)
     shown = {node.name: loads for pool in pools for node, loads in pool.nodes}
-    waits = {
-        s.node.name: _not_shown(s, shown[s.node.name]) or _wait(s, settling, saturated, book)
-        for s in overloaded
-    }
-    pressure = pressure.with_waits(waits)
-    return msgspec.structs.replace(pressure, saturated=saturation_hold(overloaded, saturated))
+    return pressure.with_waits(
+        {
+            source.node.name: _not_shown(source, shown[source.node.name])
+            or _wait(source, settling, book)
+            for source in pressure.sources
+        }
+    )
 
 
 def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
     """Make nodes wait that are cooling down, and nodes of paused pools."""
-    overloaded = pressure.of_class(NodeClass.OVERLOADED)
-    return pressure.with_waits({s.node.name: _restraint(s, state, now) for s in overloaded})
+    return pressure.with_waits(
+        {s.node.name: _restraint(s, state, now) for s in pressure.sources}
+    )
+
+
+def _with_outlook(loaded: LoadedNode, outlook: Outlook, policy: Policy) -> LoadedNode:
+    """The node with its forecast, if it is hot or may become so.
+
+    It is a source without being overloaded now if it was above its target for a part of the last
+    hour, and is expected to be again for longer than a move costs.
+    """
+    name = loaded.node.name
+    overload = outlook.of(name)
+    if not loaded.overloaded and overload < LEAST_SHOWN_MINUTES:
+        return loaded
+    seen = NodeOutlook(outlook.minutes_above_before(name), outlook.minutes_above(name), overload)
+    verdict = msgspec.structs.replace(loaded.verdict, outlook=seen)
+    again = (
+        not loaded.overloaded
+        and overload >= policy.eviction_price_minutes
+        and seen.above_before >= LEAST_RECURRING_MINUTES
+    )
+    if not again:
+        return msgspec.structs.replace(loaded, verdict=verdict)
+    above = outlook.resources_above(name)
+    pressures = tuple(
+        msgspec.structs.replace(p, recurring=p.resource in above) for p in verdict.pressures
+    )
+    verdict = msgspec.structs.replace(
+        verdict, pressures=pressures, reason=NodeReason.RECURRING_OVERLOAD, detail=in_words(seen)
+    )
+    return msgspec.structs.replace(loaded, verdict=verdict, receives=False)
+
+
+def in_words(outlook: NodeOutlook) -> str:
+    """What a forecast says, for people."""
+    return (
+        f"above its target for {outlook.above_before:.0f} of the last 60 minutes, expected for "
+        f"{outlook.above_expected:.0f} of the next 60"
+    )
 
 
 class _Pool(msgspec.Struct, frozen=True):
@@ -152,10 +203,10 @@ class Wait(msgspec.Struct, frozen=True):
 
 def _not_shown(loaded: LoadedNode, loads: Sequence[NodeLoad]) -> Wait | None:
     """Why the node waits if only its exporter reports the load: anybody may have written it."""
-    overloaded = {pressure.resource for pressure in loaded.overloaded}
+    hot = {pressure.resource for pressure in loaded.hot}
     for load in loads:
         reported, most = load.measured[0][1], load.most_ratio
-        if load.rule.resource in overloaded and most is not None and reported > most:
+        if load.rule.resource in hot and most is not None and reported > most:
             detail = (
                 f"{load.rule.resource} {reported:.1%} by its exporter, at most {most:.1%} by its "
                 "kubelet and its pods"
@@ -165,20 +216,17 @@ def _not_shown(loaded: LoadedNode, loads: Sequence[NodeLoad]) -> Wait | None:
 
 
 def _wait(
-    loaded: LoadedNode,
-    settling: Mapping[str, datetime | None],
-    saturated: Saturated,
-    book: UsageBook,
+    loaded: LoadedNode, settling: Mapping[str, datetime | None], book: UsageBook
 ) -> Wait | None:
     if loaded.node.name in settling:
         shortest_seconds = book.policy.shortest_window_seconds
         detail = f"lost a pod less than {shortest_seconds} s ago"
         until = settling[loaded.node.name]
         return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail, until)
-    if lasting := not_sustained(loaded, book):
-        return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, *lasting)
-    if not loaded.above_target and (full := why_saturated(loaded, saturated)):
-        return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
+    outlook, price = loaded.verdict.outlook, book.policy.eviction_price_minutes
+    if outlook is not None and outlook.overload < price:
+        detail = f"{in_words(outlook)}, and a move must save {price:g}"
+        return Wait(NodeReason.OVERLOAD_PASSES, RefusalReason.OVERLOAD_PASSES, detail)
     return None
 
 

@@ -15,10 +15,6 @@ from desched.policy.policy import ResourceRule
 
 RESOURCE_ORDER = tuple(Resource)
 
-USUAL_PEAK_QUANTILE = 0.8
-KNOWN_SHARE = 0.5
-"""Of the points of the last hour that must be known."""
-
 PODS_ABOVE_NODE_FACTOR = 1.25
 PODS_ABOVE_NODE_RATIO = 0.05
 """The pods' usage is a part of the node's, so their sum can exceed it only because the two are not
@@ -125,13 +121,12 @@ def measure(
         base = bases[-1].denominator
         arrived = book.unseen_on(node.name, resource, rule.windows_seconds[-1]) / base
         further = _further_highest(node, rule, book, base)
-        usual = _usual_peak(node, resource, book)
         found.append(
             NodeLoad(
                 rule,
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
                 departed_load.leave(node.name, resource, bases),
-                max(max(_highest(bases), usual) + arrived, further or 0.0),
+                max(_highest(bases) + arrived, further or 0.0),
                 bases,
                 receives=further is not None,
                 most_ratio=_most_ratio(node, resource, load, usages, book),
@@ -253,21 +248,6 @@ def _exceeds(load: Measured, of_pods: Sequence[float], capacity: float) -> Unkno
             detail = f"its pods would use {found:.1%} of its capacity, the node reports {own:.1%}"
             return Unknown(UnknownReason.PODS_ABOVE_NODE, detail)
     return None
-
-
-def _usual_peak(node: Node, resource: Resource, book: UsageBook) -> float:
-    """What the node's load exceeds for a fifth of the last hour; 0 if that is not known.
-
-    Where load swings, a node that is idle just now is not a good destination for that.
-    """
-    policy = book.policy
-    history = book.snapshot.load.history.get(node.name, {}).get(resource)
-    if history is None or not policy.waits_by_swing:
-        return 0.0
-    known = sorted(ratio for ratio in history.ratios if ratio is not None)
-    if len(known) < KNOWN_SHARE * len(history.ratios):
-        return 0.0
-    return known[min(len(known) - 1, int(USUAL_PEAK_QUANTILE * len(known)))]
 
 
 def _highest(bases: tuple[Basis, ...]) -> float:

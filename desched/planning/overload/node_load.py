@@ -97,13 +97,17 @@ class SourceLoad(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoadedNode(msgspec.Struct, frozen=True, gc=False):
-    """A node in scope with known load; `receives` is true if it may be a destination."""
+    """A node in scope with known load; `receives` is true if it may be a destination.
+
+    `saturated` has the resources of which its pool has too little, with the numbers in words.
+    """
 
     node: Node
     sources: tuple[SourceLoad, ...]
     highest: Mapping[Resource, float]
     verdict: NodeVerdict
     receives: bool
+    saturated: Mapping[Resource, str] = {}
 
     @property
     def overloaded(self) -> tuple[ResourcePressure, ...]:
@@ -115,22 +119,14 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
         return next(source for source in self.sources if source.resource is resource)
 
     @property
-    def above_target(self) -> tuple[ResourcePressure, ...]:
-        """Overloaded resources that are above the target by which the node is relieved."""
-        return tuple(p for p in self.overloaded if p.lowest_ratio > self._lines(p).target_ratio)
-
-    @property
-    def is_levelled(self) -> bool:
-        """Whether it is relieved less far than usual, because its pool is saturated."""
-        return any(p.target_ratio < self._lines(p).target_ratio for p in self.overloaded)
+    def hot(self) -> tuple[ResourcePressure, ...]:
+        """The resources that are relieved: overloaded now, or again and again; memory first."""
+        return tuple(p for p in self.verdict.pressures if p.overloaded or p.recurring)
 
     @property
     def excess_ratio(self) -> float:
-        """The highest excess above the stop line among overloaded resources."""
-        return max(p.lowest_ratio - self._lines(p).stop_ratio for p in self.overloaded)
-
-    def _lines(self, pressure: ResourcePressure) -> Thresholds:
-        return self.source(pressure.resource).thresholds
+        """The highest excess above the stop line among the resources that are relieved."""
+        return max(p.lowest_ratio - p.stop_ratio for p in self.hot)
 
 
 def pool_thresholds(

@@ -19,11 +19,11 @@ load is the cause."""
 
 
 class Excess:
-    """The excess of one node in all its overloaded resources, memory first."""
+    """The excess of one node in all its relieved resources, memory first."""
 
     def __init__(self, loaded: LoadedNode) -> None:
-        overloaded = {pressure.resource for pressure in loaded.overloaded}
-        self._loads = tuple(load for load in loaded.sources if load.resource in overloaded)
+        hot = {pressure.resource for pressure in loaded.hot}
+        self._loads = tuple(load for load in loaded.sources if load.resource in hot)
         self._at_start = {load.resource: self._over(load, load.nothing) for load in self._loads}
 
     def left(self, gone: Sequence[Candidate]) -> float:

@@ -1,0 +1,110 @@
+"""Forecasts the load of the next hour, and how much of it lies above a target.
+
+The past of a load gives its level, how far it swings, and for how long it remembers: a first-order
+autoregressive model, AR(1). By it the load at each time ahead has a normal distribution, which
+begins at the present load and falls back to the level. Load that hardly moves stays where it is, so
+an overload that has begun lasts; where load swings, a peak passes, and the level counts.
+
+docs/decisions/0026-decide-by-the-next-hour.md compares it with other forecasts.
+"""
+
+import math
+
+import numpy as np
+
+from desched.planning.arrays import Floats
+
+AHEAD_SECONDS = 3600
+STEPS_AHEAD = 12
+
+LEVEL_HALF_LIFE_SECONDS = 1200.0
+SWING_HALF_LIFE_SECONDS = 3600.0
+"""Of the weight of a point: the level of a load changes sooner than the size of its swing."""
+
+PRIOR_POINTS = 1.0
+PRIOR_DEVIATION = 0.03
+PRIOR_CORRELATION = 0.8
+"""What one further point says, so that a short past does not look as if the load never moved."""
+
+LEAST_DEVIATION = 0.01
+"""Of capacity: no forecast is more exact."""
+
+LONGEST_MEMORY = 0.98
+"""The highest correlation from one step to the next."""
+
+HEIGHT_WEIGHT = 3.0
+"""A minute 10 points above the target counts as 1.3 minutes."""
+
+_TINY = 1e-12
+
+
+def expected_minutes(past: Floats, ages_seconds: Floats, targets: Floats) -> Floats:
+    """The expected overload of the next hour: minutes above a target, and more for how far above.
+
+    Args:
+        past: loads as ratios, oldest first, shape (..., points, resources); NaN where not known.
+        ages_seconds: the age of each point, shape (points,); the last one is now.
+        targets: shape (..., resources).
+    """
+    above, height = _ahead(past, ages_seconds, targets)
+    share = 1.0 - np.prod(1.0 - above, axis=-1) + HEIGHT_WEIGHT * height.max(axis=-1, initial=0.0)
+    minutes: Floats = share.mean(axis=-1) * (AHEAD_SECONDS / 60)
+    return minutes
+
+
+def expected_minutes_above(past: Floats, ages_seconds: Floats, targets: Floats) -> Floats:
+    """The expected minutes of the next hour above any target, without how far above."""
+    above, _ = _ahead(past, ages_seconds, targets)
+    minutes: Floats = (1.0 - np.prod(1.0 - above, axis=-1)).mean(axis=-1) * (AHEAD_SECONDS / 60)
+    return minutes
+
+
+def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    """At each time ahead the probability of being above the target, and the mean height above it.
+
+    Both have the shape (..., times, resources).
+    """
+    known = np.isfinite(past)
+    loads = np.where(known, past, 0.0)
+    step_seconds = AHEAD_SECONDS / STEPS_AHEAD
+    since = -np.diff(ages_seconds, prepend=ages_seconds[:1] + step_seconds)
+    # Two points that are close together say little more than one.
+    lengths = np.minimum(since / step_seconds, 1.0)
+    level_weights = (lengths * np.exp2(-ages_seconds / LEVEL_HALF_LIFE_SECONDS))[:, None] * known
+    level = (level_weights * loads).sum(axis=-2) / np.maximum(level_weights.sum(axis=-2), _TINY)
+
+    distance = np.where(known, loads - level[..., None, :], 0.0)
+    weights = (lengths * np.exp2(-ages_seconds / SWING_HALF_LIFE_SECONDS))[:, None]
+    prior = PRIOR_POINTS * PRIOR_DEVIATION**2
+    total = (weights * distance**2).sum(axis=-2) + prior
+    variance = total / ((weights * known).sum(axis=-2) + PRIOR_POINTS)
+    both = known[..., 1:, :] & known[..., :-1, :]
+    product = distance[..., 1:, :] * distance[..., :-1, :]
+    covariance = (weights[1:] * product).sum(axis=-2) + PRIOR_CORRELATION * prior
+    covariance /= (weights[1:] * both).sum(axis=-2) + PRIOR_POINTS
+    memory = np.clip(covariance / variance, 0.0, LONGEST_MEMORY)
+
+    steps = np.arange(1, STEPS_AHEAD + 1)[:, None]
+    left = memory[..., None, :] ** steps
+    mean = level[..., None, :] + left * distance[..., -1:, :]
+    deviation = np.sqrt(variance[..., None, :] * (1.0 - left**2)) + LEAST_DEVIATION
+    score = (mean - targets[..., None, :]) / deviation
+    above = normal_distribution(score)
+    density = math.sqrt(0.5 / math.pi) * np.exp(-0.5 * np.minimum(score * score, 1400.0))
+    height = np.maximum(deviation * density + (mean - targets[..., None, :]) * above, 0.0)
+    return above, height
+
+
+def normal_distribution(score: Floats) -> Floats:
+    """The standard normal distribution function, by formula 26.2.17 of Abramowitz and Stegun.
+
+    Its error is below 1e-7; scipy, which has the exact one, would triple the size of the image.
+    """
+    t = 1.0 / (1.0 + 0.2316419 * np.abs(score))
+    tail = math.sqrt(0.5 / math.pi) * np.exp(-0.5 * np.minimum(score * score, 1400.0))
+    tail *= t * (
+        0.319381530
+        + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
+    )
+    below: Floats = np.where(score > 0, 1.0 - tail, tail)
+    return below

@@ -1,0 +1,292 @@
+"""The past of nodes and pods as arrays, and the overload that it lets expect.
+
+The past of a node is the load that it would have had with the pods that are on it now: what was
+measured, without the pods that desched has moved away or that are leaving, and with those that have
+arrived since. Other load that came and went, such as that of Jobs, is part of it: it comes again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from desched.model.cluster import Pod
+from desched.model.load import PodPast
+from desched.model.resources import Resource
+from desched.model.state import State
+from desched.planning.arrays import Floats
+from desched.planning.overload.forecast import (
+    AHEAD_SECONDS,
+    expected_minutes,
+    expected_minutes_above,
+)
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.pod_usage import UsageBook
+
+_COMES_AND_GOES = frozenset({"Job"})
+"""Kinds of owners whose pods end by themselves: their nodes' past has others like them."""
+
+
+class Pasts:
+    """The pasts by which a plan forecasts: points of all nodes and pods at the same times.
+
+    `ages_seconds` has the age of each point, oldest first; the last one is now. Arrays of a past
+    have the shape (points, resources), in the order of `resources`.
+    """
+
+    def __init__(self, book: UsageBook, state: State) -> None:
+        self._book = book
+        self._load = book.snapshot.load
+        self.resources: tuple[Resource, ...] = tuple(book.windows)
+        self._windows = np.array([book.windows[r][0] for r in self.resources], dtype=float)
+        self._predecessors = dict(_predecessors(state))
+        histories = (h for of_node in self._load.history.values() for h in of_node.values())
+        ages = next((history.ages_seconds for history in histories), [0])
+        self.ages_seconds = np.array(ages, dtype=float)
+        self._departed = _departed(state, book.now)
+
+    def of_node(self, loaded: LoadedNode) -> Floats:
+        """The past of a node with the pods that are on it now, as ratios."""
+        name, count = loaded.node.name, len(self.ages_seconds)
+        past = np.full((count, len(self.resources)), np.nan)
+        histories = self._load.history.get(name, {})
+        pressures = {pressure.resource: pressure for pressure in loaded.verdict.pressures}
+        for source in loaded.sources:
+            column = past[:, self.resources.index(source.resource)]
+            present = max(basis.ratios[0] for basis in source.bases)
+            history = histories.get(source.resource)
+            if history is None or len(history.ratios) != count:
+                column[:] = present
+                continue
+            column[:] = np.array(history.ratios, dtype=float)
+            pressure = pressures[source.resource]
+            # What the node's own figure does not show: the pods' sum beside it, load left out.
+            column += present + pressure.departed_ratio - pressure.measured[0][1]
+            column[-1] = present
+        bases = {source.resource: source.bases[-1].denominator for source in loaded.sources}
+        denominators = np.array([bases.get(r, np.inf) for r in self.resources])
+        past[:-1] -= (self._gone(name) / denominators)[:-1]
+        past += self._arrived(name) / denominators
+        found: Floats = np.maximum(past, 0.0)
+        return found
+
+    def of_pod(self, pod: Pod) -> Floats:
+        """What the pod used, in millicores, bytes, GPUs, or 1 for a pod.
+
+        Where it is not known, the past of the pod that it replaced counts, else a constant: what it
+        uses now, or what is expected of it.
+        """
+        own = self._load.pod_pasts.get((pod.namespace, pod.name))
+        before = self._before(pod)
+        found = self._stacked(own) if own is not None else np.full_like(before, np.nan)
+        for i, resource in enumerate(self.resources):
+            if used := self._book.relief(pod, resource):
+                found[-1, i] = used[0]
+        found[self.ages_seconds > self._age_seconds(pod)] = np.nan
+        unknown = np.isnan(found)
+        found[unknown] = before[unknown]
+        return found
+
+    def has_own(self, pod: Pod) -> bool:
+        """Whether anything is known of the pod's own past."""
+        return (pod.namespace, pod.name) in self._load.pod_pasts
+
+    def predecessor(self, pod: Pod) -> tuple[str, str] | None:
+        """The pod that it replaced in a move of desched, as (namespace, name), None without any."""
+        return self._predecessors.get(pod.uid)
+
+    def _before(self, pod: Pod) -> Floats:
+        """What counts for the time before the pod."""
+        replaced = self._load.pod_pasts.get(self._predecessors.get(pod.uid, ("", "")))
+        found = np.full((len(self.ages_seconds), len(self.resources)), np.nan)
+        if replaced is not None:
+            found = self._stacked(replaced)
+        for i, resource in enumerate(self.resources):
+            unknown = np.isnan(found[:, i])
+            if unknown.any():
+                found[unknown, i] = self._usual(pod, resource)
+        return found
+
+    def _usual(self, pod: Pod, resource: Resource) -> float:
+        used = self._book.relief(pod, resource)
+        if used and self._book.seen_share(pod, self._book.windows[resource][0]) >= 1.0:
+            return used[0]
+        return self._book.expected(pod, resource)
+
+    def _stacked(self, past: PodPast) -> Floats:
+        found = np.full((len(self.ages_seconds), len(self.resources)), np.nan)
+        for resource, points in (
+            (Resource.CPU, past.cpu_millicores),
+            (Resource.MEMORY, past.memory_bytes),
+        ):
+            if resource in self.resources and len(points) == len(found):
+                found[:, self.resources.index(resource)] = np.array(points, dtype=float)
+        return found
+
+    def _age_seconds(self, pod: Pod) -> float:
+        return (self._book.now - (pod.started_at or pod.created_at)).total_seconds()
+
+    def _share_since(self, age_seconds: float) -> Floats:
+        """The share of the window of each point that is later than this age."""
+        windows = np.maximum(self._windows, 1.0)
+        share: Floats = np.clip((age_seconds - self.ages_seconds[:, None]) / windows, 0.0, 1.0)
+        return share
+
+    def _gone(self, node: str) -> Floats:
+        """What pods used there that desched has moved away, or that are leaving."""
+        total = np.zeros((len(self.ages_seconds), len(self.resources)))
+        for pod in self._leaving.get(node, ()):
+            total += self.of_pod(pod)
+        for move in self._departed.get(node, ()):
+            past = self._load.pod_pasts.get(move.pod)
+            used = np.array([move.usage.get(r, 0.0) for r in self.resources])
+            used = np.broadcast_to(used, total.shape).copy()
+            if past is not None:
+                known = self._stacked(past)
+                used = np.where(np.isnan(known), used, known)
+            total += used * (1.0 - self._share_since(move.left_seconds))
+        return total
+
+    @cached_property
+    def _leaving(self) -> Mapping[str, Sequence[Pod]]:
+        moved = {move.uid for moves in self._departed.values() for move in moves}
+        found: dict[str, list[Pod]] = {}
+        for pod in self._book.snapshot.cluster.leaving_pods:
+            if pod.node and pod.uid not in moved and not pod.finished:
+                found.setdefault(pod.node, []).append(pod)
+        return found
+
+    @cached_property
+    def _arrivals(self) -> Mapping[str, Sequence[Pod]]:
+        """The pods by node that are younger than the oldest point."""
+        oldest = float(self.ages_seconds[0]) + float(self._windows.max(initial=0.0))
+        found: dict[str, list[Pod]] = {}
+        for node, pods in self._book.snapshot.cluster.pods_by_node.items():
+            young = [p for p in pods if not p.deleting and self._age_seconds(p) < oldest]
+            if young:
+                found[node] = young
+        return found
+
+    def _arrived(self, node: str) -> Floats:
+        """What the pods that are there now would have used before they came."""
+        total = np.zeros((len(self.ages_seconds), len(self.resources)))
+        for pod in self._arrivals.get(node, ()):
+            used = self._before(pod) * (1.0 - self._share_since(self._age_seconds(pod)))
+            if pod.owner is not None and pod.owner.kind in _COMES_AND_GOES:
+                used[:-1] = 0.0
+            total += used
+        return total
+
+
+class Outlook:
+    """The expected overload of the known nodes in the next hour, in minutes."""
+
+    def __init__(self, pasts: Pasts, nodes: Iterable[LoadedNode]) -> None:
+        nodes = tuple(nodes)
+        self.pasts = pasts
+        self._position = {loaded.node.name: i for i, loaded in enumerate(nodes)}
+        shape = (len(pasts.ages_seconds), len(pasts.resources))
+        self.past = np.stack([pasts.of_node(n) for n in nodes]) if nodes else np.zeros((0, *shape))
+        self.targets = np.array([_targets(n, pasts.resources) for n in nodes])
+        self.targets = self.targets.reshape(len(nodes), shape[1])
+        self.minutes = expected_minutes(self.past, pasts.ages_seconds, self.targets)
+
+    def of(self, node: str) -> float:
+        """The expected overload of a known node; a minute far above a target counts for more."""
+        return float(self.minutes[self._position[node]])
+
+    def past_of(self, node: str) -> Floats:
+        """The past of a known node, shape (points, resources)."""
+        found: Floats = self.past[self._position[node]]
+        return found
+
+    def targets_of(self, node: str) -> Floats:
+        """The targets of a known node, shape (resources,)."""
+        found: Floats = self.targets[self._position[node]]
+        return found
+
+    def minutes_above(self, node: str) -> float:
+        """How many minutes of the next hour the node is expected to be above a target."""
+        past, targets = self.past_of(node), self.targets_of(node)
+        return float(expected_minutes_above(past, self.pasts.ages_seconds, targets))
+
+    def minutes_above_before(self, node: str) -> float:
+        """For how many minutes of the last hour the pods of now would have been above a target."""
+        recent = self.pasts.ages_seconds < AHEAD_SECONDS
+        past = self.past_of(node)[recent]
+        above = (past > self.targets_of(node)).any(axis=-1)
+        known = np.isfinite(past).any(axis=-1)
+        share = float(above.sum()) / max(1, int(known.sum()))
+        return share * AHEAD_SECONDS / 60
+
+    def resources_above(self, node: str) -> frozenset[Resource]:
+        """The resources that were above their target in the last hour."""
+        recent = self.pasts.ages_seconds < AHEAD_SECONDS
+        above = (self.past_of(node)[recent] > self.targets_of(node)).any(axis=0)
+        return frozenset(r for r, is_above in zip(self.pasts.resources, above, strict=True) if is_above)
+
+    def with_node(self, loaded: LoadedNode) -> "Outlook":
+        """The same with another judgement of one node."""
+        nodes = self.__class__.__new__(self.__class__)
+        nodes.__dict__.update(self.__dict__)
+        i = self._position[loaded.node.name]
+        nodes.past, nodes.minutes = self.past.copy(), self.minutes.copy()
+        nodes.past[i] = self.pasts.of_node(loaded)
+        ages, targets = self.pasts.ages_seconds, self.targets[i]
+        nodes.minutes[i] = float(expected_minutes(nodes.past[i], ages, targets))
+        return nodes
+
+
+def _targets(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:
+    found = {source.resource: source.thresholds.target_ratio for source in loaded.sources}
+    return [found.get(resource, np.inf) for resource in resources]
+
+
+class _Departed(NamedTuple):
+    """A pod that desched has moved away, as (namespace, name), and how long ago it left."""
+
+    pod: tuple[str, str]
+    uid: str
+    usage: Mapping[Resource, float]
+    left_seconds: float
+
+
+def _departed(state: State, now: datetime) -> dict[str, list[_Departed]]:
+    """The moved pods by the node that they left, or are leaving."""
+    found: dict[str, list[_Departed]] = {}
+    for record in state.evictions:
+        left = record.left_at or now
+        usage = {r: record.usage(r) for r in (Resource.CPU, Resource.MEMORY, Resource.GPU)}
+        found.setdefault(record.node, []).append(
+            _Departed(
+                (record.pod.namespace, record.pod.name),
+                record.pod.uid,
+                usage,
+                (now - left).total_seconds(),
+            )
+        )
+    known = {move.uid for moves in found.values() for move in moves}
+    for move in state.moves:
+        if move.pod is None or move.pod.uid in known:
+            continue
+        found.setdefault(move.node, []).append(
+            _Departed(
+                (move.pod.namespace, move.pod.name),
+                move.pod.uid,
+                {Resource.CPU: move.cpu_millicores, Resource.MEMORY: move.memory_bytes},
+                (now - (move.left_at or move.at)).total_seconds(),
+            )
+        )
+    return found
+
+
+def _predecessors(state: State) -> Iterable[tuple[str, tuple[str, str]]]:
+    """The uid of each replacement with the pod that it replaced."""
+    for move in state.moves:
+        if move.pod is not None and move.replacement_uid:
+            yield move.replacement_uid, (move.pod.namespace, move.pod.name)
+    for record in state.evictions:
+        if record.replacement is not None:
+            yield record.replacement.uid, (record.pod.namespace, record.pod.name)
