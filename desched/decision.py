@@ -28,9 +28,8 @@ class Decision(NamedTuple):
     """A plan with its context, and the earlier evictions whose result became known.
 
     `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
-    taints. `state` is the state of the context with the chains and the drains of the plan. `gpus`
-    is what is measured of GPUs, None in a cluster without any. `locality` is where gangs and models
-    are.
+    taints. `state` is the state of the context with the drains of the plan. `gpus` is what is
+    measured of GPUs, None in a cluster without any. `locality` is where gangs and models are.
     """
 
     context: EligibilityContext
@@ -70,7 +69,7 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
             state, settled = follow_up(context, pressure, stayed)
         context = context.for_planning(state, out_of_time)
         plan = plan_moves(context, pressure, may_steer=may_steer)
-        state = replace(state, chains=plan.chains, drains=plan.drains)
+        state = replace(state, drains=plan.drains)
         locality = Locality.of(context, plan.nodes)
         gpus = survey(context)
         return Decision(context, plan, settled, pressure, may_steer, state, gpus, locality)

@@ -55,12 +55,11 @@ class FreshLooks:
     def _look(self, eviction: PlannedEviction, following: Iterable[PlannedEviction]) -> None:
         chosen = [eviction]
         for other in following:
-            # Room for the second move of a chain may be taken by any earlier replacement.
-            is_new = other.pod not in self._known and not other.room_on
+            is_new = other.pod not in self._known
             if is_new and not any(_is_related(other, each) for each in chosen):
                 chosen.append(other)
         del chosen[MOST_LOOKS:]
-        looks = self._reader.read_around([PodToRead(each.pod, each.room_on) for each in chosen])
+        looks = self._reader.read_around([PodToRead(each.pod) for each in chosen])
         now = self._monotonic()
         for each, looked in zip(chosen, looks, strict=True):
             self._known[each.pod] = _Known(each, looked, now)

@@ -5,14 +5,10 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from desched.model.chain import ChainUnderWay
 from desched.model.plan import PlannedEviction
 from desched.model.state import EvictionRecord, State
 from desched.policy.follow_up import FollowUpRules
 from desched.ports import Clock
-
-ROOM_IS_HELD = timedelta(minutes=10)
-"""How long a chain may wait for its second move once its first one should have landed."""
 
 _KNOWN_FROM_PLAN = {*EvictionRecord.__struct_fields__} & {*PlannedEviction.__struct_fields__}
 
@@ -37,7 +33,7 @@ class Journal:
         state, now = self.state, self._clock.now()
         for eviction in evictions:
             record = _record(eviction, now, self._patience)
-            state = state.with_eviction(record, _begun(eviction, record), eviction.drain)
+            state = state.with_eviction(record, eviction.drain)
         self._keep(state)
         self.state = state
 
@@ -65,14 +61,6 @@ class Journal:
             for record in self.state.evictions
         )
         self.state = replace(self.state, evictions=records)
-
-
-def _begun(eviction: PlannedEviction, record: EvictionRecord) -> ChainUnderWay | None:
-    """The chain that the eviction begins, if any."""
-    chain = eviction.chain
-    if chain is None or chain.first != eviction.pod or record.judged_by is None:
-        return None
-    return ChainUnderWay(chain, record.judged_by + ROOM_IS_HELD)
 
 
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:

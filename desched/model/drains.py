@@ -15,7 +15,6 @@ class Purpose(StrEnum):
     """What an eviction is for; what only a newer desched knows counts as relief."""
 
     RELIEF = "relief"  # its node is overloaded
-    ROOM = "room"  # it makes room for a pod of an overloaded node
     GPU_DEMAND = "gpu_demand"  # it makes room for pods that wait for GPUs, or for a reserve
 
     @classmethod

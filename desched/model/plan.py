@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
-from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.drains import Drain, Purpose
 from desched.model.landing import LandingChance, expected_on
@@ -45,7 +44,6 @@ class NodeReason(StrEnum):
     STAYING_EXCESS = "staying_excess"
     DESTINATION_UNKNOWN = "destination_unknown"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
-    ROOM_BEING_MADE = "room_being_made"
     COOLING_DOWN = "cooling_down"
     POOL_PAUSED = "pool_paused"
 
@@ -155,7 +153,6 @@ class RefusalReason(StrEnum):
     NOT_NEEDED = "not_needed"
     CHEAPER_PODS_FIRST = "cheaper_pods_first"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
-    ROOM_BEING_MADE = "room_being_made"
     NODE_SETTLING = "node_settling"
     LOAD_NOT_SHOWN = "load_not_shown"
     OVERLOAD_PASSES = "overload_passes"
@@ -275,12 +272,12 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     depends on it. `scheduler` is the pod's scheduler if it is not the default one, and
     `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
     equally likely. `scheduler_note` is why its configuration is not known, or where the policy
-    contradicts it. `chain` is the one that the move begins or ends. `gang` is the one that moves
-    whole with this eviction, as in `gang train/llama (Volcano)`; empty if the pod moves alone.
-    `drain` is the one that it belongs to. `queue` is in which queue the replacement waits again,
-    and what could happen there. In a saturated pool `levelled_to` is what the node is left with,
-    as a share of its capacity; the destination must not be fuller. `saved_minutes` is the expected
-    overload that the node loses, `cost_minutes` what the likely nodes gain.
+    contradicts it. `gang` is the one that moves whole with this eviction, as in
+    `gang train/llama (Volcano)`; empty if the pod moves alone. `drain` is the one that it belongs
+    to. `queue` is in which queue the replacement waits again, and what could happen there. In a
+    saturated pool `levelled_to` is what the node is left with, as a share of its capacity; the
+    destination must not be fuller. `saved_minutes` is the expected overload that the node loses,
+    `cost_minutes` what the likely nodes gain.
     """
 
     pod: PodRef
@@ -305,7 +302,6 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     scheduler: str = ""
     scheduler_profile: str = ""
     scheduler_note: str = ""
-    chain: Chain | None = None
     gang: str = ""
     gpus: float = 0.0
     levelled_to: tuple[ResourceRelief, ...] = ()
@@ -329,17 +325,6 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     def expected_on(self) -> str:
         """The likeliest nodes in words."""
         return expected_on(self.landing, self.landing_nodes)
-
-    @property
-    def makes_room(self) -> bool:
-        """Whether it is the first move of a chain."""
-        return self.chain is not None and self.chain.first == self.pod
-
-    @property
-    def room_on(self) -> str:
-        """The node that must still have room for it, if the move ends a chain; else empty."""
-        ends = self.chain is not None and self.chain.second == self.pod
-        return self.expected_node if ends else ""
 
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
@@ -412,8 +397,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     that splits no gang is safe to execute alone. `taints` are in
     the order of need; a node that several moves need occurs for each of them. `removed_taints` are
     removed before the first eviction. `unsteered` is what the missing right to set soft taints
-    costs; None if it costs nothing. `chains` are those of earlier cycles: under way, or broken.
-    `drains` are those of earlier cycles as well; `unserved` is what waits without one.
+    costs; None if it costs nothing. `drains` are those of earlier cycles: under way, or ended;
+    `unserved` is what waits without one.
     """
 
     nodes: tuple[NodeVerdict, ...]
@@ -425,7 +410,6 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     removed_taints: tuple[TaintRemoval, ...] = ()
     unreserved: tuple[Unreserved, ...] = ()
     unsteered: Unsteered | None = None
-    chains: tuple[ChainUnderWay, ...] = ()
     drains: tuple[Drain, ...] = ()
     unserved: tuple[Unserved, ...] = ()
 

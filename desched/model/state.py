@@ -10,7 +10,6 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from desched.model.chain import ChainUnderWay
 from desched.model.cluster import Pod, PodRef
 from desched.model.drains import Drain, Purpose
 from desched.model.landing import LandingChance, expected_on
@@ -309,9 +308,9 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
-    a cycle during slow start, 0 in the first cycles. `chains` are those that have begun, and so are
-    `drains`; those that ended within a day are still there. Evictions since `counted_since` count
-    against the limits of the next cycle; None if it begins on its tick.
+    a cycle during slow start, 0 in the first cycles. `drains` are those that have begun;
+    those that ended within a day are still there. Evictions since `counted_since` count against
+    the limits of the next cycle; None if it begins on its tick.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -323,7 +322,6 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     forecasts: tuple[ForecastCheck, ...] = ()
     moves: tuple[RecentMove, ...] = ()
     most_evictions: int = 0
-    chains: tuple[ChainUnderWay, ...] = ()
     drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
     counted_since: datetime | None = None
@@ -339,22 +337,14 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         since = self.counted_since
         return tuple(r for r in self.evictions if since is not None and r.evicted_at >= since)
 
-    def with_eviction(
-        self,
-        record: EvictionRecord,
-        begun: ChainUnderWay | None = None,
-        drain: Drain | None = None,
-    ) -> "State":
-        """Add an eviction, the chain that it begins, and the drain that it begins or goes on with.
+    def with_eviction(self, record: EvictionRecord, drain: Drain | None = None) -> "State":
+        """Add an eviction, and the drain that it begins or goes on with.
 
         It replaces a record of the same pod.
         """
         others = (r for r in self.evictions if r.pod != record.pod)
-        chains = (*self.chains, begun) if begun else self.chains
         drains = self.drains if drain is None else self._moved_for(drain)
-        return msgspec.structs.replace(
-            self, evictions=(*others, record), chains=chains, drains=drains
-        )
+        return msgspec.structs.replace(self, evictions=(*others, record), drains=drains)
 
     def _moved_for(self, drain: Drain) -> tuple[Drain, ...]:
         """The drains once this one, which may be new, has made one more move."""
@@ -364,11 +354,10 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return (*others, msgspec.structs.replace(drain, moves=drain.moves + 1))
 
     def without_eviction(self, pod: PodRef, drain: Drain | None = None) -> "State":
-        """Remove an eviction that did not begin, and the chain or drain that it was to begin."""
+        """Remove an eviction that did not begin, and the drain that it was to begin."""
         kept = tuple(record for record in self.evictions if record.pod != pod)
-        chains = tuple(each for each in self.chains if each.chain.first != pod)
         drains = self.drains if drain is None else tuple(self._without_move_for(drain))
-        return msgspec.structs.replace(self, evictions=kept, chains=chains, drains=drains)
+        return msgspec.structs.replace(self, evictions=kept, drains=drains)
 
     def _without_move_for(self, drain: Drain) -> Iterator[Drain]:
         """The drains without the last move of this one; it goes with its only move."""

@@ -160,7 +160,6 @@ _LESS_IMPORTANT = (
     _Part("nodes", lambda node: node.cooling_down_until or node.last_eviction_at),
     _Part("failures", lambda failure: failure.at),
     _Part("moves", lambda move: move.at),
-    _Part("chains", lambda chain: chain.until),
     _Part("drains", lambda drain: drain.began_at, lambda drain: not drain.under_way),
 )
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.model.chain import Chain
 from desched.model.cluster import DEFAULT_SCHEDULER
 from desched.model.drains import Purpose
 from desched.model.plan import (
@@ -23,7 +22,6 @@ from desched.model.state import State
 from desched.planning.drains.planned import Drained, DrainMove
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.placement.chains_under_way import UnderWay
 from desched.planning.projection import with_projected_load
 from desched.planning.selection.all_nodes import Selection
 from desched.planning.selection.candidates import Gang, Sifted, refusal_of
@@ -56,39 +54,31 @@ def plan_without_moves(
         hold=hold.reason,
         hold_detail=hold.detail,
         removed_taints=taints.removed((), held=True),
-        chains=state.chains,
         drains=state.drains,
     )
 
 
 class ChosenMoves(NamedTuple):
-    """All moves of a cycle: those that relieve nodes, which of them pauses allow, and of drains.
-
-    `under_way` are chains of earlier cycles.
-    """
+    """All moves of a cycle: those that relieve nodes, which of them pauses allow, and of drains."""
 
     selection: Selection
     probing: Probing
     drained: Drained
-    under_way: UnderWay
 
 
 def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: SoftTaints) -> Plan:
     """The plan with these moves."""
-    selection, probing, drained, under_way = chosen
+    selection, probing, drained = chosen
     moves = probing.moves
     of_drains = [each.chosen for each in drained.moves]
-    chains = selection.chains | {chain.second.uid: chain for chain in under_way.ready}
     evictions = [
-        _eviction(move, source, chains.get(uid), probe=uid in probing.probes)
+        _eviction(move, source, probe=move.candidate.pod.uid in probing.probes)
         for source, move in moves
-        for uid in [move.candidate.pod.uid]
     ]
     if selection.gang is not None:
         evictions = list(_of_gang(selection.gang, evictions))
     evictions += [_of_drain(each) for each in drained.moves]
     hold = None if selection.moves or of_drains else pressure.saturated
-    used = {(move.candidate.pod.node, move.destination.expected_node) for _, move in moves}
     return Plan(
         with_projected_load(pressure, [*moves, *of_drains], selection),
         tuple(evictions),
@@ -98,7 +88,6 @@ def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: Sof
         () if hold else taints.planned(evictions),
         taints.removed(evictions, held=hold is not None),
         selection.destinations.free.unreserved,
-        chains=under_way.after(used),
         drains=drained.drains,
         unserved=drained.unserved,
     )
@@ -157,7 +146,7 @@ def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[Plann
 def _of_drain(each: DrainMove) -> PlannedEviction:
     """A move of a drain, with what it is for."""
     source, move = each.chosen
-    found = _eviction(move, source, None, probe=False)
+    found = _eviction(move, source, probe=False)
     drain = each.drain
     what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
     reason = f"it makes room on {source.node.name} for {drain}, {what}"
@@ -165,10 +154,8 @@ def _of_drain(each: DrainMove) -> PlannedEviction:
     return msgspec.structs.replace(found, reason=reason, drain=drain, purpose=purpose)
 
 
-def _eviction(
-    move: Move, loaded: LoadedNode, chain: Chain | None, *, probe: bool
-) -> PlannedEviction:
-    """The move with its reasons and numbers, for the plan; `chain` if it begins or ends one."""
+def _eviction(move: Move, loaded: LoadedNode, *, probe: bool) -> PlannedEviction:
+    """The move with its reasons and numbers, for the plan."""
     pod, workload, measured = move.candidate.pod, move.candidate.workload, move.candidate.measured
     landing = move.destination.landing
     reason = "; ".join(
@@ -178,11 +165,6 @@ def _eviction(
     )
     if loaded.is_levelled:
         reason += "; levelled, because its pool is saturated"
-    purpose = Purpose.RELIEF
-    if chain is not None and chain.first == pod.ref:
-        purpose = Purpose.ROOM
-        why = f"which leaves the overloaded node {chain.source} and has room nowhere"
-        reason = f"it makes room on {chain.room_on} for {chain.second}, {why}"
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,
@@ -206,11 +188,9 @@ def _eviction(
         scheduler="" if pod.scheduler == DEFAULT_SCHEDULER else pod.scheduler,
         scheduler_profile=landing.scheduler.profile if landing.scheduler else "",
         scheduler_note=landing.scheduler.differing if landing.scheduler else landing.unclear,
-        chain=chain,
         levelled_to=tuple(
             ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
         ),
         gpus=measured[Resource.GPU],
-        purpose=purpose,
         queue=move.candidate.queue,
     )

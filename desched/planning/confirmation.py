@@ -39,12 +39,8 @@ def reconsider(
         return _GONE
     if eviction.purpose is Purpose.GPU_DEMAND:
         context = context.for_gpu_demand()
-    finding = _changed(eviction, look, context, now) or refuse(
-        look.pod, context.with_fresh([look], now)
-    )
-    if finding is not None or not eviction.room_on:
-        return finding
-    return _Room(context, now).taken(eviction.room_on, look)
+    changed = _changed(eviction, look, context, now)
+    return changed or refuse(look.pod, context.with_fresh([look], now))
 
 
 class RefusedMember(NamedTuple):
@@ -158,9 +154,7 @@ class _Room:
     The pods with the uids in `leaving` leave before the first comes.
     """
 
-    def __init__(
-        self, context: EligibilityContext, now: datetime, leaving: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, context: EligibilityContext, now: datetime, leaving: frozenset[str]) -> None:
         self._context = context
         self._now = now
         self._leaving = leaving

@@ -13,7 +13,6 @@ from desched.planning.overload.measurement import may_exceed_by_pods
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import saturation
-from desched.planning.selection.chains import rooms
 from desched.planning.situation import Situation
 from desched.policy.compatibility import GangMode, SteeringMode
 
@@ -34,15 +33,11 @@ def needed_pods(situation: Situation) -> PodChoice:
     if policy.deviation or saturation(pressure.known.values(), policy.destination_selector):
         # The mean of all nodes decides, so each pod that leaves one counts.
         nodes |= {pod.node for pod in context.cluster.leaving_pods}
-    overloaded = pressure.of_class(NodeClass.OVERLOADED)
-    sources = {loaded.node.name for loaded in overloaded} | _drained(situation)
+    overloaded = {loaded.node.name for loaded in pressure.of_class(NodeClass.OVERLOADED)}
+    sources = overloaded | _drained(situation)
     if not sources:
         return PodChoice(frozenset(nodes), sums=sums)
     gangs = tuple(_in_whole_gangs(sources, situation))
-    if policy.chains and any(
-        each.node.name not in pressure.waiting and not each.is_levelled for each in overloaded
-    ):
-        sources |= rooms(pressure, policy.destination_selector)
     by_controller = [*gangs, *_arriving(situation), *_short_of_cpu(sources, gangs, situation)]
     return PodChoice(
         frozenset(nodes | sources | {p.node for p in by_controller if p.node and not p.owner}),

@@ -21,12 +21,10 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.holds import hold_of
 from desched.planning.overload.classification import Pressure, restrain
-from desched.planning.placement.chains_under_way import UnderWay
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.starting_room import StartingRoom
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.candidates import Sifted, sift
-from desched.planning.selection.chains import openings_of
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.probes import cut_to_probes
 from desched.planning.selection.staying_excess import without_staying_excess
@@ -69,34 +67,24 @@ def _planned(
         room = StartingRoom.of(context, pressure)
         hold(room.free, context)
         destinations = room.destinations(taints.steerable(room.free.arrays))
-        selection = _choose(sifted, destinations, room.chains, eligibility, pressure)
+        selection = _choose(sifted, destinations, eligibility, pressure)
         drained = plan_drains(eligibility, pressure, selection.destinations, selection.quota)
     except PlanningTooSlowError as error:
         held = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
         return plan_without_moves(held, sifted, pressure, taints, context.state)
     probing = cut_to_probes(selection.moves, eligibility)
-    chosen = ChosenMoves(selection, probing, drained, room.chains)
+    chosen = ChosenMoves(selection, probing, drained)
     return plan_of(chosen, sifted, pressure, taints)
 
 
 def _choose(
-    sifted: Sifted,
-    destinations: Destinations,
-    chains: UnderWay,
-    eligibility: Eligibility,
-    pressure: Pressure,
+    sifted: Sifted, destinations: Destinations, eligibility: Eligibility, pressure: Pressure
 ) -> Selection:
-    """Choose the moves of the nodes that may be relieved now.
-
-    A node for which a chain has made room comes first, before others take it.
-    """
-    rooms = {chain.source: chain.room_on for chain in chains.ready}
+    """Choose the moves of the nodes that may be relieved now."""
     nodes = [node for node in sifted.nodes if node.name not in pressure.waiting]
-    nodes.sort(key=lambda node: node.name not in rooms)
-    openings = openings_of(eligibility, pressure, chains.chains)
     quota = EvictionQuota(eligibility)
     gangs = WholeMoves(eligibility.context, pressure)
-    return select_moves(nodes, destinations, quota, openings, rooms, gangs)
+    return select_moves(nodes, destinations, quota, gangs)
 
 
 def destinations_before(

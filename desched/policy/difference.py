@@ -100,7 +100,6 @@ def _rows(policy: Policy) -> _Rows:
     yield ("volcanoJobs",), policy.volcano_jobs.value
     yield ("queues",), policy.queues.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
-    yield ("chainedMoves",), _flag(policy.chains)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
     yield ("acknowledgedDeschedulers",), acknowledged or NONE
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")

@@ -299,7 +299,6 @@ class Policy(msgspec.Struct, frozen=True):
     blackout_windows: tuple[ActingWindow, ...] = ()
     follow_up: FollowUpRules = FollowUpRules()
     steering: SteeringRules = SteeringRules()
-    chains: bool = True
     relieves_staying_excess: bool = EXTENDED.relieve_staying_excess
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import msgspec
 
 from desched.errors import ConfigurationError
-from desched.model.chain import ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.drains import Drain, Purpose
 from desched.model.groups import grouped
@@ -44,7 +43,6 @@ from desched.views.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
-    describe_chain,
     describe_spread,
     first_names,
     percent,
@@ -217,18 +215,11 @@ class EvictionView(NamedTuple):
         return max((part.ratio for part in self.eviction.relief), default=0.0)
 
     @property
-    def reason(self) -> str:
-        """Why it moves; empty for the first move of a chain, whose chain says why."""
-        return "" if self.eviction.makes_room else self.eviction.reason
-
-    @property
     def notes(self) -> Iterator[str]:
         """What else decides about it."""
         eviction = self.eviction
         if eviction.purpose is not Purpose.RELIEF:
             yield f"purpose: {eviction.purpose}"
-        if eviction.chain is not None:
-            yield f"chain: {describe_chain(eviction.chain)}"
         if eviction.steered:
             yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
         if eviction.scheduler:
@@ -448,12 +439,6 @@ class CycleView(View):
     def earlier(self) -> Sequence[Section]:
         """The sections of the state that have anything."""
         return [section for section in self.state.sections if section.lines]
-
-    @property
-    def broken_chains(self) -> Sequence[ChainUnderWay]:
-        """The chains that were broken in this cycle."""
-        begun, found = self.report.started_at, self.report.plan.chains
-        return [each for each in found if each.broken_at is not None and each.broken_at >= begun]
 
     @property
     def begun_drains(self) -> Sequence[Drain]:

@@ -56,9 +56,7 @@ def _lines(each: EvictionView) -> Iterator[str]:
     room = count(eviction.destinations, "node has", "nodes have")
     yield f"{eviction.node} → {eviction.expected_on}; {room} room"
     takes = f"takes {' and '.join(each.relief)} away" if each.relief else ""
-    because = f"because {each.reason}" if each.reason else ""
-    if why := " ".join(filter(None, (takes, because))):
-        yield why
+    yield " ".join(filter(None, (takes, f"because {eviction.reason}")))
     yield from each.notes
     yield from each.result
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from desched.model.chain import Chain
 from desched.model.report import GangSpread
 from desched.model.resources import Resource
 from desched.model.text import on_one_line
@@ -92,13 +91,3 @@ def describe_spread(spread: GangSpread) -> str:
         return text
     move = f"{count(spread.outside, 'pod')} would have to move for all to be in {spread.closer}"
     return f"{text}; {move}"
-
-
-def describe_chain(chain: Chain) -> str:
-    """Both moves in one sentence, without a period."""
-    cores = chain.first_cpu_millicores / 1000
-    return (
-        f"first {chain.first} from {chain.room_on} to {chain.first_to} ({cores:.1f} cores) makes "
-        f"room; then {chain.second} from {chain.source} to {chain.room_on} "
-        f"(\N{MINUS SIGN}{percent(chain.relief_ratio)} points)"
-    )

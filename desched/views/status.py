@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from desched.model.chain import ChainUnderWay
 from desched.model.drains import Drain, Purpose
 from desched.model.plan import HoldReason
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
@@ -21,7 +20,6 @@ from desched.views.drains import describe_drain
 from desched.views.formatting import (
     MODE_NAMES,
     count,
-    describe_chain,
     first_names,
     moment,
     percent,
@@ -109,7 +107,6 @@ class StateView:
         cooling = sorted(self.cool_downs, key=lambda each: each.until)
         return (
             Section("pauses", [pause_line(p, now) for p in (*self.pauses, *self.awaiting_probe)]),
-            Section("chains", [_chain(each, now) for each in self._state.chains]),
             Section("drains", [describe_drain(each, now) for each in self.drains]),
             Section("cool-downs", [_cool_down(each, now) for each in cooling]),
             Section("cooling nodes", [_cooling_node(each, now) for each in self.cooling_nodes]),
@@ -268,13 +265,6 @@ def _flight(record: EvictionRecord, now: datetime) -> str:
     purpose = "" if record.purpose is Purpose.RELIEF else f" for {record.purpose}"
     workload = f" of {record.workload}" if record.workload else ""
     return f"{record.pod}{workload} {where}{purpose}, {then}{until}{probe}"
-
-
-def _chain(each: ChainUnderWay, now: datetime) -> str:
-    what, until = describe_chain(each.chain), moment(each.until, now)
-    if each.broken_at is None:
-        return f"{what}; ends {until} at the latest"
-    return f"{what}; broken {moment(each.broken_at, now)}: {each.why}; another one {until}"
 
 
 def _by(at: datetime, now: datetime) -> str:

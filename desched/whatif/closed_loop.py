@@ -233,7 +233,7 @@ class Descheduler:
         It need not if a cycle has run, and no earlier move can change the state but by its age.
         """
         state = self._state
-        moves = state.evictions, state.nodes, state.chains, state.drains
+        moves = state.evictions, state.nodes, state.drains
         return state.last_cycle is not None and not any((*moves, state.pauses, state.failures))
 
 

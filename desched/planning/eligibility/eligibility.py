@@ -8,7 +8,7 @@ from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import Surplus, surpluses
-from desched.planning.eligibility.rules import may_refuse_for, refuse, waits_for_moves
+from desched.planning.eligibility.rules import may_refuse_for, waits_for_moves
 from desched.planning.eligibility.terms import Refused
 from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 
@@ -31,10 +31,6 @@ class Eligibility:
     def may_refuse_for(self, reasons: Collection[RefusalReason], pod: Pod) -> bool:
         """Whether one of these reasons keeps the pod, perhaps beside others that come first."""
         return may_refuse_for(reasons, pod, self.context)
-
-    def may_leave(self, pod: Pod) -> bool:
-        """Whether the pod may leave its node alone."""
-        return refuse(pod, self.context) is None and not pod.scheduling.unevaluated
 
     def whole_gang(self, pod: Pod) -> WholeGang | None:
         """The gang with which a pod that its gang keeps may leave, None without one."""

@@ -15,7 +15,7 @@ import numpy as np
 from desched.model.cache import cached
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, SchedulingClass
 from desched.model.groups import grouped
-from desched.model.resources import Amounts, basic
+from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask, Positions
 from desched.planning.kube_scheduler.label_index import Label, LabelIndex
@@ -115,13 +115,6 @@ class PodIndex:
             # A row of `table[kinds]` is a pod. Unlike `+=`, `add.at` adds repeated positions.
             np.add.at(found, positions, table[kinds])
         return found
-
-    @cached_property
-    def requests(self) -> tuple[Ints, Positions]:
-        """What each resident requests, shape (basic resources, residents), and its node."""
-        classes, kinds, positions = self._kinds
-        table = np.array([basic(c.requests) for c in classes], dtype=np.int64).reshape(-1, 4)
-        return table[kinds].T, positions
 
     def residents_of(self, wanted: Callable[[SchedulingClass], object]) -> Iterable[Resident]:
         """The pods whose scheduling class satisfies `wanted`, called once for each class."""

@@ -19,7 +19,6 @@ from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.placement.destination import Destination, UncertainLanding
-from desched.planning.placement.fit import Fit
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
@@ -124,27 +123,17 @@ class Destinations:
             held._known_late, held._refused_if_late = None, []
         return held
 
-    def after_landings(self) -> "Destinations":
-        """A copy for a later cycle: all moves are over, and their soft taints are gone."""
-        later: Destinations = self.copy()
-        later.view = self.view.settled().with_steered(self._within.steered)
-        later._moves, later._known_late, later._refused_if_late = (), None, []
-        return later
-
     def find(
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
-        *,
-        cool: bool = False,
         at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> Destination | Finding[RefusalReason]:
         """Return the pod's destination after the moves so far, or the reason why it has none.
 
-        With `cool`, a landing on a node above its ceiling is a bad one, too; and so is one on a
-        node that would have more load than `at_most`.
+        A landing on a node that would have more load than `at_most` is a bad one, too.
         """
-        found = self.find_in(pod, charge, cool=cool, at_most=at_most)[0]
+        found = self.find_in(pod, charge, at_most)[0]
         if at_most and isinstance(found, Destination):
             return msgspec.structs.replace(found, at_most=at_most)
         return found
@@ -153,44 +142,37 @@ class Destinations:
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
-        *,
-        cool: bool = False,
         at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         """The answer of `find`, with the free capacity that it is by."""
         self.free.deadline.check(pod)
         comparisons = self.free.arrays.comparisons
         with comparisons.of(pod.namespace):
-            found = self._find_in(pod, charge, cool=cool, at_most=at_most)
+            found = self._find_in(pod, charge, at_most)
             if comparisons.share_is_used:
                 return Finding(RefusalReason.PLANNING_SHARE_USED, pod.namespace), self.free
             return found
 
     def _find_in(
-        self,
-        pod: Pod,
-        charge: Mapping[Resource, float],
-        *,
-        cool: bool,
-        at_most: Mapping[Resource, float],
+        self, pod: Pod, charge: Mapping[Resource, float], at_most: Mapping[Resource, float]
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         most = max(FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE // len(self.free.arrays))
         if len(self._refused_if_late) >= most:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free
         free = self.free
-        found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
+        found = self._find_within(free, pod, charge, at_most)
         steps = free.limits.preferred_steps(pod) if isinstance(found, Finding) else 0
         for step in range(1, steps + 1):
             wider = free.within(free.limits.loosened(step))
             if np.array_equal(wider.limits.outside_domains(pod), free.limits.outside_domains(pod)):
                 continue  # the same nodes
-            free, found = wider, self._find_within(wider, pod, charge, cool=cool, at_most=at_most)
+            free, found = wider, self._find_within(wider, pod, charge, at_most)
             if isinstance(found, Destination):
                 found = msgspec.structs.replace(found, beyond_preferred=step / steps)
                 break
         if isinstance(found, Finding) and free.limits.models.may_download(pod):
             free = free.within(free.limits.with_downloads())
-            found = self._find_within(free, pod, charge, cool=cool, at_most=at_most)
+            found = self._find_within(free, pod, charge, at_most)
         return found, free
 
     def _find_within(
@@ -198,8 +180,6 @@ class Destinations:
         free: FreeCapacity,
         pod: Pod,
         charge: Mapping[Resource, float],
-        *,
-        cool: bool,
         at_most: Mapping[Resource, float],
     ) -> Destination | Finding[RefusalReason]:
         fit, landing = free.fit(pod, pod.node, charge), None
@@ -218,16 +198,11 @@ class Destinations:
             charge,
             free,
             fit,
-            self._bad(fit, cool=cool, at_most=at_most),
+            self.harmed(fit.loads, at_most),
             self._feedback.crowded_nodes(free.arrays),
             self._bearable(landing),
         )
         return self._destination(landing, limits)
-
-    def _bad(self, fit: Fit, *, cool: bool, at_most: Mapping[Resource, float]) -> Mask:
-        """The bad nodes, see `Landing.risk`."""
-        harmed = self.harmed(fit.loads, at_most)
-        return harmed | ~fit.under_ceiling if cool else harmed
 
     def harmed(
         self, loads: Mapping[Resource, Floats], at_most: Mapping[Resource, float] = NO_LIMITS

@@ -222,10 +222,6 @@ class FreeCapacity:
         admitting &= self.load.is_destination & ~self.limits.outside(pod)
         return lacking, self.load.under_ceiling(usage, admitting)[0]
 
-    def lacks(self, node: str, pod: Pod) -> bool:
-        """Whether the node has not enough free for the pod's requests."""
-        return bool(self._filters.shortage(pod)[0][:, self.arrays.index[node]].any())
-
     def requested_share(self, requests: Amounts, nodes: Positions) -> Floats:
         """The requested share of each node with the pod, as the mean of CPU and memory."""
         rows = self._filters.requests

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import Pressure
-from desched.planning.placement.chains_under_way import UnderWay, under_way
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_limits import LandingFeedback
@@ -14,13 +13,9 @@ from desched.planning.placement.steering import Steerable
 
 
 class StartingRoom(NamedTuple):
-    """The free capacity that nothing has reserved, and what landings on it depend on.
-
-    `chains` are those under way, which hold some of the room.
-    """
+    """The free capacity that nothing has reserved, and what landings on it depend on."""
 
     free: FreeCapacity
-    chains: UnderWay
     view: SchedulerView
     max_landing_risk: float
     feedback: LandingFeedback
@@ -31,7 +26,6 @@ class StartingRoom(NamedTuple):
         policy, free = context.policy, room_left(context, pressure)
         return cls(
             free,
-            under_way(context, pressure, free),
             SchedulerView(context.cluster, policy.scheduler, free.index),
             policy.max_landing_risk,
             LandingFeedback.of(context, pressure),

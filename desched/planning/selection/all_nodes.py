@@ -4,22 +4,18 @@ docs/decisions/0010-choose-once.md compares this with a search over all nodes to
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 import msgspec
 
-from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.candidates import Gang, OverloadedNode
-from desched.planning.selection.chains import NoOpenings, Openings
 from desched.planning.selection.excess import MOST_LEFT
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
 from desched.planning.selection.one_node import select_for_node
 from desched.planning.selection.outcomes import (
     Chosen,
     NodeSelection,
-    Opening,
     SingleMoves,
     Stuck,
     WholeMove,
@@ -55,27 +51,16 @@ class Selection(msgspec.Struct, frozen=True):
         outcomes = (selected.outcome for selected in self.by_node.values())
         return next((found.gang for found in outcomes if isinstance(found, WholeMove)), None)
 
-    @property
-    def chains(self) -> dict[str, Chain]:
-        """The chains that begin in this plan, by the uid of their first pod."""
-        outcomes = (selected.outcome for selected in self.by_node.values())
-        chains = (found.chain for found in outcomes if isinstance(found, Opening))
-        return {chain.first.uid: chain for chain in chains}
-
 
 def select_moves(
     nodes: Iterable[OverloadedNode],
     destinations: Destinations,
     quota: EvictionQuota,
-    openings: Openings | NoOpenings | None = None,
-    rooms: Mapping[str, str] = MappingProxyType({}),
     gangs: WholeMoves | None = None,
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 
-    A node that no single moves relieve may get a chain if there are `openings`, and lose a gang if
-    there are `gangs`. `rooms` are nodes where chains made room, by the node that it is for. Later
-    nodes do not get what that node needs.
+    A node that no single moves relieve may lose a gang if there are `gangs`.
     """
     nodes, before = tuple(nodes), destinations
     selected: dict[str, NodeSelection] = {}
@@ -86,10 +71,7 @@ def select_moves(
             selected[node.name] = NodeSelection(SingleMoves(), refusals, destinations, quota)
             continue
         found = _relieve(node, destinations, quota)
-        single = node.loaded.is_levelled  # chains and gangs are for full relief
-        if found.stuck and openings is not None and not single:
-            found = openings.open_for(node, found)
-        if found.stuck and gangs is not None and not single:
+        if found.stuck and gangs is not None and not node.loaded.is_levelled:
             found = gangs.relieve(node, found)
         if isinstance(found.outcome, WholeMove):
             settling = Finding(RefusalReason.NODE_SETTLING, f"{found.outcome.gang} leaves it first")
@@ -97,17 +79,7 @@ def select_moves(
         selected[node.name] = found
         if found.moves:
             destinations, quota = found.destinations, found.quota or quota
-        room = rooms.get(node.name, "")
-        if room and not found.relieved and not _uses(room, found):
-            destinations = destinations.copy()
-            destinations.free.load.hold(room)
     return Selection(nodes, selected, before, destinations, quota)
-
-
-def _uses(room: str, found: NodeSelection) -> bool:
-    """Whether a pod of the node is expected in the room that a chain has made for it."""
-    single = isinstance(found.outcome, SingleMoves)
-    return single and any(move.destination.expected_node == room for _, move in found.moves)
 
 
 def _select_patiently(
@@ -155,6 +127,5 @@ def _relieve(
             return found
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))
-    possible = tuple(move.candidate for _, move in best.moves)
-    outcome = Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE, stuck), possible)
+    outcome = Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE, stuck))
     return NodeSelection(outcome, {**not_movable, **best.refusals}, destinations, quota)

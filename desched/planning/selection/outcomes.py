@@ -1,15 +1,14 @@
-"""What is done for one overloaded node: single moves, a chain, a gang that moves whole, nothing."""
+"""What is done for one overloaded node: single moves, a gang that moves whole, nothing."""
 
 import math
 from collections.abc import Mapping
 
 import msgspec
 
-from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.candidates import Candidate, Gang
+from desched.planning.selection.candidates import Gang
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.trial import Move
 
@@ -29,18 +28,9 @@ class SingleMoves(msgspec.Struct, frozen=True):
 
 
 class Stuck(msgspec.Struct, frozen=True):
-    """Nothing moves although the node needs it; `possible` are the pods that could move."""
+    """Nothing moves although the node needs it."""
 
     why: Finding[NodeReason]
-    possible: tuple[Candidate, ...] = ()
-
-
-class Opening(msgspec.Struct, frozen=True):
-    """The first move of a chain, so that a pod of the node fits there in a later cycle."""
-
-    source: LoadedNode
-    move: Move
-    chain: Chain
 
 
 class WholeMove(msgspec.Struct, frozen=True):
@@ -57,7 +47,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     `destinations` and `quota` are the state after the moves.
     """
 
-    outcome: SingleMoves | Stuck | Opening | WholeMove
+    outcome: SingleMoves | Stuck | WholeMove
     refusals: Mapping[str, Finding[RefusalReason]]
     destinations: Destinations
     quota: EvictionQuota | None
@@ -65,13 +55,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     @property
     def moves(self) -> tuple[Chosen, ...]:
         """All moves in the order of execution."""
-        match self.outcome:
-            case Stuck():
-                return ()
-            case Opening(source, move):
-                return ((source, move),)
-            case found:
-                return found.moves
+        return () if isinstance(self.outcome, Stuck) else self.outcome.moves
 
     @property
     def cost(self) -> float:
@@ -91,16 +75,4 @@ class NodeSelection(msgspec.Struct, frozen=True):
     @property
     def stuck(self) -> Finding[NodeReason] | None:
         """Why no pod of the node moves although it needs relief; else None."""
-        match self.outcome:
-            case Stuck(why):
-                return why
-            case Opening(chain=chain):
-                return room_being_made(chain)
-            case _:
-                return None
-
-
-def room_being_made(chain: Chain) -> Finding[NodeReason]:
-    """Why the source of a chain waits."""
-    why = f"{chain.first} makes room on {chain.room_on} for {chain.second}"
-    return Finding(NodeReason.ROOM_BEING_MADE, why)
+        return self.outcome.why if isinstance(self.outcome, Stuck) else None

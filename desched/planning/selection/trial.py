@@ -54,17 +54,14 @@ class Trial:
             self.take(move)
         return {}
 
-    def find(self, candidate: Candidate, *, cool: bool = False) -> Move | Finding[RefusalReason]:
-        """Return the candidate's move after those made so far, or the reason why there is none.
-
-        See `Destinations.find` for `cool`.
-        """
+    def find(self, candidate: Candidate) -> Move | Finding[RefusalReason]:
+        """Return the candidate's move after those made so far, or the reason why there is none."""
         pod = candidate.pod
         denied = self.quota.refuse(pod) if self.quota else None
         if denied is not None:
             return denied
         at_most = self._levelled.levels((candidate,)) if self._levelled else NO_LIMITS
-        found = self.destinations.find(pod, candidate.charge, cool=cool, at_most=at_most)
+        found = self.destinations.find(pod, candidate.charge, at_most)
         if isinstance(found, Finding):
             return found
         if found.beyond_preferred:

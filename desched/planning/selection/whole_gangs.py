@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from desched.model.plan import Finding, NodeReason, RefusalReason
+from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.model.stored_state import is_done
 from desched.planning.eligibility.context import EligibilityContext
@@ -38,8 +38,6 @@ class WholeMoves:
 
     def relieve(self, node: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
         """The selection with the cheapest gang that can leave, or with why each of them stays."""
-        if stuck.stuck is None or stuck.stuck.reason is not NodeReason.EXCESS_NOT_MOVABLE:
-            return stuck  # a chain makes room for one of its pods
         refusals = dict(stuck.refusals)
         for gang in sorted(node.gangs, key=lambda each: (each.cost, each.name)):
             why = self._refuse(gang, node, stuck)

@@ -6,10 +6,6 @@ from desched.policy.conversion.original import OriginalSection
 _DEVIATION = (
     "the mean is that of measured load, and no node below 50 % is overloaded (deviationFloor)."
 )
-_NO_CHAINS = (
-    "desched may also move a pod off a cool node to make room; other deschedulers do not, so this "
-    "turns it off."
-)
 _ONE_IDLE_NODE = (
     "0 requires one node below all thresholds there; here 0 requires none and 1 requires two. "
     "Remove the key to relieve nodes even if none is that idle."
@@ -17,7 +13,7 @@ _ONE_IDLE_NODE = (
 
 
 def convert_scope(section: OriginalSection, draft: Draft) -> None:
-    """How many nodes must be underloaded, and what else differs from all other deschedulers."""
+    """How many nodes must be underloaded."""
     number = section.count("numberOfNodes") or 0
     draft.load_aware["numberOfNodes"] = number or 1
     if not number:
@@ -26,8 +22,6 @@ def convert_scope(section: OriginalSection, draft: Draft) -> None:
             section.changed("numberOfNodes", _ONE_IDLE_NODE, at)
         else:
             section.added(_ONE_IDLE_NODE, at)
-    draft.load_aware["chainedMoves"] = False
-    section.added(_NO_CHAINS, here("chainedMoves"))
 
 
 def convert_deviation(section: OriginalSection, draft: Draft) -> bool:

@@ -19,7 +19,6 @@ _ORDER = (
     "nodeSelector",
     "nodePools",
     "evictableNamespaces",
-    "chainedMoves",
     "evictionLimits",
     "followUp",
 )

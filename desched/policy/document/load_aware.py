@@ -201,10 +201,8 @@ class LoadAwareArgs(PluginArgs):
     """Whether pods leave a node for the load of others that opt out of moves, as far as that is
     above the requests of these. By default only the rest of the load counts, so that a pod that
     opts out does not drive its neighbours away."""
-    chained_moves: bool | None = optional(default=True, example=False)
-    """Whether a pod of little use may leave a cool node to make room for a pod of an overloaded
-    node whose pods fit nowhere else. Both evictions count for `evictionLimits`. The default is
-    `false` where `steering` is `Off`."""
+    chained_moves: bool | None = None
+    """Accepted; it has no effect any more."""
     steering_max_nodes: CountOrShare | None = optional(
         f"{MOST_STEERED_NODES.ratio:.0%}", example="10%"
     )

@@ -2,7 +2,7 @@
 
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import Compatibility, GangMode, Queues, SteeringMode, VolcanoJobs
+from desched.policy.compatibility import Compatibility, GangMode, Queues, VolcanoJobs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.placement_domains import (
     PlacementDomainsSection,
@@ -89,9 +89,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         gpu_drains=gpu_drain_rules(gpu_fragmentation, profile),
-        chains=defaults.steering is not SteeringMode.OFF
-        if args.chained_moves is None
-        else args.chained_moves,
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
     _check_sustained(policy, at)
@@ -173,6 +170,8 @@ def _warn_of_other_meanings(profile: ChosenProfile) -> None:
             "the list.",
             "compatibility",
         )
+    if args.chained_moves is not None:
+        notes.warn("has no effect any more; each move relieves its own node.", "chainedMoves")
     if args.deviation_floor is not None and not args.use_deviation_thresholds:
         notes.warn("has no effect, because useDeviationThresholds is not set.", "deviationFloor")
     for name in written(**dict(args)).keys() & _INERT_ELSEWHERE:

@@ -15,7 +15,6 @@ from desched.model.text import shortened
 from desched.service.telemetry.new_results import is_acting_replica
 from desched.views.cycle import CycleView
 from desched.views.drains import describe_drain
-from desched.views.formatting import describe_chain
 from desched.views.reasons import describe_unsteered
 
 MOST_NAMES = 10
@@ -66,7 +65,6 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "observe_seconds": round(report.observe_seconds, 3),
         "plan_seconds": round(report.plan_seconds, 3),
     }
-    under_way = [each.chain for each in report.state.chains if each.broken_at is None]
     drains = [each for each in held.drains if each.under_way]
     optional = {
         "overloaded": names[NodeClass.OVERLOADED][:MOST_NAMES],
@@ -89,10 +87,6 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "cooling_nodes": _first(rounds.node for rounds in held.cooling_nodes),
         "paused": _first(str(pause) for pause in held.pauses),
         "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
-        "chains": [describe_chain(chain) for chain in under_way[:MOST_NAMES]],
-        "chain_broken": [
-            f"{describe_chain(each.chain)}: {each.why}" for each in cycle.broken_chains[:MOST_NAMES]
-        ],
         "purposes": _counts(e.purpose.value for e in plan.evictions if e.purpose in _NAMED),
         "drains": [describe_drain(drain, report.started_at) for drain in drains[:MOST_NAMES]],
         "unserved": [shortened(line) for line in cycle.unserved[:MOST_NAMES]],

@@ -9,7 +9,6 @@ HELP_TEXTS: Mapping[str, str] = {
     "desched_observation_failures": "Cycles skipped because a source could not be read.",
     "desched_evictions": "Eviction requests, by verdict.",
     "desched_moves": "Accepted evictions, by result and by what they were for.",
-    "desched_chains": "Chains of two moves, by what became of them.",
     "desched_drains": "Drains for GPUs that ended, by how; landed is the success.",
     "desched_cycle_duration_seconds": "Duration of a cycle.",
     "desched_last_success_timestamp_seconds": "Start of the last cycle that read the cluster.",

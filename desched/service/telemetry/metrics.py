@@ -18,7 +18,7 @@ from prometheus_client.exposition import generate_latest
 from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.drains import DrainEnd, Purpose
-from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
+from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.state import MoveResult
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.cycle_gauges import CycleGauges
@@ -47,14 +47,6 @@ class SkippedTick(StrEnum):
     MISSED = "missed"
 
 
-class ChainStep(StrEnum):
-    """What became of a chain of two moves."""
-
-    BEGUN = "begun"
-    COMPLETED = "completed"
-    BROKEN = "broken"
-
-
 class ServiceMetrics:
     """Counters over the life of the process, and gauges of the last cycle.
 
@@ -76,7 +68,6 @@ class ServiceMetrics:
         self._observation_failures = self._counter("desched_observation_failures", "source")
         self._evictions = self._counter("desched_evictions", "mode", "namespace", "verdict")
         self._moves = self._counter("desched_moves", "result", "purpose")
-        self._chains = self._counter("desched_chains", "step")
         self._drains = self._counter("desched_drains", "end")
         self._leadership_changes = self._counter("desched_leadership_changes")
         self._state_problems = self._counter("desched_state_problems")
@@ -97,7 +88,6 @@ class ServiceMetrics:
         for counter, values in (
             (self._skipped, SkippedTick),
             (self._observation_failures, ObservationSource),
-            (self._chains, ChainStep),
             (self._drains, DrainEnd),
         ):
             for value in values:
@@ -121,8 +111,6 @@ class ServiceMetrics:
         for record in self._results.of(report):
             if record.result is not None:
                 self._moves.labels(record.result.value, record.purpose.value).inc()
-        for step in _chain_steps(report):
-            self._chains.labels(step.value).inc()
         for end in _ends_of_drains(report):
             self._drains.labels(end.value).inc()
         self._last_cycle.report = report
@@ -183,16 +171,3 @@ def _ends_of_drains(report: CycleReport) -> Iterator[DrainEnd]:
     """The ends of drains in this cycle; none unless this replica acts."""
     if is_acting_replica(report):
         yield from (each.end for each in CycleView(report).ended_drains if each.end is not None)
-
-
-def _chain_steps(report: CycleReport) -> Iterator[ChainStep]:
-    """The steps of chains in this cycle; none unless this replica acts."""
-    if not is_acting_replica(report):
-        return
-    gone = {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}
-    evicted = {outcome.pod for outcome in report.outcomes if outcome.verdict in gone}
-    for eviction in report.plan.evictions:
-        if eviction.chain is not None and eviction.pod in evicted:
-            yield ChainStep.BEGUN if eviction.makes_room else ChainStep.COMPLETED
-    for _ in CycleView(report).broken_chains:
-        yield ChainStep.BROKEN

@@ -335,7 +335,6 @@ VARIABLE = (
     "evictionLimits.inFlight.destination",
     "evictionLimits.perMinute",
     "maxLandingRisk",
-    "chainedMoves",
     "steeringMaxNodes",
 )
 """The keys that may vary."""

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from desched.model.chain import Chain
 from desched.model.cluster import (
     Autoscaler,
     Node,
@@ -24,7 +23,6 @@ from desched.model.cluster import (
 )
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.queues import MANAGED, QUEUE_NAME
-from desched.model.resources import Amounts
 from desched.model.snapshot import FreshPod, Room
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
@@ -34,9 +32,7 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
     NOW,
-    amounts,
     budget,
-    certain,
     load,
     node,
     planned,
@@ -92,26 +88,6 @@ class Second:
         return finding.reason if finding else None
 
 
-class SecondOfChain(Second):
-    """Another pod has made room on node cool for pod a, which requests 2 of the 4 cores there."""
-
-    def __init__(self, **of_cool: Any) -> None:
-        super().__init__()
-        chain = Chain(PodRef("apps", "first", "uid-first"), self.eviction.pod, "hot", "cool")
-        self.eviction = replace(self.eviction, chain=chain, landing=certain("cool"))
-        self.pod = pod("a", on="hot", request=amounts(2))
-        self.room: Room | None = Room(node("cool", **of_cool), ())
-
-    def fill(self, *cores: float, **of_pods: Any) -> None:
-        """Pods that request so much are on the node now."""
-        assert self.room is not None
-        there = (
-            pod(f"x{number}", on="cool", request=amounts(each), **of_pods)
-            for number, each in enumerate(cores)
-        )
-        self.room = Room(self.room.node, tuple(there))
-
-
 DATA = (PodVolume(VolumeKind.CLAIM, "data"),)
 
 
@@ -145,62 +121,6 @@ def test_an_object_of_its_namespace_that_has_become_too_large_keeps_the_pod() ->
     second = Second()
     second.too_large = "PodDisruptionBudget big: 900 KiB"
     assert second.finding() == Finding(RefusalReason.OBJECTS_TOO_LARGE, second.too_large)
-
-
-@pytest.mark.parametrize("cores", [(), (2,), (1.5, 0.5)])
-def test_a_chain_goes_on_if_there_is_room(cores: tuple[float, ...]) -> None:
-    second = SecondOfChain()
-    second.fill(*cores)
-    assert second.finding() is None
-
-
-def test_it_does_not_if_others_took_the_room() -> None:
-    second = SecondOfChain()
-    second.fill(1.5, 0.501)
-    assert second.finding() == Finding(
-        RefusalReason.CONFIRMATION_FAILED, "others took the room on cool: Insufficient cpu"
-    )
-
-
-def test_a_pod_that_is_being_deleted_still_has_its_room() -> None:
-    second = SecondOfChain()
-    second.fill(2.001, deleting=True)
-    assert second.reason() is RefusalReason.CONFIRMATION_FAILED
-
-
-def test_a_replacement_that_would_request_more_needs_more_room() -> None:
-    second = SecondOfChain()
-    second.fill(2)
-    assert second.workload is not None
-    second.workload = replace(second.workload, template_requests=Amounts(cpu_millicores=2001))
-    assert second.reason() is RefusalReason.CONFIRMATION_FAILED
-
-
-def test_what_the_plan_knows_of_a_vertical_autoscaler_counts() -> None:
-    second = SecondOfChain()
-    second.fill(2)
-    large = workload("web", 4, template_requests=Amounts(cpu_millicores=2001))
-    cluster = replace(second.context.cluster, workloads={("apps", "uid-web"): large})
-    second.context = replace(second.context, cluster=cluster)
-    assert second.reason() is RefusalReason.CONFIRMATION_FAILED
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"ready": False}, "node cool is not_ready now"),
-        ({"unschedulable": True}, "node cool is being_removed now (it is cordoned)"),
-    ],
-)
-def test_room_on_a_node_that_takes_no_pods_is_of_no_use(changes: dict[str, Any], said: str) -> None:
-    found = SecondOfChain(**changes).finding()
-    assert found == Finding(RefusalReason.CONFIRMATION_FAILED, said)
-
-
-def test_neither_is_room_on_a_node_that_is_gone() -> None:
-    second = SecondOfChain()
-    second.room = None
-    assert second.finding() == Finding(RefusalReason.CONFIRMATION_FAILED, "node cool is gone")
 
 
 def test_what_has_not_changed_is_confirmed() -> None:

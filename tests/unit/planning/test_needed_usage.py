@@ -15,7 +15,6 @@ from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.selection import chains
 from desched.planning.situation import Situation
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
@@ -48,14 +47,14 @@ def world(
 
 def needed(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> set[str]:
     """The nodes, and the workloads as `Deployment/name`."""
-    chosen = needed_pods(Situation.of(seen, by or NO_CHAINS, state or State()))
+    chosen = needed_pods(Situation.of(seen, by or POLICY, state or State()))
     return {
         *chosen.nodes,
         *(f"Deployment/{uid.removeprefix('uid-')}" for _, uid in chosen.controllers),
     }
 
 
-NO_CHAINS = policy(chains=False)
+POLICY = policy()
 CALM: Ratios = dict.fromkeys(NAMES, (0.2, 0.2))
 ONE_EACH = tuple(pod(f"p-{name}", on=name, of=name) for name in NAMES)
 
@@ -109,19 +108,6 @@ def test_pods_that_leave_any_node_are_needed_where_the_mean_of_all_nodes_decides
     assert needed(seen, by) >= {"hot", "far"}
 
 
-def test_pods_of_the_least_loaded_destinations_may_make_room_for_chains(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Unless no overloaded node may be relieved now."""
-    monkeypatch.setattr(chains, "MOST_ROOMS", 2)
-    loads = {"hot": (0.9, 0.2), "cool": (0.2, 0.5), "idle": (0.1, 0.2), "far": (0.3, 0.1)}
-    seen = world(*ONE_EACH, ratios=loads)
-    assert needed(seen, policy()) == {"hot", "idle", "far"}
-    lost = EvictionRecord(pod("gone").ref, "hot", "uid-web", NOW, certain("far"), left_at=NOW)
-    settled = replace(lost, result=MoveResult.NOT_WANTED)
-    assert needed(seen, policy(), State(evictions=(settled,))) == {"hot"}
-
-
 def test_the_siblings_of_a_pod_that_is_short_of_cpu_are_needed() -> None:
     mine, sibling = pod("mine", on="hot", of="w"), pod("other", on="far", of="w")
     full = dict.fromkeys(NAMES, (0.2, 0.2)) | {"hot": (0.96, 0.2)}
@@ -149,7 +135,7 @@ def measured_at(ratio: float) -> Measured:
     return found
 
 
-def summed(seen: Snapshot, by: Policy = NO_CHAINS, state: State | None = None) -> set[str]:
+def summed(seen: Snapshot, by: Policy = POLICY, state: State | None = None) -> set[str]:
     """The nodes of which the sum is needed."""
     return set(needed_pods(Situation.of(seen, by, state or State())).sums)
 

@@ -145,20 +145,6 @@ class SchedulerView:
             following = following.moved(each, nowhere)
         return following
 
-    def settled(self) -> "SchedulerView":
-        """The view once all pods that earlier moves evicted are gone."""
-        following: SchedulerView = copy.copy(self)
-        following._moves, following._carrying = LabelIndex(), {}
-        for move in self._moves.entries:
-            departure = move.departure
-            if not departure.gone:
-                following._requested = following._requested.having(
-                    departure.pod.scheduling, departure.source, -1
-                )
-            gone = msgspec.structs.replace(departure, gone=True)
-            following._remember(_Move(gone, move.placed))
-        return following
-
     def _remember(self, move: _Move) -> None:
         """Add the move to a view that is new."""
         self._moves = self._moves.having(move.departure.pod.labels, move)

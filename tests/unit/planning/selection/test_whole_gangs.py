@@ -292,7 +292,6 @@ def test_the_usage_of_all_its_pods_is_read() -> None:
     first = msgspec.structs.replace(seen, load=known_on(seen.load, seen.cluster))
 
     def needed(by: Policy) -> set[str]:
-        by = msgspec.structs.replace(by, chains=False)
         chosen = needed_pods(Situation.of(first, by, State()))
         return {pod.name for pod in seen.cluster.pods if chosen.has(pod)}
 
