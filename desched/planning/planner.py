@@ -84,7 +84,8 @@ def _choose(
     nodes = [node for node in sifted.nodes if node.name not in pressure.waiting]
     quota = EvictionQuota(eligibility)
     gangs = WholeMoves(eligibility.context, pressure)
-    return select_moves(nodes, destinations, quota, gangs)
+    price = eligibility.context.policy.eviction_price_minutes
+    return select_moves(nodes, destinations, quota, gangs, price=price)
 
 
 def destinations_before(

@@ -65,8 +65,7 @@ class Pasts:
             # What the node's own figure does not show: the pods' sum beside it, load left out.
             column += present + pressure.departed_ratio - pressure.measured[0][1]
             column[-1] = present
-        bases = {source.resource: source.bases[-1].denominator for source in loaded.sources}
-        denominators = np.array([bases.get(r, np.inf) for r in self.resources])
+        denominators = np.array(_denominators(loaded, self.resources))
         past[:-1] -= (self._gone(name) / denominators)[:-1]
         past += self._arrived(name) / denominators
         found: Floats = np.maximum(past, 0.0)
@@ -88,6 +87,10 @@ class Pasts:
         unknown = np.isnan(found)
         found[unknown] = before[unknown]
         return found
+
+    def measured(self, pod: Pod, resource: Resource) -> float:
+        """The highest usage over the windows, 0 if it was not measured."""
+        return max(self._book.measured(pod, resource), default=0.0)
 
     def has_own(self, pod: Pod) -> bool:
         """Whether anything is known of the pod's own past."""
@@ -191,7 +194,19 @@ class Outlook:
         self.past = np.stack([pasts.of_node(n) for n in nodes]) if nodes else np.zeros((0, *shape))
         self.targets = np.array([_targets(n, pasts.resources) for n in nodes])
         self.targets = self.targets.reshape(len(nodes), shape[1])
+        bases = [_denominators(n, pasts.resources) for n in nodes]
+        self._bases = np.array(bases, dtype=float).reshape(len(nodes), shape[1])
         self.minutes = expected_minutes(self.past, pasts.ages_seconds, self.targets)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The known nodes."""
+        return self._position
+
+    def bases_of(self, node: str) -> Floats:
+        """The amounts that are 1.0 of a pod's past, shape (resources,)."""
+        found: Floats = self._bases[self._position[node]]
+        return found
 
     def of(self, node: str) -> float:
         """The expected overload of a known node; a minute far above a target counts for more."""
@@ -237,6 +252,11 @@ class Outlook:
         ages, targets = self.pasts.ages_seconds, self.targets[i]
         nodes.minutes[i] = float(expected_minutes(nodes.past[i], ages, targets))
         return nodes
+
+
+def _denominators(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:
+    found = {source.resource: source.bases[-1].denominator for source in loaded.sources}
+    return [found.get(resource, np.inf) for resource in resources]
 
 
 def _targets(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:

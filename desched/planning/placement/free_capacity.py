@@ -22,6 +22,7 @@ from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChange, PodIndex
 from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.outlook import Outlook
 from desched.planning.placement.fit import IS_SOURCE, Fit
 from desched.planning.placement.pending_pods import WaitingPods
 from desched.planning.placement.placement_limits import PlacementLimits
@@ -57,12 +58,13 @@ class FreeCapacity:
         context: EligibilityContext,
         destinations: Mapping[str, LoadedNode],
         resources: Collection[Resource],
+        outlook: Outlook,
     ) -> "FreeCapacity":
         """The free capacity of a cluster before all reservations."""
         owners = owners_of(context.cluster.namespaces, context.policy.follow_up.pause_owner_label)
         arrays = NodeArrays(context.cluster.nodes, owners)
         filters = FilterChain(context.cluster, arrays, context.deadline)
-        load = ProjectedLoad(arrays, destinations, resources)
+        load = ProjectedLoad(arrays, destinations, resources, outlook)
         return cls(filters, load, PlacementLimits.of(context, arrays), context.deadline)
 
     def copy(self) -> "FreeCapacity":
@@ -120,7 +122,7 @@ class FreeCapacity:
         if leaving is not None:
             self._filters.remove(leaving, self.arrays.index[leaving.node])
         self._filters.add(pod, self.arrays.index[node])
-        self.load.add(node, usage)
+        self.load.add(node, usage, pod)
 
     def vacated(self, pods: Iterable[Pod]) -> "FreeCapacity":
         """A copy for the scheduler's filters, once these pods have left their nodes.

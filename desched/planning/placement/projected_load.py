@@ -10,10 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.overload.forecast import expected_minutes
 from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.outlook import Outlook
 
 NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 
@@ -39,6 +42,7 @@ class ProjectedLoad:
         arrays: NodeArrays,
         destinations: Mapping[str, LoadedNode],
         resources: Collection[Resource],
+        outlook: Outlook,
     ) -> None:
         self.index = arrays.index
         self.is_destination = arrays.where(lambda node: node.name in destinations)
@@ -60,6 +64,7 @@ class ProjectedLoad:
         )
         # The base of load ratios; of several the smaller one, so that a pod counts more.
         self.denominators = of_destinations(lambda node, r: node.source(r).bases[-1].denominator)
+        self._set_pasts(arrays, outlook)
         self._expected: dict[Resource, Floats] = {}
         self._landed: dict[Resource, Floats] = {}
 
@@ -67,15 +72,76 @@ class ProjectedLoad:
         """An independent copy; it shares what never changes."""
         copied: ProjectedLoad = copy.copy(self)
         copied.ratios = {resource: loads.copy() for resource, loads in self.ratios.items()}
+        copied._past, copied._minutes = self._past.copy(), self._minutes.copy()
         return copied
+
+    def _set_pasts(self, arrays: NodeArrays, outlook: Outlook) -> None:
+        """Take over the pasts of all known nodes, also of those that are no destination."""
+        pasts = self._pasts = outlook.pasts
+        count, points, width = len(arrays.names), len(pasts.ages_seconds), len(pasts.resources)
+        self._past = np.zeros((count, points, width))
+        self._past_targets = np.full((count, width), np.inf)
+        self._past_bases = np.full((count, width), np.inf)
+        self._minutes = np.zeros(count)
+        for name in outlook.names:
+            if name in arrays.index:
+                i = arrays.index[name]
+                self._past[i], self._past_targets[i] = outlook.past_of(name), outlook.targets_of(name)
+                self._past_bases[i], self._minutes[i] = outlook.bases_of(name), outlook.of(name)
+
+    def expected_minutes(self, node: str) -> float:
+        """The expected overload of a node in the next hour."""
+        return float(self._minutes[self.index[node]])
+
+    def saved_minutes(self, node: str, pasts: Floats) -> Floats:
+        """The expected overload that a node would lose without each of these pods.
+
+        `pasts` has the shape (pods, points, resources).
+        """
+        i = self.index[node]
+        without = np.maximum(self._past[i] - pasts / self._past_bases[i], 0.0)
+        after = expected_minutes(without, self._pasts.ages_seconds, self._past_targets[i])
+        saved: Floats = np.maximum(self._minutes[i] - after, 0.0)
+        return saved
+
+    def added_minutes(self, pod: Pod, usage: Mapping[Resource, float], nodes: Mask) -> Floats:
+        """The expected overload that each of these nodes would gain with the pod; 0 elsewhere."""
+        added = np.zeros(len(self.index))
+        rows = np.flatnonzero(nodes)
+        past = self._charged(pod, usage) / self._past_bases[rows][:, None, :]
+        targets, ages = self._past_targets[rows], self._pasts.ages_seconds
+        after = expected_minutes(self._past[rows] + past, ages, targets)
+        added[rows] = np.maximum(after - self._minutes[rows], 0.0)
+        return added
+
+    def remove(self, node: str, past: Floats) -> None:
+        """Take a pod with this past, shape (points, resources), off a node's forecast."""
+        i = self.index[node]
+        self._past[i] = np.maximum(self._past[i] - past / self._past_bases[i], 0.0)
+        self._renew(np.array([i]))
+
+    def _charged(self, pod: Pod, usage: Mapping[Resource, float]) -> Floats:
+        """The pod's past, scaled where a destination is charged more than it used."""
+        past = self._pasts.of_pod(pod)
+        wanted = np.array([usage.get(r, 0.0) for r in self._pasts.resources])
+        used = np.array([self._pasts.measured(pod, r) for r in self._pasts.resources])
+        factors = np.where((used > 0) & (wanted > used), wanted / np.maximum(used, 1e-9), 1.0)
+        found: Floats = np.where(used > 0, past * factors, wanted)
+        return found
+
+    def _renew(self, rows: Positions) -> None:
+        ages, targets = self._pasts.ages_seconds, self._past_targets[rows]
+        self._minutes[rows] = expected_minutes(self._past[rows], ages, targets)
 
     def ratio(self, node: str, resource: Resource) -> float:
         """The projected load of a destination."""
         return float(self.ratios[resource][self.index[node]])
 
-    def add(self, node: str, usage: Mapping[Resource, float]) -> None:
+    def add(self, node: str, usage: Mapping[Resource, float], pod: Pod) -> None:
         """Add a pod of this usage to a node."""
         position = self.index[node]
+        self._past[position] += self._charged(pod, usage) / self._past_bases[position]
+        self._renew(np.array([position]))
         for resource, column in self.ratios.items():
             column[position] += usage[resource] / self.denominators[resource][position]
 

@@ -29,7 +29,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     }
     watched = book.windows.keys()
     awaited = tuple(_awaited(cluster, context.state))
-    free = FreeCapacity.of(context, destinations, watched)
+    free = FreeCapacity.of(context, destinations, watched, pressure.outlook)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
     claims = Claims(context, free.room)
 
@@ -49,7 +49,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
         usage = {resource: book.expected(pod, resource) for resource in watched}
         node = assumed.get(pod.uid)
         if node in free.arrays.index:  # where its requests count already
-            free.load.add(node, usage)
+            free.load.add(node, usage, pod)
         else:
             _reserve_where_expected(pod, usage, free, claims)
     free.unreserved = claims.refused

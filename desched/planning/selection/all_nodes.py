@@ -3,6 +3,7 @@
 docs/decisions/0010-choose-once.md compares this with a search over all nodes together.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -10,7 +11,6 @@ import msgspec
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.candidates import Gang, OverloadedNode
-from desched.planning.selection.excess import MOST_LEFT
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
 from desched.planning.selection.one_node import select_for_node
 from desched.planning.selection.outcomes import (
@@ -21,11 +21,6 @@ from desched.planning.selection.outcomes import (
     WholeMove,
 )
 from desched.planning.selection.whole_gangs import WholeMoves
-
-MOST_FOR_PATIENCE = 2.0
-"""Cheaper pods may cost this many times as much as a cover with dear ones, but no more: one fair
-move is better than twelve tiny ones."""
-
 
 class Selection(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
@@ -57,6 +52,8 @@ def select_moves(
     destinations: Destinations,
     quota: EvictionQuota,
     gangs: WholeMoves | None = None,
+    *,
+    price: float,
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 
@@ -70,8 +67,8 @@ def select_moves(
             refusals = dict.fromkeys(node.pods, leaving[node.name])
             selected[node.name] = NodeSelection(SingleMoves(), refusals, destinations, quota)
             continue
-        found = _relieve(node, destinations, quota)
-        if found.stuck and gangs is not None and not node.loaded.is_levelled:
+        found = _relieve(node, destinations, quota, price)
+        if found.stuck and gangs is not None:
             found = gangs.relieve(node, found)
         if isinstance(found.outcome, WholeMove):
             settling = Finding(RefusalReason.NODE_SETTLING, f"{found.outcome.gang} leaves it first")
@@ -82,50 +79,34 @@ def select_moves(
     return Selection(nodes, selected, before, destinations, quota)
 
 
-def _select_patiently(
-    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
-) -> NodeSelection:
-    """Select the node's moves; dear pods stay if cheaper ones will do over the next cycles."""
-    cheap = node.without_dear()
-    if cheap is node or not _suffices(cheap, node, destinations, quota):
-        return select_for_node(node, destinations, quota)
-    found = select_for_node(cheap, destinations, quota)
-    reason = RefusalReason.NOT_NEEDED if found.relieved else RefusalReason.CHEAPER_PODS_FIRST
-    staying = set(node.pods).difference(cheap.pods)
-    refusals = {**found.refusals, **dict.fromkeys(staying, Finding(reason))}
-    return msgspec.structs.replace(found, refusals=refusals)
-
-
-def _suffices(
-    cheap: OverloadedNode, node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
-) -> bool:
-    """Whether the cheap pods relieve the node over the next cycles, at a bearable cost."""
-
-    def over_next_cycles(pods: OverloadedNode) -> NodeSelection:
-        open_ended = quota.over_next_cycles()
-        return select_for_node(pods.with_later(), destinations.without_limits(), open_ended)
-
-    best, patient = over_next_cycles(node), over_next_cycles(cheap)
-    return patient.relieved and patient.cost <= MOST_FOR_PATIENCE * best.cost
-
-
 def _relieve(
-    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
+    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota, price: float
 ) -> NodeSelection:
-    """Select the node's moves: none if they would hardly help, or if the quota is exhausted."""
+    """Select the node's moves: none if none saves its price, or if the quota is exhausted."""
     if quota.exhausted:
         refusals = dict.fromkeys(node.pods, quota.exhausted)
         return NodeSelection(SingleMoves(), refusals, destinations, quota)
-    found = _select_patiently(node, destinations, quota)
-    if found.left <= MOST_LEFT or (node.loaded.is_levelled and found.moves):
+    found = select_for_node(node, destinations, quota, price)
+    if found.moves:
         return found
-    best = found
     if node.later or any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
-        # Without limits, would the pods clear enough? Then the next cycles go on.
-        best = select_for_node(node.with_later(), destinations.without_limits(), None)
-        if best.left <= MOST_LEFT:
+        # Without limits, would a move save enough? Then the next cycles go on.
+        open_ended = node.with_later(), destinations.without_limits(), None
+        if select_for_node(*open_ended, price).moves:
             return found
-    stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
-    not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))
-    outcome = Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE, stuck))
-    return NodeSelection(outcome, {**not_movable, **best.refusals}, destinations, quota)
+    full = next(iter(node.loaded.saturated.values()), "")
+    why = Finding(NodeReason.EXCESS_NOT_MOVABLE, _why_stuck(found))
+    if full:
+        why = Finding(NodeReason.POOL_SATURATED, full)
+    return NodeSelection(Stuck(why), found.refusals, destinations, quota)
+
+
+def _why_stuck(found: NodeSelection) -> str:
+    """Why no pod of the node moves, as the most frequent reason."""
+    if not found.refusals:
+        return "none of its pods may move"
+    reasons = Counter(finding.reason for finding in found.refusals.values())
+    if set(reasons) == {RefusalReason.NO_RELIEF}:
+        return "no move of a pod saves as much overload as an eviction costs"
+    most, count = reasons.most_common(1)[0]
+    return f"no pod can move: {most.value} for {count} of {len(found.refusals)}"

@@ -9,11 +9,13 @@ from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, NodeClass, Refusal, RefusalReason
 from desched.model.resources import Resource
 from desched.model.text import shortened
+from desched.planning.arrays import Floats
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.queues import requeued
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.outlook import Pasts
 from desched.planning.placement.replacement import replacement_of
 from desched.planning.selection.eviction_cost import cost
 
@@ -26,7 +28,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     `usage` has one value for each window of a resource. `charge` is the usage that a destination is
     charged. `cost` is the cost of the eviction. `measured` is the highest measured usage of each
-    resource, watched or not. `queue` is in which queue its replacement waits again.
+    resource, watched or not. `queue` is in which queue its replacement waits again. `past` is what
+    it used at the points of the forecast, shape (points, resources).
     """
 
     pod: Pod
@@ -36,6 +39,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     workload: Workload | None = None
     measured: Mapping[Resource, float] = {}
     queue: str = ""
+    past: Floats | None = None
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -96,7 +100,7 @@ class OverloadedNode(msgspec.Struct, frozen=True):
 
 
 class Sifted(msgspec.Struct, frozen=True):
-    """The overloaded nodes with their candidates, most overloaded first, and the refused pods."""
+    """The sources with their candidates, most expected overload first, and the refused pods."""
 
     nodes: tuple[OverloadedNode, ...]
     refusals: tuple[Refusal, ...]
@@ -104,16 +108,17 @@ class Sifted(msgspec.Struct, frozen=True):
 
 def sift(pressure: Pressure, eligibility: Eligibility) -> Sifted:
     """Split the pods of each overloaded node into candidates and refusals."""
-    overloaded = sorted(
-        pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
+    outlook = pressure.outlook
+    sources = sorted(
+        pressure.sources, key=lambda s: (-round(outlook.of(s.node.name), 3), s.node.name)
     )
     refusals: list[Refusal] = []
-    nodes = tuple(_sifted(loaded, eligibility, refusals) for loaded in overloaded)
+    nodes = tuple(_sifted(loaded, eligibility, outlook.pasts, refusals) for loaded in sources)
     return Sifted(nodes, tuple(refusals))
 
 
 def _sifted(
-    loaded: LoadedNode, eligibility: Eligibility, refusals: list[Refusal]
+    loaded: LoadedNode, eligibility: Eligibility, pasts: Pasts, refusals: list[Refusal]
 ) -> OverloadedNode:
     """The node with its candidates; adds the refusals of the other pods."""
     context = eligibility.context
@@ -123,7 +128,7 @@ def _sifted(
     for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
         finding = eligibility.refuse(pod)
         if finding is None:
-            movable.append(candidate_of(pod, context))
+            movable.append(candidate_of(pod, context, pasts))
             continue
         refusals.append(refusal_of(pod, finding))
         if finding.reason is RefusalReason.POD_GROUP:
@@ -132,7 +137,7 @@ def _sifted(
                 members = tuple(candidate_of(member, context) for member in gang.members)
                 gangs[str(gang)] = Gang(str(gang), members)
         if eligibility.waits_for_moves(pod):
-            later.append(candidate_of(pod, context))
+            later.append(candidate_of(pod, context, pasts))
     return OverloadedNode(loaded, _by_name(movable), _by_name(later), tuple(gangs.values()))
 
 
@@ -145,7 +150,9 @@ def refusal_of(pod: Pod, finding: Finding[RefusalReason]) -> Refusal:
     return Refusal(pod.ref, pod.node, finding.reason, shortened(finding.detail))
 
 
-def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
+def candidate_of(
+    pod: Pod, context: EligibilityContext, pasts: Pasts | None = None
+) -> Candidate:
     """The pod with what its move would bring, charge and cost."""
     book, workload = context.book, context.cluster.workload_of(pod)
     return Candidate(
@@ -156,4 +163,5 @@ def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
         workload,
         {resource: max(book.measured(pod, resource), default=0.0) for resource in Resource},
         requeued(pod, context),
+        None if pasts is None else pasts.of_pod(pod),
     )
