@@ -10,17 +10,6 @@ from desched.planning.placement.landing_forecast import Landing
 from desched.planning.placement.placement_limits import PlacementLimits
 from desched.planning.placement.steering import Steerable
 
-IF_LATE = (
-    "its soft taints may redirect replacements of earlier moves that have not landed yet to nodes "
-    "where they would do harm"
-)
-
-IF_EARLIER_LATE = (
-    "soft taints of this plan may redirect replacements of earlier moves that have not landed yet "
-    "to nodes where they and this pod together would do harm"
-)
-
-
 _UNNAMED = "scheduler.others in the policy can name its profile"
 
 
