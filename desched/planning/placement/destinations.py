@@ -37,7 +37,7 @@ class Destinations:
     """Free capacity and the scheduler's view of the cluster, after the moves so far.
 
     `most_risk` is the maximum probability of a harmful landing. `within` has the nodes that may get
-    soft taints, none by default. `feedback` has the results of earlier moves.
+    soft taints, none by default. `feedback` counts the replacements that nodes await.
     """
 
     only_expected: ClassVar[bool] = False
@@ -57,7 +57,7 @@ class Destinations:
         self.view = view.with_steered(self._within.steered)
         # With steering there is a choice of nodes.
         self._margin_ratio = CLEAR_MARGIN_RATIO if self._within.is_on else 0.0
-        self._most_risk = most_risk
+        self.most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
 
     def copy(self) -> "Destinations":
@@ -193,8 +193,7 @@ class Destinations:
         if risk > limits.most_risk:
             found = self._steer(landing, view, bad, limits.is_harmless)
             if found is None:
-                surcharge = self._feedback.surcharge(limits.pod)
-                return too_risky(landing, bad, limits.free.limits, self._within, surcharge)
+                return too_risky(landing, bad, limits.free.limits, self._within)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
         expected = limits.expected(landing)
@@ -243,10 +242,6 @@ class Destinations:
         else:
             self.free.load.expect(landing.probabilities, charge, expected, placed)
 
-    def most_risk_of(self, pod: Pod) -> float:
-        """The maximum landing risk for this pod, minus its pool's distrust surcharge."""
-        return self._most_risk - self._feedback.surcharge(pod)
-
     def _bearable(self, landing: Landing) -> float:
         """The maximum landing risk.
 
@@ -254,7 +249,7 @@ class Destinations:
         refused for their risk; instead, every node where the pod may land reserves a share of its
         usage.
         """
-        return math.inf if landing.any_fit else self.most_risk_of(landing.departure.pod)
+        return math.inf if landing.any_fit else self.most_risk
 
     def _steer(
         self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
