@@ -8,7 +8,7 @@ import numpy as np
 
 from desched.model.landing import NEARLY_CERTAIN, LandingChance
 from desched.model.resources import Resource
-from desched.planning.arrays import Floats, Mask, Positions
+from desched.planning.arrays import Floats, Positions
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import Landing
 from desched.planning.placement.projected_load import NO_LIMITS
@@ -21,10 +21,10 @@ class Destination(msgspec.Struct, frozen=True):
     """The likeliest node for a replacement, and the probability of a harmful landing.
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
-    view at the landing. `bad` has the bad nodes, see `Landing.risk`. `shares` is by how much the
-    replacement counts on each node. `steered` names the nodes whose soft taints make the risk
-    acceptable. `beyond_preferred` is the share of the domains that it only prefers, by level, which
-    the pod leaves. `at_most` is as for `Destinations.find`.
+    view at the landing. `shares` is by how much the replacement counts on each node. `steered`
+    names the nodes whose soft taints make the risk acceptable. `beyond_preferred` is the share of
+    the domains that it only prefers, by level, which the pod leaves. `at_most` is as for
+    `Destinations.find`.
     """
 
     landing: Landing
@@ -32,7 +32,6 @@ class Destination(msgspec.Struct, frozen=True):
     risk: float
     count: int
     view: SchedulerView
-    bad: Mask
     shares: Floats
     steered: tuple[str, ...] = ()
     beyond_preferred: float = 0.0

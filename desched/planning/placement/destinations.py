@@ -17,25 +17,13 @@ from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Mask
-from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.destination import Destination, UncertainLanding
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
-from desched.planning.placement.late_landings import (
-    ForecastMove,
-    LateLandings,
-    late_landings,
-    with_late_landings,
-)
 from desched.planning.placement.projected_load import NO_LIMITS
-from desched.planning.placement.refusals import (
-    IF_EARLIER_LATE,
-    IF_LATE,
-    choice_of_others,
-    too_risky,
-    unfit,
-)
+from desched.planning.placement.refusals import choice_of_others, too_risky, unfit
 from desched.planning.placement.steering import (
     CLEAR_MARGIN_RATIO,
     Check,
@@ -44,17 +32,12 @@ from desched.planning.placement.steering import (
     steer,
 )
 
-FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE = 5, 5_000
-"""How many pods in a row may be refused only because earlier moves may land late. Then all others
-are refused without a forecast until the next move, because it would hardly differ. The time of a
-forecast grows with the number of nodes, so smaller clusters allow more: 50 with 100 nodes."""
-
 
 class Destinations:
     """Free capacity and the scheduler's view of the cluster, after the moves so far.
 
     `most_risk` is the maximum probability of a harmful landing. `within` has the nodes that may get
-    soft taints, none by default. `feedback` has the results of earlier moves.
+    soft taints, none by default. `feedback` counts the replacements that nodes await.
     """
 
     only_expected: ClassVar[bool] = False
@@ -74,12 +57,8 @@ class Destinations:
         self.view = view.with_steered(self._within.steered)
         # With steering there is a choice of nodes.
         self._margin_ratio = CLEAR_MARGIN_RATIO if self._within.is_on else 0.0
-        self._most_risk = most_risk
+        self.most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
-        self._moves: tuple[ForecastMove, ...] = ()
-        self._leaving: tuple[LeavingPod, ...] = ()  # before the next move
-        self._known_late: tuple[LateLandings, ...] | None = None
-        self._refused_if_late: list[str] = []  # shared by copies after the same moves
 
     def copy(self) -> "Destinations":
         """An independent copy."""
@@ -119,8 +98,6 @@ class Destinations:
             return f"at most {self._within.most} nodes may have desched's soft taint at a time"
         if not np.array_equal(steered, view.steered):
             held.view = view.with_steered(steered)
-            held._moves = with_late_landings(held._moves, held.view, held.free.load)
-            held._known_late, held._refused_if_late = None, []
         return held
 
     def find(
@@ -156,9 +133,6 @@ class Destinations:
     def _find_in(
         self, pod: Pod, charge: Mapping[Resource, float], at_most: Mapping[Resource, float]
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
-        most = max(FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE // len(self.free.arrays))
-        if len(self._refused_if_late) >= most:
-            return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free
         free = self.free
         found = self._find_within(free, pod, charge, at_most)
         steps = free.limits.preferred_steps(pod) if isinstance(found, Finding) else 0
@@ -219,35 +193,24 @@ class Destinations:
         if risk > limits.most_risk:
             found = self._steer(landing, view, bad, limits.is_harmless)
             if found is None:
-                surcharge = self._feedback.surcharge(limits.pod)
-                return too_risky(landing, bad, limits.free.limits, self._within, surcharge)
+                return too_risky(landing, bad, limits.free.limits, self._within)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
-        expected, crowded = limits.expected(landing), ""
+        expected = limits.expected(landing)
         avoided = bad | limits.crowded
         if limits.crowded[expected]:
-            crowded = self._feedback.crowded(landing.names[expected])
             found = self._steer(landing, view, avoided, limits.is_acceptable)
             if found is None:
+                crowded = self._feedback.crowded(landing.names[expected])
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             view, landing = found, landing.seen_by(found)
             risk, expected = landing.risk(bad), limits.expected(landing)
-        probabilities = landing.probabilities
-        move = ForecastMove(landing, view, bad, limits.charge, probabilities, leaving=self._leaving)
-        late = (case.followed_by(move) for case in self._late_landings(view))
-        if not all(case.lands_well(self.free.load, self.most_risk_of) for case in late):
-            if crowded:
-                return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
-            why = IF_EARLIER_LATE if view is self.view else IF_LATE
-            self._refused_if_late.append(why)
-            return Finding(RefusalReason.LANDING_RISK, why)
         return Destination(
             landing,
             landing.names[expected],
             risk,
             int(np.count_nonzero(limits.fit.under_ceiling)),
             view,
-            bad,
             self._seen(landing, landing.names[expected]).probabilities,
             relied_on(landing, view, avoided, limits.is_acceptable),
         )
@@ -257,17 +220,11 @@ class Destinations:
 
         The destination must be the result of `find` after the same moves.
         """
-        landing, view, expected = destination.landing, destination.view, destination.expected_node
-        following = after(view, self._seen(landing, expected))
+        landing, expected = destination.landing, destination.expected_node
+        following = after(destination.view, self._seen(landing, expected))
         self._reserve(expected, pod, charge)
         self.expect(UncertainLanding(landing, charge, expected, following.placed))
-        bad, shares, placed = destination.bad, landing.probabilities, following.placed
-        move = ForecastMove(landing, view, bad, charge, shares, expected, placed, self._leaving)
-        moves = (*self._moves, move)
-        if view is not self.view:
-            moves = with_late_landings(moves, view, self.free.load)
-        self._moves, self._known_late, self._refused_if_late = moves, None, []
-        self.view, self._leaving = following, ()
+        self.view = following
         self._feedback = self._feedback.awaiting(expected)
 
     def _reserve(self, node: str, pod: Pod, charge: Mapping[Resource, float]) -> None:
@@ -285,10 +242,6 @@ class Destinations:
         else:
             self.free.load.expect(landing.probabilities, charge, expected, placed)
 
-    def most_risk_of(self, pod: Pod) -> float:
-        """The maximum landing risk for this pod, minus its pool's distrust surcharge."""
-        return self._most_risk - self._feedback.surcharge(pod)
-
     def _bearable(self, landing: Landing) -> float:
         """The maximum landing risk.
 
@@ -296,15 +249,7 @@ class Destinations:
         refused for their risk; instead, every node where the pod may land reserves a share of its
         usage.
         """
-        return math.inf if landing.any_fit else self.most_risk_of(landing.departure.pod)
-
-    def _late_landings(self, view: SchedulerView) -> tuple[LateLandings, ...]:
-        """The cases in which replacements of the moves so far land after the view's taints."""
-        if view is not self.view:
-            return late_landings(self._moves, view)
-        if self._known_late is None:
-            self._known_late = late_landings(self._moves, view)
-        return self._known_late
+        return math.inf if landing.any_fit else self.most_risk
 
     def _steer(
         self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check

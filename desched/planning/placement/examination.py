@@ -58,6 +58,6 @@ def examine(
         landing,
         scores,
         destinations.harmed(loads),
-        destinations.most_risk_of(pod),
+        destinations.most_risk,
         found,
     )

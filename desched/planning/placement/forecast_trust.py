@@ -1,33 +1,12 @@
-"""How far landing forecasts are trusted: checks of earlier forecasts against landings.
-
-Tenants may let replacements of their own pods land badly on purpose, so a namespace's landings
-count in full for its own pods alone.
-"""
+"""How good landing forecasts are: checks of earlier forecasts against landings."""
 
 import math
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import datetime
 from typing import NamedTuple
 
 from desched.model.state import SUCCESSES, EvictionRecord, ForecastCheck, MoveResult, State
 from desched.model.stored_state import CHECKS_KEPT, MOST_FORECASTS
-
-PRIOR_LANDINGS = 10
-"""The surcharge starts as if this many landings had matched: a single bad one proves little."""
-
-DISTRUST_HALVES_IN = timedelta(hours=2)
-"""The half-life of a landing's weight.
-
-Without it, distrust would be permanent: where it forbids every move, no landing can restore trust.
-As it fades, the moves with the least risk are tried again; one bad landing is then enough to forbid
-them for some time. See docs/decisions/0007-distrust-fades.md.
-"""
-
-MOST_OF_ANOTHER_NAMESPACE = 0.5
-"""For the pods of others, all landings of a namespace count as at most so many bad ones.
-
-At the usual `maxLandingRisk`, it takes four namespaces to stop everybody's moves.
-"""
 
 _BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
 _CONCLUSIVE = SUCCESSES | _BAD
@@ -66,36 +45,6 @@ def _check(record: EvictionRecord, now: datetime) -> ForecastCheck:
         hit=record.landed_on in nodes,
         namespace=record.pod.namespace,
     )
-
-
-class Distrust(NamedTuple):
-    """By how many landings each namespace's were worse than forecast, and how many there were."""
-
-    excess: Mapping[str, float]
-    landings: float
-
-    @classmethod
-    def of(cls, state: State, pool: str, now: datetime) -> "Distrust":
-        """Of the moves from a pool; the weight of a landing halves in `DISTRUST_HALVES_IN`."""
-        checks = [(check, _weight(check, now)) for check in state.forecasts if check.pool == pool]
-        excess: dict[str, float] = {}
-        for check, weight in checks:
-            known = excess.get(check.namespace, 0.0)
-            excess[check.namespace] = known + weight * (check.bad - check.risk)
-        return cls(excess, math.fsum(weight for _, weight in checks))
-
-    def surcharge(self, namespace: str) -> float:
-        """What adds to the risk of moves of a namespace's pods, from 0 to 1."""
-        excess = math.fsum(
-            found if name == namespace else min(found, MOST_OF_ANOTHER_NAMESPACE)
-            for name, found in self.excess.items()
-        )
-        return max(0.0, excess / (self.landings + PRIOR_LANDINGS))
-
-
-def _weight(check: ForecastCheck, now: datetime) -> float:
-    age = max(timedelta(), now - check.at)  # the clock of another replica may be ahead
-    return math.exp2(-(age / DISTRUST_HALVES_IN))
 
 
 class ForecastQuality(NamedTuple):

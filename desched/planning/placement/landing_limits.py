@@ -11,9 +11,7 @@ from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.overload.classification import Pressure
 from desched.planning.placement.fit import Fit
-from desched.planning.placement.forecast_trust import Distrust
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 
@@ -21,28 +19,18 @@ from desched.planning.placement.landing_forecast import Landing
 class LandingFeedback(msgspec.Struct, frozen=True):
     """Feedback from earlier moves, by the name of a node.
 
-    `distrust` adds to the risk of pods from these nodes. `awaited` counts the replacements that
-    are expected on a node; at most `most_awaited` may be at a time, None for any number.
+    `awaited` counts the replacements that are expected on a node; at most `most_awaited` may be at
+    a time, None for any number.
     """
 
-    distrust: Mapping[str, Distrust] = {}
     awaited: Mapping[str, int] = {}
     most_awaited: int | None = None
 
     @classmethod
-    def of(cls, context: EligibilityContext, pressure: Pressure) -> "LandingFeedback":
+    def of(cls, context: EligibilityContext) -> "LandingFeedback":
         """The feedback of the moves in the state."""
-        state = context.state
-        pools = {name: loaded.verdict.pool for name, loaded in pressure.known.items()}
-        by_pool = {pool: Distrust.of(state, pool, context.now) for pool in set(pools.values())}
-        distrust = {name: by_pool[pool] for name, pool in pools.items()}
-        awaited = Counter(record.expected_node for record in state.in_flight)
-        return cls(distrust, awaited, context.policy.limits.in_flight_destination)
-
-    def surcharge(self, pod: Pod) -> float:
-        """What adds to the risk of the pod's move."""
-        distrust = self.distrust.get(pod.node)
-        return 0.0 if distrust is None else distrust.surcharge(pod.namespace)
+        awaited = Counter(record.expected_node for record in context.state.in_flight)
+        return cls(awaited, context.policy.limits.in_flight_destination)
 
     def crowded(self, node: str) -> str:
         """Why the node may not await a further replacement, empty if it may."""

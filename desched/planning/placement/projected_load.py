@@ -4,7 +4,7 @@ Loads are ratios in the highest window. Arrays have one value for each node, in 
 """
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -19,8 +19,6 @@ from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.outlook import Outlook
 
 NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
-
-_EPSILON = 1e-9
 
 
 class LoadLines(NamedTuple):
@@ -244,31 +242,6 @@ class ProjectedLoad:
         rows = np.flatnonzero(placed != self.index[besides])
         landed[rows, placed[rows]] += usage / self.denominators[resource][placed[rows]]
         return landed
-
-    def harmed_if(
-        self, landed: Iterable[tuple[Mapping[Resource, float], str, Positions | None]]
-    ) -> Mask:
-        """The nodes above their target, or no destination, if pods land elsewhere than expected.
-
-        Shape (alternatives, nodes).
-
-        Args:
-            landed: for each pod its usage, the node of its reservation (empty if it has none), and
-                the position of its node in each alternative (None for no node).
-        """
-        landed = list(landed)
-        count = max((len(placed) for *_, placed in landed if placed is not None), default=1)
-        harmed: Mask = np.tile(~self.is_destination, (count, 1))
-        for resource, targets in self.lines.targets.items():
-            loads = np.tile(self.ratios[resource], (count, 1))
-            for usage, reserved, placed in landed:
-                share = usage[resource] / self.denominators[resource]
-                if reserved:
-                    loads[:, self.index[reserved]] -= share[self.index[reserved]]
-                if placed is not None:
-                    loads[np.arange(count), placed] += share[placed]
-            harmed |= loads > targets + _EPSILON
-        return harmed
 
     def charge(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
         """Reserve a share of the pod's usage on each node where it may land; see `expect`."""

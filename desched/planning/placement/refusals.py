@@ -10,17 +10,6 @@ from desched.planning.placement.landing_forecast import Landing
 from desched.planning.placement.placement_limits import PlacementLimits
 from desched.planning.placement.steering import Steerable
 
-IF_LATE = (
-    "its soft taints may redirect replacements of earlier moves that have not landed yet to nodes "
-    "where they would do harm"
-)
-
-IF_EARLIER_LATE = (
-    "soft taints of this plan may redirect replacements of earlier moves that have not landed yet "
-    "to nodes where they and this pod together would do harm"
-)
-
-
 _UNNAMED = "scheduler.others in the policy can name its profile"
 
 
@@ -62,9 +51,9 @@ def choice_of_others(
 
 
 def too_risky(
-    landing: Landing, bad: Mask, limits: PlacementLimits, within: Steerable, surcharge: float
+    landing: Landing, bad: Mask, limits: PlacementLimits, within: Steerable
 ) -> Finding[RefusalReason]:
-    """Why the risk of the landing is too high; `surcharge` is what distrust of its pool adds."""
+    """Why the risk of the landing is too high."""
     pod, source = landing.departure.pod, landing.departure.source
     alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
     if landing.departure.away:
@@ -87,8 +76,6 @@ def too_risky(
         found += f"; soft taints on at most {within.most} nodes cannot prevent this"
     else:
         found += "; soft taints on those nodes could prevent this"
-    if surcharge:
-        found += f"; recent landings from its pool were worse than forecast (+{surcharge:.0%})"
     possible: Mask = np.asarray(landing.probabilities > 0)
     named = [
         *([limits.domains_of(pod)] if (possible & limits.outside_domains(pod)).any() else ()),

@@ -28,7 +28,7 @@ class StartingRoom(NamedTuple):
             free,
             SchedulerView(context.cluster, policy.scheduler, free.index),
             policy.max_landing_risk,
-            LandingFeedback.of(context, pressure),
+            LandingFeedback.of(context),
         )
 
     def destinations(self, steerable: Steerable) -> Destinations:

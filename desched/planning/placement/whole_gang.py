@@ -90,9 +90,9 @@ class GangDestinations(Destinations):
     def _reserve(self, node: str, pod: Pod, charge: Mapping[Resource, float]) -> None:
         self.free.reserve(node, pod, charge)  # it has left its node already
 
-    def _bearable(self, landing: Landing) -> float:
+    def _bearable(self, _: Landing) -> float:
         """The same for all schedulers: a gang's move costs too much to be left to chance."""
-        return self.most_risk_of(landing.departure.pod)
+        return self.most_risk
 
 
 class _VacatedCapacity(FreeCapacity):

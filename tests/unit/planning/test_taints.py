@@ -176,25 +176,6 @@ def test_hot_nodes_that_the_scheduler_likes_less_than_cool_ones_are_not_tainted(
     assert plan.evictions[0].steered == tuple(overloaded[:preferred])
 
 
-def test_a_taint_for_one_move_does_not_send_another_back() -> None:
-    """The light pod goes to the node that the heavy one has to be kept away from."""
-    roles = {"hot1": "light", "hot2": "", "free": "light heavy", "full": "heavy"}
-    nodes = [node(name, labels=dict.fromkeys(of.split(), "yes")) for name, of in roles.items()]
-    pods = [
-        pod("light", on="hot1", scheduling={"node_selector": (("light", "yes"),)}),
-        pod("heavy", on="hot2", of="db", scheduling={"node_selector": (("heavy", "yes"),)}),
-        pod("ballast", on="hot1", of=None, request=amounts(1, 4)),
-        pod("filler", on="full", of=None, request=amounts(3, 12)),
-    ]
-    loads = {"hot1": (0.9, 0.1), "hot2": (0.85, 0.1), "free": (0.55, 0.1), "full": (0.05, 0.1)}
-    usage = {"light": (0.6, 0.1), "heavy": (1.2, 0.1)}
-    owners = [workload("web", 20), workload("db", 20)]
-    seen = snapshot(nodes, pods, load(loads, usage), owners)
-    assert evicted(planned(seen, OFF)) == ["light"]
-    for most in (1, 2):
-        assert evicted(planned(seen, steering(most=most))) == ["light"]
-
-
 def test_only_so_many_nodes_as_allowed_are_tainted() -> None:
     plan = planned(trap(), steering(most=2))
     assert set(reasons(plan).values()) == {"landing_risk"}

@@ -13,7 +13,6 @@ from desched.model.state import (
     CoolDown,
     EvictionRecord,
     Failure,
-    ForecastCheck,
     MoveResult,
     NodeRounds,
     Pause,
@@ -200,14 +199,3 @@ def test_moves_of_one_plan_count_towards_the_most_that_a_destination_may_await()
     plan = planned(two_hot_nodes(), chosen)
     assert sorted(e.expected_node for e in plan.evictions) == ["blue-2", "red-2"]
     assert len(planned(two_hot_nodes(), policy(deep)).evictions) == 4
-
-
-def test_where_landings_went_worse_than_forecast_less_risk_is_borne() -> None:
-    bad = ForecastCheck(NOW, "red", 0.0, bad=True, probability=1.0, hit=False, namespace="apps")
-    chosen = msgspec.structs.replace(by_pools(), max_landing_risk=0.15)
-    assert len(evicted(planned(two_hot_nodes(), chosen))) == 2
-    plan = planned(two_hot_nodes(), chosen, State(forecasts=(bad,) * 10))
-    assert {p.partition("-")[0] for p in evicted(plan)} == {"blue"}
-    refusal = next(r for r in plan.refusals if r.pod.name == "red-a")
-    assert refusal.reason.value == "landing_risk"
-    assert "were worse than forecast" in refusal.detail

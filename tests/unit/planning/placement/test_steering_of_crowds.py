@@ -14,7 +14,6 @@ from tests.builders import (
     NOW,
     amounts,
     certain,
-    evicted,
     load,
     no_limits_but,
     node,
@@ -114,25 +113,3 @@ def test_a_node_gets_the_taint_once_what_earlier_cycles_sent_there_has_landed(
 ) -> None:
     plan = planned(crowd(), steering(), under_way(landed_on))
     assert next(iter(destinations(plan)), None) == first
-
-
-@pytest.mark.parametrize(("cores", "count"), [(0.6, 2), (0.8, 1)])
-def test_a_replacement_that_a_later_taint_may_keep_off_its_node_has_to_find_room_elsewhere(
-    cores: float, count: int
-) -> None:
-    """If the first has not landed yet, both go to `second`: two large ones are too much for it."""
-    plan = planned(crowd(cores, second_load=0.45), steering(most=1))
-    assert len(evicted(plan)) == count
-    assert waiting(plan) == (0 if count == 2 else 2)
-
-
-@pytest.mark.parametrize(("second_load", "count"), [(0.24, 4), (0.26, 3), (0.4, 3)])
-def test_a_move_counts_on_replacements_that_earlier_taints_may_keep_off_their_node(
-    second_load: float, count: int
-) -> None:
-    """If the first two have not landed yet, all four go to `second`."""
-    seen = crowd(0.5, second_load=second_load, overloaded=4)
-    plan = planned(seen, steering(most=1, at_a_time=2))
-    assert [name for name, _ in destinations(plan)] == ["first", "first", "second", "second"][
-        :count
-    ]
