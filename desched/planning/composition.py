@@ -161,10 +161,8 @@ def _eviction(move: Move, loaded: LoadedNode, *, probe: bool) -> PlannedEviction
     reason = "; ".join(
         f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > "
         f"{loaded.source(p.resource).thresholds.target_ratio:.1%}"
-        for p in loaded.above_target
+        for p in loaded.hot
     )
-    if loaded.is_levelled:
-        reason += "; levelled, because its pool is saturated"
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,
@@ -193,4 +191,6 @@ def _eviction(move: Move, loaded: LoadedNode, *, probe: bool) -> PlannedEviction
         ),
         gpus=measured[Resource.GPU],
         queue=move.candidate.queue,
+        saved_minutes=move.saved_minutes,
+        cost_minutes=move.destination.cost_minutes,
     )

@@ -33,8 +33,7 @@ def needed_pods(situation: Situation) -> PodChoice:
     if policy.deviation or saturation(pressure.known.values(), policy.destination_selector):
         # The mean of all nodes decides, so each pod that leaves one counts.
         nodes |= {pod.node for pod in context.cluster.leaving_pods}
-    overloaded = {loaded.node.name for loaded in pressure.of_class(NodeClass.OVERLOADED)}
-    sources = overloaded | _drained(situation)
+    sources = {loaded.node.name for loaded in pressure.sources} | _drained(situation)
     if not sources:
         return PodChoice(frozenset(nodes), sums=sums)
     gangs = tuple(_in_whole_gangs(sources, situation))
@@ -43,7 +42,19 @@ def needed_pods(situation: Situation) -> PodChoice:
         frozenset(nodes | sources | {p.node for p in by_controller if p.node and not p.owner}),
         frozenset(p.controller for p in by_controller if p.controller),
         sums,
+        _with_pasts(situation),
     )
+
+
+def _with_pasts(situation: Situation) -> frozenset[str]:
+    """The nodes whose pods' pasts decide: sources, and the nodes that moved pods have left."""
+    pressure, state = situation.pressure, situation.context.state
+    nodes = situation.context.cluster.node_by_name
+    sources = {each.node.name for each in pressure.sources if each.node.name not in pressure.waiting}
+    if not sources:
+        return frozenset()
+    left = {move.node for move in state.moves} | {record.node for record in state.evictions}
+    return frozenset(sources | (left & nodes.keys()))
 
 
 def _summed(situation: Situation) -> Iterator[str]:
@@ -57,7 +68,7 @@ def _summed(situation: Situation) -> Iterator[str]:
     waits = pressure.waiting
     relieves = bool(_drained(situation)) or any(
         name not in waits or waits[name].reason in _DECIDED_BY_SUMS
-        for name in (each.node.name for each in pressure.of_class(NodeClass.OVERLOADED))
+        for name in (each.node.name for each in pressure.sources)
     )
     for node in book.snapshot.cluster.nodes:
         if pods.get(node.name) and (

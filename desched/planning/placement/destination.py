@@ -21,8 +21,8 @@ class Destination(msgspec.Struct, frozen=True):
     """The likeliest node for a replacement, and the probability of a harmful landing.
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
-    view at the landing. `shares` is by how much the replacement counts on each node. `steered`
-    names the nodes whose soft taints make the risk acceptable. `beyond_preferred` is the share of
+    view at the landing. `shares` is by how much the replacement counts on each node.
+    `cost_minutes` is the expected overload that the likely nodes gain. `steered` names the nodes whose soft taints make the risk acceptable. `beyond_preferred` is the share of
     the domains that it only prefers, by level, which the pod leaves. `at_most` is as for
     `Destinations.find`.
     """
@@ -33,6 +33,7 @@ class Destination(msgspec.Struct, frozen=True):
     count: int
     view: SchedulerView
     shares: Floats
+    cost_minutes: float = 0.0
     steered: tuple[str, ...] = ()
     beyond_preferred: float = 0.0
     at_most: Mapping[Resource, float] = NO_LIMITS

@@ -21,11 +21,10 @@ from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.destination import Destination, UncertainLanding
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
+from desched.planning.placement.landing_limits import Bearable, LandingFeedback, LandingLimits
 from desched.planning.placement.projected_load import NO_LIMITS
 from desched.planning.placement.refusals import choice_of_others, too_risky, unfit
 from desched.planning.placement.steering import (
-    CLEAR_MARGIN_RATIO,
     Check,
     Steerable,
     relied_on,
@@ -55,8 +54,6 @@ class Destinations:
         self.free = free
         self._within = within or Steerable(none, none)
         self.view = view.with_steered(self._within.steered)
-        # With steering there is a choice of nodes.
-        self._margin_ratio = CLEAR_MARGIN_RATIO if self._within.is_on else 0.0
         self.most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
 
@@ -104,49 +101,46 @@ class Destinations:
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
-        at_most: Mapping[Resource, float] = NO_LIMITS,
+        bearable: Bearable = Bearable(),
     ) -> Destination | Finding[RefusalReason]:
-        """Return the pod's destination after the moves so far, or the reason why it has none.
-
-        A landing on a node that would have more load than `at_most` is a bad one, too.
-        """
-        found = self.find_in(pod, charge, at_most)[0]
-        if at_most and isinstance(found, Destination):
-            return msgspec.structs.replace(found, at_most=at_most)
+        """Return the pod's destination after the moves so far, or the reason why it has none."""
+        found = self.find_in(pod, charge, bearable)[0]
+        if bearable.at_most and isinstance(found, Destination):
+            return msgspec.structs.replace(found, at_most=bearable.at_most)
         return found
 
     def find_in(
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
-        at_most: Mapping[Resource, float] = NO_LIMITS,
+        bearable: Bearable = Bearable(),
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         """The answer of `find`, with the free capacity that it is by."""
         self.free.deadline.check(pod)
         comparisons = self.free.arrays.comparisons
         with comparisons.of(pod.namespace):
-            found = self._find_in(pod, charge, at_most)
+            found = self._find_in(pod, charge, bearable)
             if comparisons.share_is_used:
                 return Finding(RefusalReason.PLANNING_SHARE_USED, pod.namespace), self.free
             return found
 
     def _find_in(
-        self, pod: Pod, charge: Mapping[Resource, float], at_most: Mapping[Resource, float]
+        self, pod: Pod, charge: Mapping[Resource, float], bearable: Bearable
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         free = self.free
-        found = self._find_within(free, pod, charge, at_most)
+        found = self._find_within(free, pod, charge, bearable)
         steps = free.limits.preferred_steps(pod) if isinstance(found, Finding) else 0
         for step in range(1, steps + 1):
             wider = free.within(free.limits.loosened(step))
             if np.array_equal(wider.limits.outside_domains(pod), free.limits.outside_domains(pod)):
                 continue  # the same nodes
-            free, found = wider, self._find_within(wider, pod, charge, at_most)
+            free, found = wider, self._find_within(wider, pod, charge, bearable)
             if isinstance(found, Destination):
                 found = msgspec.structs.replace(found, beyond_preferred=step / steps)
                 break
         if isinstance(found, Finding) and free.limits.models.may_download(pod):
             free = free.within(free.limits.with_downloads())
-            found = self._find_within(free, pod, charge, at_most)
+            found = self._find_within(free, pod, charge, bearable)
         return found, free
 
     def _find_within(
@@ -154,7 +148,7 @@ class Destinations:
         free: FreeCapacity,
         pod: Pod,
         charge: Mapping[Resource, float],
-        at_most: Mapping[Resource, float],
+        bearable: Bearable,
     ) -> Destination | Finding[RefusalReason]:
         fit, landing = free.fit(pod, pod.node, charge), None
         if fit.under_ceiling.any():
@@ -167,12 +161,15 @@ class Destinations:
         successor = free.successor(pod)
         if successor is not None:
             return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for this room")
+        reachable = landing.destinations & free.load.is_destination
+        added = free.load.added_minutes(pod, charge, reachable)
         limits = LandingLimits(
             pod,
             charge,
             free,
             fit,
-            self.harmed(fit.loads, at_most),
+            self.harmed(fit.loads, bearable.at_most) | (added > bearable.most_minutes),
+            added,
             self._feedback.crowded_nodes(free.arrays),
             self._bearable(landing),
         )
@@ -182,7 +179,7 @@ class Destinations:
         self, loads: Mapping[Resource, Floats], at_most: Mapping[Resource, float] = NO_LIMITS
     ) -> Mask:
         """The nodes that would do harm with these loads, see `ProjectedLoad.harmed`."""
-        return self.free.load.harmed(loads, self._margin_ratio, at_most)
+        return self.free.load.harmed(loads, at_most)
 
     def _destination(
         self, landing: Landing, limits: LandingLimits
@@ -212,6 +209,7 @@ class Destinations:
             int(np.count_nonzero(limits.fit.under_ceiling)),
             view,
             self._seen(landing, landing.names[expected]).probabilities,
+            float(landing.probabilities @ limits.added_minutes),
             relied_on(landing, view, avoided, limits.is_acceptable),
         )
 
@@ -241,6 +239,8 @@ class Destinations:
             self.free.load.charge(landing.probabilities, charge, besides=expected)
         else:
             self.free.load.expect(landing.probabilities, charge, expected, placed)
+        pod = landing.departure.pod
+        self.free.load.spread(pod, charge, landing.probabilities, besides=expected)
 
     def _bearable(self, landing: Landing) -> float:
         """The maximum landing risk.

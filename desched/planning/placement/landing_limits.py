@@ -1,19 +1,22 @@
 """The limits for one landing: its risk, and how many replacements a node may await."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
-from desched.planning.arrays import Mask
+from desched.planning.arrays import Floats, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.fit import Fit
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
+from desched.planning.placement.projected_load import NO_LIMITS
 
 
 class LandingFeedback(msgspec.Struct, frozen=True):
@@ -55,10 +58,21 @@ class LandingFeedback(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, awaited=awaited)
 
 
+class Bearable(NamedTuple):
+    """What a landing may do to the node: how full it may become, and the overload it may gain.
+
+    `at_most` has ratios by resource; `most_minutes` are those of the next hour.
+    """
+
+    at_most: Mapping[Resource, float] = NO_LIMITS
+    most_minutes: float = math.inf
+
+
 class LandingLimits(msgspec.Struct, frozen=True):
     """Decides whether a landing of the pod is acceptable, and where its replacement is expected.
 
     `charge` is the expected usage of the replacement. `bad` has the bad nodes, see `Landing.risk`;
+    `added_minutes` is the expected overload that each node would gain, shape (nodes,).
     `most_risk` is the maximum probability of a landing there. `crowded` nodes may not await a
     further replacement.
     """
@@ -68,6 +82,7 @@ class LandingLimits(msgspec.Struct, frozen=True):
     free: FreeCapacity
     fit: Fit
     bad: Mask
+    added_minutes: Floats
     crowded: Mask
     most_risk: float
 

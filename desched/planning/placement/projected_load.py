@@ -112,6 +112,19 @@ class ProjectedLoad:
         added[rows] = np.maximum(after - self._minutes[rows], 0.0)
         return added
 
+    def spread(
+        self, pod: Pod, usage: Mapping[Resource, float], probabilities: Floats, besides: str
+    ) -> None:
+        """Add a pod to the forecast of each other node where it may land, by the probability."""
+        elsewhere = probabilities.copy()
+        elsewhere[self.index[besides]] = 0.0
+        rows = np.flatnonzero(elsewhere)
+        if not len(rows):
+            return
+        past = self._charged(pod, usage) / self._past_bases[rows][:, None, :]
+        self._past[rows] += past * elsewhere[rows][:, None, None]
+        self._renew(rows)
+
     def remove(self, node: str, past: Floats) -> None:
         """Take a pod with this past, shape (points, resources), off a node's forecast."""
         i = self.index[node]
@@ -186,7 +199,6 @@ class ProjectedLoad:
     def harmed(
         self,
         loads: Mapping[Resource, Floats],
-        margin_ratio: float = 0.0,
         at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> Mask:
         """The nodes that would exceed their target with these loads, or are no destination.
@@ -195,14 +207,11 @@ class ProjectedLoad:
 
         Args:
             loads: the load of each node with the pod, see `Fit`; expected landings are added.
-            margin_ratio: a node must stay this far below its target, or under its ceiling.
             at_most: a further limit for the load of all nodes.
         """
         harmed: Mask = ~self.is_destination
         for resource, targets in self.lines.targets.items():
-            # Pods are counted, not measured.
-            margin = 0.0 if resource is Resource.PODS else margin_ratio
-            most = np.maximum(targets - margin, self.lines.ceilings[resource])
+            most = np.maximum(targets, self.lines.ceilings[resource])
             most = np.minimum(most, at_most.get(resource, np.inf))
             besides = self._expected.get(resource, 0.0)
             if resource in self._landed:

@@ -14,12 +14,6 @@ from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import Landing
 
-CLEAR_MARGIN_RATIO = 0.05
-"""With a replacement, a node must stay this far below its target, if there is a choice of nodes.
-
-See docs/decisions/0020-clear-landings.md: loads near the target often rise within minutes.
-"""
-
 Check = Callable[[Landing], bool]
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from desched.model.cluster import Pod
-from desched.model.plan import NodeClass, NodeReason, RefusalReason
+from desched.model.plan import NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure, Wait
 from desched.planning.overload.node_load import Basis, LoadedNode, SourceLoad
+from desched.planning.selection.one_node import LEAST_SAVED_MINUTES
 
 BY_OWN_CHOICE = frozenset({RefusalReason.OPTED_OUT, RefusalReason.PREFERS_NO_EVICTION})
 """Refusals that the owner of a pod has asked for. Other pods that stay are load like any other:
@@ -29,16 +30,21 @@ def without_staying_excess(pressure: Pressure, eligibility: Eligibility) -> Pres
 
     A node that would not be overloaded without it waits.
     """
-    known = dict(pressure.known)
+    known, outlook = dict(pressure.known), pressure.outlook
+    price = eligibility.context.policy.eviction_price_minutes
     waits: dict[str, Wait | None] = {}
-    for loaded in pressure.of_class(NodeClass.OVERLOADED):
+    for loaded in pressure.sources:
         name = loaded.node.name
         found = () if name in pressure.waiting else tuple(_excesses(name, eligibility))
         if not found:
             continue
         judged = _without(loaded, [excess for _, excess in found])
         known[name] = judged
-        if all(_lowest(judged, p.resource) <= p.target_ratio for p in loaded.overloaded):
+        outlook = outlook.with_node(judged)
+        if outlook.of(name) < max(price, LEAST_SAVED_MINUTES) or (
+            loaded.overloaded
+            and all(_lowest(judged, p.resource) <= p.target_ratio for p in loaded.overloaded)
+        ):
             largest = max(found, key=lambda each: (_share(loaded, each[1]), each[0].ref))[0]
             waits[name] = Wait(
                 NodeReason.STAYING_EXCESS,
@@ -46,7 +52,7 @@ def without_staying_excess(pressure: Pressure, eligibility: Eligibility) -> Pres
                 f"{largest.ref} uses more than it requests"
                 + (f", and {len(found) - 1} others do" if len(found) > 1 else ""),
             )
-    return replace(pressure, known=known).with_waits(waits)
+    return replace(pressure, known=known, outlook=outlook).with_waits(waits)
 
 
 def _excesses(node: str, eligibility: Eligibility) -> Iterator[tuple[Pod, Excess]]:

@@ -10,6 +10,7 @@ from desched.planning.arrays import Floats
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destination import Destination
 from desched.planning.placement.destinations import Destinations
+from desched.planning.placement.landing_limits import Bearable
 from desched.planning.selection.candidates import Candidate
 from desched.planning.selection.eviction_cost import OUTSIDE_PREFERRED
 from desched.planning.selection.excess import Excess
@@ -69,7 +70,7 @@ class Trial:
         left = Excess(self._source).levels((*(m.candidate for m in self.moves), candidate))
         at_most = {r: level for r, level in left.items() if r in self._source.saturated}
         found = self.destinations.find(
-            pod, candidate.charge, at_most=at_most, most_minutes=most_minutes
+            pod, candidate.charge, Bearable(at_most, most_minutes)
         )
         if isinstance(found, Finding):
             return found
