@@ -1,9 +1,10 @@
 """Other deschedulers, simplified: they choose by pooled room, without a forecast and without state.
 
 As in the originals, the most loaded nodes come first; a node is done when it is no longer above its
-target, or when the pooled room of all low nodes, in millicores and bytes, is used up. Nothing limits
-the number of evictions, as by default. The low threshold is that of the policy, or as a favor the ceiling of desched for
-destinations: below the policy's 30 %, there is no node on any of these days.
+target, or when the pooled room of all low nodes, in millicores and bytes, is used up. Nothing
+limits the number of evictions, as by default. The low threshold is that of the policy, or as a
+favor the ceiling of desched for destinations: below the policy's 30 %, there is no node on any of
+these days.
 
 `Baseline` is generous: it gets the same measurements as desched, the real usage of nodes and pods
 over five minutes, and evicts only pods whose requests fit on another node (`nodeFit`).
