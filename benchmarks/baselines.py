@@ -1,9 +1,10 @@
 """Other deschedulers, simplified: they choose by pooled room, without a forecast and without state.
 
 As in the originals, the most loaded nodes come first; a node is done when it is no longer above its
-target, or when the pooled room of all low nodes is used up. Nothing limits the number of evictions,
-as by default. The low threshold is that of the policy, or as a favor the ceiling of desched for
-destinations: below the policy's 30 %, there is no node on any of these days.
+target, or when the pooled room of all low nodes, in millicores and bytes, is used up. Nothing
+limits the number of evictions, as by default. The low threshold is that of the policy, or as a
+favor the ceiling of desched for destinations: below the policy's 30 %, there is no node on any of
+these days.
 
 `Baseline` is generous: it gets the same measurements as desched, the real usage of nodes and pods
 over five minutes, and evicts only pods whose requests fit on another node (`nodeFit`).
@@ -32,14 +33,19 @@ VOLCANO_SECONDS = 120
 
 Order = Callable[[Sequence[Pod], "Measurements", set[Resource]], list[Pod]]
 Ratios = dict[Resource, float]
+Quantities = dict[Resource, float]
 
 
 @dataclass
 class Measurements:
-    """The load of nodes as ratios, and the usage of pods as shares of the (equal) nodes."""
+    """The load of nodes as ratios, and the usage of pods in millicores and bytes.
+
+    `capacity` has the same units: of each node, what the machine has.
+    """
 
     nodes: Mapping[str, Ratios]
-    pods: Mapping[str, Ratios]
+    pods: Mapping[str, Quantities]
+    capacity: Mapping[str, Quantities]
 
 
 @dataclass
@@ -60,16 +66,19 @@ class Baseline:
         cluster = world.cluster.read_cluster()
         measured = _measurements(cluster, world.load.read_load(cluster, self.policy))
         target, low = _target(self.policy), _low(self.policy, generous=self.generous)
-        loads = measured.nodes
+        loads, capacity = measured.nodes, measured.capacity
         lows = [name for name, load in loads.items() if all(load[r] <= low[r] for r in RESOURCES)]
         overloaded = [
             name for name, load in loads.items() if any(load[r] > target[r] for r in RESOURCES)
         ]
-        pool = {r: sum(target[r] - loads[name][r] for name in lows) for r in RESOURCES}
+        pool = {
+            r: sum((target[r] - loads[name][r]) * capacity[name][r] for name in lows)
+            for r in RESOURCES
+        }
         free = {
             node.name: _free(node, cluster) for node in cluster.nodes if node.name not in overloaded
         }
-        for name in sorted(overloaded, key=lambda name: self.node_rank(loads[name])):
+        for name in sorted(overloaded, key=lambda name: self.node_rank(name, measured)):
             load = loads[name]
             over = {r for r in RESOURCES if load[r] > target[r]}
             pods = _shuffled(name, cluster, self.chance)
@@ -80,7 +89,7 @@ class Baseline:
                     continue
                 world.evictor.evict(pod.ref, "baseline")
                 for resource, used in measured.pods[pod.uid].items():
-                    load[resource] -= used
+                    load[resource] -= used / capacity[name][resource]
                     pool[resource] -= used
 
     def pods_in_order(
@@ -89,9 +98,9 @@ class Baseline:
         """The pods of a node, in the order in which they are evicted."""
         return self.order(pods, measured, over)
 
-    def node_rank(self, load: Ratios) -> float:
+    def node_rank(self, node: str, measured: Measurements) -> float:
         """The node with the lowest rank is relieved first."""
-        return -sum(load.values())
+        return -sum(measured.nodes[node].values())
 
 
 class VolcanoDefaults(Baseline):
@@ -107,9 +116,9 @@ class VolcanoDefaults(Baseline):
         """Of several resources above their targets, one counts, by chance."""
         return super().pods_in_order(pods, measured, {self.chance.choice(sorted(over))})
 
-    def node_rank(self, load: Ratios) -> float:
+    def node_rank(self, node: str, measured: Measurements) -> float:
         """Bytes and millicores are added, so memory decides."""
-        return -load[MEMORY]
+        return -measured.nodes[node][MEMORY] * measured.capacity[node][MEMORY]
 
 
 @dataclass
@@ -179,17 +188,18 @@ def _measurements(cluster: ClusterState, load: ClusterLoad) -> Measurements:
         cpu, memory = found[CPU], found[MEMORY]
         if isinstance(cpu, Measured) and isinstance(memory, Measured):
             nodes[name] = {CPU: cpu.levels[0].ratio, MEMORY: memory.levels[0].ratio}
-    capacity = cluster.nodes[0].capacity
     pods = {}
     for pod in cluster.pods:
         usage = load.pods.get((pod.namespace, pod.name))
         pods[pod.uid] = {
-            CPU: (usage.cpu_millicores[0] if usage and usage.cpu_millicores else 0.0)
-            / capacity.cpu_millicores,
-            MEMORY: (usage.memory_bytes[0] if usage and usage.memory_bytes else 0.0)
-            / capacity.memory_bytes,
+            CPU: usage.cpu_millicores[0] if usage and usage.cpu_millicores else 0.0,
+            MEMORY: usage.memory_bytes[0] if usage and usage.memory_bytes else 0.0,
         }
-    return Measurements(nodes, pods)
+    capacity: dict[str, Quantities] = {
+        node.name: {CPU: node.capacity.cpu_millicores, MEMORY: node.capacity.memory_bytes}
+        for node in cluster.nodes
+    }
+    return Measurements(nodes, pods, capacity)
 
 
 def _free(node: Node, cluster: ClusterState) -> tuple[int, int]:

@@ -18,7 +18,7 @@ import argparse
 import dataclasses
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -31,6 +31,7 @@ from msgspec.structs import replace
 from benchmarks.aims import DESCHED, HALF, NOBODY, show_aims
 from benchmarks.baselines import Baseline, OneMetric, VolcanoDefaults, biggest_first, by_priority
 from benchmarks.day import Kind, Regime, a_day, pace_of, size_of
+from benchmarks.days import day_of, regimes_of, trace_of
 from benchmarks.measures import (
     LEGEND,
     Figures,
@@ -47,7 +48,7 @@ from benchmarks.measures import (
 )
 from benchmarks.oracle import Oracle
 from benchmarks.tally import Tally
-from benchmarks.trace import DEFAULT, Jobs, read_jobs
+from benchmarks.trace import DEFAULT, OTHERS, Jobs, Trace, read_jobs_of
 from desched.planning.kube_scheduler.scores import node_sampling
 from desched.policy.compatibility import SteeringMode
 from desched.policy.loading import parse_policy
@@ -91,7 +92,6 @@ CONTESTANTS = {
     Kind.SAME_USAGE: (NOBODY, *RIVALS, *VARIANTS),
 }
 ON_OTHER_DAYS = (NOBODY, *RIVALS, DESCHED, WITHOUT_STEERING)
-WITH_LOW_REQUESTS = (Kind.MANY_WORKLOADS, Kind.FIVE_LARGE, Kind.SAME_USAGE)
 QUICK = (Kind.SATURATED, Kind.MILD_HOURS, Kind.CLIMBING_HOURS)
 
 QUIET_PEAK_RATIO = 0.99
@@ -201,7 +201,7 @@ class Job(NamedTuple):
 
 def do(job: Job) -> list[Line]:
     """Draw the day and run the contestants on it."""
-    day, policy = a_day(job.jobs, job.seed, job.regime, job.kind), default_policy()
+    day, policy = day_of(job.kind, job.seed, job.regime, job.jobs), default_policy()
     hours, pace = size_of(job.kind).hours, pace_of(job.kind)
     found = []
     for name in job.contestants:
@@ -246,11 +246,12 @@ def _show_reasons(name: str, days: Sequence[Figures]) -> None:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.closed_loop")
     parser.add_argument("--trace", type=Path, default=DEFAULT)
+    parser.add_argument("--other-traces", type=Path, default=OTHERS, help="their folder")
     parser.add_argument("--quick", action="store_true", help="a small form: hours and few nodes")
     parser.add_argument("--seeds", type=int, help="days of each kind")
     parser.add_argument("--seeds-from", type=int, default=0, help="1000 and more: to judge")
     parser.add_argument("--kind", type=Kind, action="append", help="all kinds if not given")
-    parser.add_argument("--regime", type=Regime, action="append", help="both if not given")
+    parser.add_argument("--regime", type=Regime, action="append", help="all if not given")
     parser.add_argument("--contestant", choices=ALL, action="append", help="nobody always runs")
     parser.add_argument("--json", type=Path, help="also write the figures of each run to this file")
     parser.add_argument("--jobs", type=int, default=1, help="days at a time, one core each")
@@ -268,6 +269,10 @@ def _seeds(kind: Kind, options: argparse.Namespace) -> range:
     return range(options.seeds_from, options.seeds_from + count)
 
 
+def _with_quiet_day(options: argparse.Namespace, kinds: Iterable[Kind]) -> bool:
+    return Kind.MANY_WORKLOADS in kinds and not options.contestant
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run the contestants on the days."""
     options = _options(arguments)
@@ -278,16 +283,20 @@ def main(arguments: Sequence[str]) -> None:
         sep="\n",
         flush=True,
     )
-    jobs, kinds = read_jobs(options.trace), options.kind or (QUICK if options.quick else Kind)
+    kinds = options.kind or (QUICK if options.quick else Kind)
+    jobs: dict[Trace, Jobs] = {
+        trace: read_jobs_of(trace, options.trace, options.other_traces)
+        for trace in dict.fromkeys(map(trace_of, kinds))
+    }
     with ExitStack() as stack:
         pool = stack.enter_context(ProcessPoolExecutor(options.jobs))
         file = stack.enter_context(options.json.open("wb")) if options.json else None
         for regime in options.regime or Regime:
             for kind in kinds:
-                if regime is Regime.LOW and kind not in WITH_LOW_REQUESTS:
+                if regime not in regimes_of(kind):
                     continue
-                names = _contestants(kind, options.contestant)
-                days = [Job(jobs, regime, kind, seed, names) for seed in _seeds(kind, options)]
+                names, trace = _contestants(kind, options.contestant), jobs[trace_of(kind)]
+                days = [Job(trace, regime, kind, seed, names) for seed in _seeds(kind, options)]
                 found: dict[str, list[Figures]] = {name: [] for name in names}
                 for line in chain.from_iterable(pool.map(do, days)):
                     found[line.run.contestant].append(line.figures)
@@ -295,8 +304,9 @@ def main(arguments: Sequence[str]) -> None:
                         file.write(msgspec.json.encode(line) + b"\n")
                         file.flush()
                 _show(regime, kind, found)
-            if Kind.MANY_WORKLOADS in kinds and not options.contestant:
-                evictions = evictions_on_a_quiet_day(jobs, regime, options.seeds_from)
+            if regime in regimes_of(Kind.MANY_WORKLOADS) and _with_quiet_day(options, kinds):
+                google = jobs[Trace.GOOGLE]
+                evictions = evictions_on_a_quiet_day(google, regime, options.seeds_from)
                 show_aim(f"{evictions} evictions on a quiet day", "none", met=evictions == 0)
 
 

@@ -1,4 +1,7 @@
-"""A day of the trace in the simulated cluster: nodes, and Deployments with requests and usage."""
+"""A day of the Google trace in the simulated cluster: nodes, and Deployments that use them.
+
+See `benchmarks.other_days` for other traces, and for clusters of another form.
+"""
 
 import math
 from collections.abc import Sequence
@@ -26,6 +29,7 @@ class Regime(StrEnum):
 
     FAIR = "fair requests"
     LOW = "low requests"
+    ODD = "odd requests"  # without regard to usage
 
 
 REQUEST_FACTORS = {Regime.FAIR: (0.5, 2.0), Regime.LOW: (0.1, 0.4)}
@@ -46,6 +50,19 @@ class Kind(StrEnum):
     MILD_HOURS = "mild hours"
     CLIMBING_HOURS = "climbing hours"  # until the mean of all nodes is at the target
     SATURATED = "saturated"  # a few nodes, nearly all of them above a target
+    # See `benchmarks.other_days`; the percentage is the mean CPU of the cluster.
+    PLANETLAB_35 = "PlanetLab, 35 %, equal nodes"
+    PLANETLAB_50 = "PlanetLab, 50 %, equal nodes"
+    PLANETLAB_50_MIXED = "PlanetLab, 50 %, mixed nodes"
+    PLANETLAB_50_ODD = "PlanetLab, 50 %, mixed nodes, odd requests"
+    PLANETLAB_65 = "PlanetLab, 65 %, equal nodes"
+    BITBRAINS_35_ODD = "Bitbrains, 35 %, mixed nodes, odd requests"
+    BITBRAINS_50 = "Bitbrains, 50 %, equal nodes"
+    BITBRAINS_50_MIXED = "Bitbrains, 50 %, mixed nodes"
+    BITBRAINS_50_ODD = "Bitbrains, 50 %, mixed nodes, odd requests"
+    BITBRAINS_50_HEAVY = "Bitbrains, 50 %, mixed nodes, heavy-tailed Deployments"
+    BITBRAINS_65 = "Bitbrains, 65 %, mixed nodes"
+    GOOGLE_HEAVY = "Google, heavy-tailed Deployments"
 
 
 MEAN_CPU = {Kind.MILD_HOURS: (0.68, 0.68), Kind.CLIMBING_HOURS: (0.6, 0.8)}
@@ -110,13 +127,13 @@ def a_day(
     """
     nodes, pods, hours = size or size_of(kind)
     chance = np.random.default_rng(seed)
-    shares = _drawn(jobs, pods, chance)
+    shares = drawn(jobs, pods, chance)
     load = SATURATED_LOAD if kind is Kind.SATURATED else MEAN_LOAD
     shares *= np.array(load) * nodes / pods / shares.mean(axis=(0, 1))
     if kind is Kind.SAME_USAGE:
         shares = np.broadcast_to(shares.mean(axis=0), shares.shape)
     large = LARGE_WORKLOADS if kind in {Kind.FIVE_LARGE, Kind.FULL} else 0
-    groups = _groups(len(shares), chance, large)
+    groups = groups_of(len(shares), chance, large)
     if kind in MEAN_CPU:
         shares = _with_mean_cpu(shares, MEAN_CPU[kind], hours, nodes)
     medians = [np.median(shares[members].reshape(-1, 2), axis=0) for members in groups]
@@ -126,21 +143,28 @@ def a_day(
         wanted *= chance.uniform(*FILLED_SHARE) * nodes / requested.max()
     order = chance.permutation(len(groups))
     usage = _series(shares * intensity, _factors(kind, groups, chance))
-    deployments = []
+    nodes_of_day = {f"n{i:03}": NODE for i in range(nodes)}
+    return placed(Day(nodes_of_day, deployments(groups, order.tolist(), wanted * CAPACITY, usage)))
+
+
+def deployments(
+    groups: Sequence[range], order: Sequence[int], wanted: Floats, usage: Sequence[UsageSeries]
+) -> tuple[Deployment, ...]:
+    """A Deployment of each group of pods, which request `wanted`: group x (millicores, bytes)."""
+    found = []
     for number in order:
-        members = groups[number]
-        cpu, memory = wanted[number] * CAPACITY
+        cpu, memory = wanted[number]
         requests = Amounts(max(10, round(cpu)), max(2**20, round(memory)), pods=1)
         template = PodTemplate(
             scheduling=SchedulingClass(requests),
-            usage_by_replica=tuple(usage[member] for member in members),
+            usage_by_replica=tuple(usage[member] for member in groups[number]),
             labels={"app": f"w{number:03}"},
         )
-        deployments.append(Deployment(f"w{number:03}", template, namespace="day"))
-    return _placed(Day({f"n{i:03}": NODE for i in range(nodes)}, tuple(deployments)))
+        found.append(Deployment(f"w{number:03}", template, namespace="day"))
+    return tuple(found)
 
 
-def _drawn(jobs: Jobs, count: int, chance: np.random.Generator) -> Floats:
+def drawn(jobs: Jobs, count: int, chance: np.random.Generator) -> Floats:
     """Machines of random jobs, in a day that begins at a random time."""
     begin, found = int(chance.integers(SAMPLES)), []
     missing = count
@@ -185,7 +209,7 @@ def _series(shares: Floats, factors: Floats | None) -> list[UsageSeries]:
     return [UsageSeries(60, each * factor * CAPACITY) for each, factor in pairs]
 
 
-def _groups(count: int, chance: np.random.Generator, large: int) -> list[range]:
+def groups_of(count: int, chance: np.random.Generator, large: int = 0) -> list[range]:
     """Ranges of pods; the first `large` of them have LARGE_SHARE of all pods."""
     size = math.ceil(count * LARGE_SHARE / large) if large else 0
     groups = [range(i * size, (i + 1) * size) for i in range(large)]
@@ -199,7 +223,7 @@ def _groups(count: int, chance: np.random.Generator, large: int) -> list[range]:
     return groups
 
 
-def _placed(day: Day) -> Day:
+def placed(day: Day) -> Day:
     """The day with the scheduler's choice for every pod, so that it chooses only once."""
     found: dict[str, list[str]] = {}
     for pod in day.begin().cluster.read_cluster().pods:
