@@ -6,7 +6,7 @@ arrived since. Other load that came and went, such as that of Jobs, is part of i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
@@ -66,8 +66,12 @@ class Pasts:
             column += present + pressure.departed_ratio - pressure.measured[0][1]
             column[-1] = present
         denominators = np.array(_denominators(loaded, self.resources))
-        past[:-1] -= (self._gone(name) / denominators)[:-1]
-        past += self._arrived(name) / denominators
+        known = np.isfinite(past).any(axis=-1)
+        oldest_seconds = float(self.ages_seconds[known.argmax()]) if known.any() else 0.0
+        if (gone := self._gone(name)) is not None:
+            past[:-1] -= (gone / denominators)[:-1]
+        if (arrived := self._arrived(name, oldest_seconds)) is not None:
+            past += arrived / denominators
         found: Floats = np.maximum(past, 0.0)
         return found
 
@@ -137,8 +141,10 @@ class Pasts:
         share: Floats = np.clip((age_seconds - self.ages_seconds[:, None]) / windows, 0.0, 1.0)
         return share
 
-    def _gone(self, node: str) -> Floats:
-        """What pods used there that desched has moved away, or that are leaving."""
+    def _gone(self, node: str) -> Floats | None:
+        """What pods used there that desched has moved away, or that are leaving; None if none."""
+        if node not in self._leaving and node not in self._departed:
+            return None
         total = np.zeros((len(self.ages_seconds), len(self.resources)))
         for pod in self._leaving.get(node, ()):
             total += self.of_pod(pod)
@@ -164,18 +170,30 @@ class Pasts:
     @cached_property
     def _arrivals(self) -> Mapping[str, Sequence[Pod]]:
         """The pods by node that are younger than the oldest point."""
-        oldest = float(self.ages_seconds[0]) + float(self._windows.max(initial=0.0))
+        since = self._book.now - timedelta(
+            seconds=float(self.ages_seconds[0]) + float(self._windows.max(initial=0.0))
+        )
         found: dict[str, list[Pod]] = {}
         for node, pods in self._book.snapshot.cluster.pods_by_node.items():
-            young = [p for p in pods if not p.deleting and self._age_seconds(p) < oldest]
+            young = [p for p in pods if (p.started_at or p.created_at) > since and not p.deleting]
             if young:
                 found[node] = young
         return found
 
-    def _arrived(self, node: str) -> Floats:
-        """What the pods that are there now would have used before they came."""
+    def _arrived(self, node: str, oldest_seconds: float) -> Floats | None:
+        """What the pods that are there now would have used before they came; None if nothing.
+
+        Points older than `oldest_seconds` are not known anyway.
+        """
+        young = [
+            pod
+            for pod in self._arrivals.get(node, ())
+            if self._age_seconds(pod) < oldest_seconds + self._windows.max(initial=0.0)
+        ]
+        if not young:
+            return None
         total = np.zeros((len(self.ages_seconds), len(self.resources)))
-        for pod in self._arrivals.get(node, ()):
+        for pod in young:
             used = self._before(pod) * (1.0 - self._share_since(self._age_seconds(pod)))
             if pod.owner is not None and pod.owner.kind in _COMES_AND_GOES:
                 used[:-1] = 0.0
