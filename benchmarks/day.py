@@ -63,6 +63,10 @@ class Kind(StrEnum):
     BITBRAINS_50_HEAVY = "Bitbrains, 50 %, mixed nodes, heavy-tailed Deployments"
     BITBRAINS_65 = "Bitbrains, 65 %, mixed nodes"
     GOOGLE_HEAVY = "Google, heavy-tailed Deployments"
+    # See `benchmarks.eventful_days`.
+    CRONJOBS = "CronJobs"
+    LIFE = "a day with life"
+    RELIEVED_NODE = "relieved node"
 
 
 MEAN_CPU = {Kind.MILD_HOURS: (0.68, 0.68), Kind.CLIMBING_HOURS: (0.6, 0.8)}
@@ -96,6 +100,7 @@ SIZES = {
     Kind.MILD_HOURS: Size(50, 800, 6),
     Kind.CLIMBING_HOURS: Size(50, 800, 6),
     Kind.SATURATED: Size(24, 384),
+    Kind.RELIEVED_NODE: Size(10, 31, 10),
 }
 
 

@@ -1,6 +1,7 @@
 """Every kind of day by its name: its trace, its requests, and the day itself."""
 
 from benchmarks.day import Kind, Regime, a_day
+from benchmarks.eventful_days import day_with_cronjobs, day_with_life, relieved_node
 from benchmarks.other_days import DRAWS, other_day
 from benchmarks.trace import Jobs, Trace
 from desched.whatif.closed_loop import Day
@@ -22,4 +23,14 @@ def regimes_of(kind: Kind) -> tuple[Regime, ...]:
 
 def day_of(kind: Kind, seed: int, regime: Regime, jobs: Jobs) -> Day:
     """The day of this kind and seed; `jobs` are those of its trace."""
-    return other_day(jobs, seed, DRAWS[kind]) if kind in DRAWS else a_day(jobs, seed, regime, kind)
+    match kind:
+        case Kind.CRONJOBS:
+            return day_with_cronjobs(jobs, seed)
+        case Kind.LIFE:
+            return day_with_life(jobs, seed)
+        case Kind.RELIEVED_NODE:
+            return relieved_node()
+        case _ if kind in DRAWS:
+            return other_day(jobs, seed, DRAWS[kind])
+        case _:
+            return a_day(jobs, seed, regime, kind)

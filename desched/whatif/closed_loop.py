@@ -33,6 +33,8 @@ from desched.whatif.world import Simulation
 
 Act = Callable[[World], CycleReport | None]
 """Runs one cycle; without a report no early cycle follows."""
+Event = Callable[[Simulation], None]
+"""Puts what happens to the cluster on the clock of a new simulation."""
 
 INTERVAL_SECONDS = 300.0
 REPEAT_SECONDS = 3600.0
@@ -56,13 +58,15 @@ class Day:
     """A cluster at second 0 with the load of its pods; every run begins in the same state.
 
     For each pod, the scheduler compares a random `compared_share` of the nodes. Of equal nodes, it
-    chooses the first by name, or with `random_ties` any of them, as kube-scheduler does.
+    chooses the first by name, or with `random_ties` any of them, as kube-scheduler does. The
+    events are the same in every run.
     """
 
     nodes: Mapping[str, Amounts]
     deployments: tuple[Deployment, ...]
     compared_share: float = 1.0
     random_ties: bool = False
+    events: tuple[Event, ...] = ()
 
     def begin(self) -> Simulation:
         """A new simulation of this day."""
@@ -77,14 +81,17 @@ class Day:
             simulation.cluster.add_deployment(
                 each.namespace, each.name, replicas, each.template, nodes=each.nodes
             )
+        for event in self.events:
+            event(simulation)
         return simulation
 
 
 class LoopMove(NamedTuple):
     """An accepted eviction and the landing of the replacement; `landed_at` is None before it.
 
-    `workload` is the uid of the ReplicaSet, `pod` and `replacement` are uids; `ref` is the evicted
-    pod. `overloaded` is whether `landed_on` was above a target LANDED_SECONDS after the landing.
+    `workload` is the uid of the ReplicaSet, `pod` and `replacement` are uids, the latter empty if
+    no pod was wanted any longer; `ref` is the evicted pod. `overloaded` is whether `landed_on` was
+    above a target LANDED_SECONDS after the landing.
     """
 
     at: float
@@ -189,8 +196,9 @@ class LoopResult:
     @property
     def pending_minutes(self) -> float:
         """The sum of the times that replacements waited for a node."""
-        ends = [self.seconds if m.landed_at is None else m.landed_at for m in self.moves]
-        return (sum(ends) - sum(move.at for move in self.moves)) / 60
+        moves = [move for move in self.moves if move.replacement]
+        ends = [self.seconds if m.landed_at is None else m.landed_at for m in moves]
+        return (sum(ends) - sum(move.at for move in moves)) / 60
 
 
 class Descheduler:
@@ -246,11 +254,11 @@ def run(
 ) -> LoopResult:
     """Call `act` with the simulated world in each cycle, also in early ones, as `run_cycles`.
 
-    A node is overloaded above a target of the policy.
+    A node is overloaded above a target of the policy. A node counts while it exists.
     """
     evictor = RecordingEvictor(simulation)
     run_cycles(simulation, act, cycles, pace, evictor)
-    nodes = simulation.cluster.read_cluster().nodes
+    nodes = simulation.cluster.all_nodes
     load = load_by_step(simulation, nodes, pace)
     return evictor.result(nodes, load, targets_of(policy), pace)
 
@@ -321,7 +329,9 @@ class RecordingEvictor:
         answer = self._simulation.evictor.evict(pod, reason)
         if answer.verdict is EvictionVerdict.EVICTED and found and found.owner:
             now, owner = self._simulation.clock.monotonic(), found.owner.uid
-            new = cluster.newest_pod().uid  # the ReplicaSet replaces a deleted pod at once
+            newest = cluster.newest_pod()  # the ReplicaSet replaces a deleted pod at once,
+            still_wanted = newest.owner is not None and newest.owner.uid == owner
+            new = newest.uid if still_wanted else ""
             self._moves.append(LoopMove(now, owner, found.uid, found.node, new, ref=found.ref))
             replicas = cluster.replicas_of(owner)
             self._replicas[owner] = max(replicas, self._replicas.get(owner, 0))

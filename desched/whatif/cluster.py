@@ -24,12 +24,12 @@ from desched.model.snapshot import FreshPod, Room
 from desched.ports import PodToRead
 from desched.whatif.budgets import BudgetStatus, SimulatedBudget
 from desched.whatif.clock import VirtualClock
-from desched.whatif.controllers import Controllers, Replica
+from desched.whatif.controllers import Controllers, Replica, ReplicaSet
 from desched.whatif.history import IDLE, LoadHistory, Usage, UsageSeries, host_of
 from desched.whatif.pod_table import PodTable
 from desched.whatif.scheduler.choice import NodeSample, choose_node
 from desched.whatif.scheduler.view import ClusterView
-from desched.whatif.template import PodTemplate
+from desched.whatif.template import REVISION_LABEL, PodTemplate
 
 GIB = 1024**3
 STARTUP_SECONDS = 5.0
@@ -54,6 +54,7 @@ class SimulatedCluster:
         }
         self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._nodes: dict[str, Node] = {}
+        self._removed_nodes: dict[str, Node] = {}
         self._pods = PodTable()
         self._replica_of: dict[str, Replica] = {}
         self._ref_of: dict[str, PodRef] = {}
@@ -93,6 +94,11 @@ class SimulatedCluster:
         """(namespace, name) of each pod that has been on one of these nodes since then, by uid."""
         refs = {uid: self._ref_of[uid] for uid in self.history.users_on(nodes, since)}
         return {uid: (ref.namespace, ref.name) for uid, ref in refs.items()}
+
+    @property
+    def all_nodes(self) -> Sequence[Node]:
+        """The nodes as they are now, and those that were removed."""
+        return tuple({**self._removed_nodes, **self._nodes}.values())
 
     def _selectors(self) -> Mapping[ControllerKey, LabelSelector]:
         """The selectors of controllers, as they are elsewhere if they exist there."""
@@ -210,7 +216,7 @@ class SimulatedCluster:
 
     def remove_node(self, name: str) -> None:
         """Remove a node with the pods on it; their controllers replace them."""
-        del self._nodes[name]
+        self._removed_nodes[name] = self._nodes.pop(name)
         self.history.end(host_of(name), self.clock.monotonic())
         gone = self._pods.on_node(name)
         for pod in gone:
@@ -289,6 +295,50 @@ class SimulatedCluster:
         for ref in replica.pods:
             self._remove(ref)
         self._schedule()
+
+    def revisions_of(self, namespace: str, name: str) -> Sequence[ReplicaSet]:
+        """The revisions of a Deployment, the newest last."""
+        return self._controllers.of_workload(namespace, name)
+
+    def add_revision(self, before: ReplicaSet) -> ReplicaSet:
+        """Add a revision of the same workload that wants no pods yet."""
+        uid = self._new_uid("rs")
+        owner = Owner("ReplicaSet", uid, uid, "apps/v1")
+        labels = {**before.prototype.labels, REVISION_LABEL: owner.uid}
+        prototype = replace(before.prototype, owner=owner, labels=labels)
+        return self._controllers.add(owner, prototype, before.workload)
+
+    def hand_over(
+        self, replica: Replica, before: ReplicaSet, after: ReplicaSet
+    ) -> Sequence[PodRef]:
+        """Let another revision have a replica; returns the pods that it had until now."""
+        there = [ref for ref in replica.pods if self._is_there(ref)]
+        before.replicas.remove(replica)
+        self._touch(before)
+        self.add_replicas(after, [replica])
+        return there
+
+    def add_replicas(self, to: ReplicaSet, replicas: Sequence[Replica]) -> None:
+        """Let a controller want these replicas, too."""
+        to.replicas += replicas
+        self._touch(to)
+        if to.prototype.owner is not None:
+            self._scale(to.prototype.owner)
+        self._schedule()
+
+    def retire(self, replica: Replica, of: ReplicaSet) -> None:
+        """Let a controller no longer want a replica, whose pods begin to terminate."""
+        of.replicas.remove(replica)
+        self._touch(of)
+        for ref in filter(self._is_there, replica.pods):
+            self.delete_pod(ref.namespace, ref.name)
+
+    def restart_pod(self, ref: PodRef) -> None:
+        """Let a pod be not Ready for a moment, because its container starts again."""
+        pod = self.pod(ref)
+        if pod is not None and pod.uid == ref.uid and pod.node:
+            self._put(replace(pod, ready=False))
+            self.clock.call_later(STARTUP_SECONDS, lambda: self._become_ready(ref))
 
     def delete_pod(self, namespace: str, name: str) -> None:
         """Begin to terminate a pod."""
@@ -373,6 +423,14 @@ class SimulatedCluster:
         """A pod has terminated; it may be gone already, with its node."""
         self._remove(ref)
         self._schedule()
+
+    def _is_there(self, ref: PodRef) -> bool:
+        pod = self._pods.find(ref)
+        return pod is not None and pod.uid == ref.uid and not pod.deleting
+
+    def _touch(self, controller: ReplicaSet) -> None:
+        if controller.prototype.owner is not None:
+            self._controllers.touch(controller.prototype.owner)
 
     def _put(self, pod: Pod) -> None:
         self._pods.put(pod)

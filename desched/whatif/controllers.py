@@ -66,6 +66,11 @@ class Controllers:
         """The controller of an owner reference, None if it is gone."""
         return self._sets.get(owner.uid)
 
+    def of_workload(self, namespace: str, name: str) -> list[ReplicaSet]:
+        """The revisions of a Deployment, the newest last."""
+        pairs = ((each, each.workload) for each in self._sets.values())
+        return [each for each, w in pairs if w and (w.namespace, w.name) == (namespace, name)]
+
     def touch(self, owner: Owner) -> None:
         """Let the status of the workload be computed again, because it or its pods changed."""
         self._touched.add(owner.uid)

@@ -75,6 +75,13 @@ class UsageSeries:
         series._set(bank, first, levels, begins_at, shared=True)  # noqa: SLF001  (its own class)
         return series
 
+    @property
+    def amounts(self) -> Floats:
+        """The usage in each level: level x (CPU, memory)."""
+        until = self.bank.before[self.first : self.first + self.levels + 1]
+        found: Floats = np.diff(until, axis=0) / self.bank.step_seconds
+        return found
+
     def _set(
         self, bank: UsageBank, first: int, levels: int, begins_at: float, *, shared: bool
     ) -> None:
