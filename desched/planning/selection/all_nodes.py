@@ -22,10 +22,6 @@ from desched.planning.selection.outcomes import (
 )
 from desched.planning.selection.whole_gangs import WholeMoves
 
-MOST_FOR_PATIENCE = 2.0
-"""Cheaper pods may cost this many times as much as a cover with dear ones, but no more: one fair
-move is better than twelve tiny ones."""
-
 
 class Selection(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
@@ -82,33 +78,6 @@ def select_moves(
     return Selection(nodes, selected, before, destinations, quota)
 
 
-def _select_patiently(
-    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
-) -> NodeSelection:
-    """Select the node's moves; dear pods stay if cheaper ones will do over the next cycles."""
-    cheap = node.without_dear()
-    if cheap is node or not _suffices(cheap, node, destinations, quota):
-        return select_for_node(node, destinations, quota)
-    found = select_for_node(cheap, destinations, quota)
-    reason = RefusalReason.NOT_NEEDED if found.relieved else RefusalReason.CHEAPER_PODS_FIRST
-    staying = set(node.pods).difference(cheap.pods)
-    refusals = {**found.refusals, **dict.fromkeys(staying, Finding(reason))}
-    return msgspec.structs.replace(found, refusals=refusals)
-
-
-def _suffices(
-    cheap: OverloadedNode, node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
-) -> bool:
-    """Whether the cheap pods relieve the node over the next cycles, at a bearable cost."""
-
-    def over_next_cycles(pods: OverloadedNode) -> NodeSelection:
-        open_ended = quota.over_next_cycles()
-        return select_for_node(pods.with_later(), destinations.without_limits(), open_ended)
-
-    best, patient = over_next_cycles(node), over_next_cycles(cheap)
-    return patient.relieved and patient.cost <= MOST_FOR_PATIENCE * best.cost
-
-
 def _relieve(
     node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
 ) -> NodeSelection:
@@ -116,7 +85,7 @@ def _relieve(
     if quota.exhausted:
         refusals = dict.fromkeys(node.pods, quota.exhausted)
         return NodeSelection(SingleMoves(), refusals, destinations, quota)
-    found = _select_patiently(node, destinations, quota)
+    found = select_for_node(node, destinations, quota)
     if found.left <= MOST_LEFT or (node.loaded.is_levelled and found.moves):
         return found
     best = found
