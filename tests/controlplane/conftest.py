@@ -34,7 +34,6 @@ LONGEST = (
     "test_scenario.py",
     "test_watching.py",
     "test_follow_up.py",
-    "test_chains.py",
     "test_decisions_in_doubt.py",
     "test_attacks_tenants.py",
     "test_janitor.py",

@@ -13,14 +13,14 @@ from tests.controlplane.manifests import VOLCANO_GROUPS, Object, deployment, pod
 POOL = {"pool": "shared"}
 """The label of the nodes on which tenants run pods, beside those of others."""
 
-OPTING_OUT, CHAINED = "evil-opting-out", "evil-chained"
+OPTING_OUT, WIDE = "evil-opting-out", "evil-wide"
 AFFINE, TERMS = "evil-affine", "evil-terms"
 FAILING = ("evil-failing-1", "evil-failing-2")
 RETURNING = ("evil-returning-1", "evil-returning-2")
 DEVICES, PENDING, MACHINES = "evil-devices", "evil-pending", "evil-machines"
 LABELS, LARGE, GROUPS = "evil-labels", "evil-large", "evil-groups"
 _OWNED = (
-    *((name,) for name in (OPTING_OUT, CHAINED, AFFINE, TERMS, DEVICES, PENDING, MACHINES)),
+    *((name,) for name in (OPTING_OUT, WIDE, AFFINE, TERMS, DEVICES, PENDING, MACHINES)),
     *((name,) for name in (LABELS, LARGE, GROUPS)),
     FAILING,
     RETURNING,
@@ -29,7 +29,7 @@ _OWNED = (
 
 STANDING = {
     OPTING_OUT: "opt out of moves, and use 2.5 cores each",
-    CHAINED: "overload their node, and fit elsewhere only if others make room",
+    WIDE: "overload their node, and fit nowhere else",
     AFFINE: "have a node affinity of 61 KiB, 15 different ones",
     TERMS: "have 64 terms of anti-affinity, 5 different sets",
     FAILING[0]: "run once, and their replacements never",
@@ -189,9 +189,9 @@ def _template(workload: Object) -> Any:
 
 
 def _wide(*, harmful: bool) -> Object:
-    """Pods that overload their nodes, and that fit elsewhere only where others make room."""
+    """Pods that overload their nodes, and that fit nowhere else."""
     request = "4200m" if harmful else "100m"
-    return deployment("evil-wide", 2, "2500m", CHAINED, cpu_request=request, nodeSelector=POOL)
+    return deployment("evil-wide", 2, "2500m", WIDE, cpu_request=request, nodeSelector=POOL)
 
 
 def _affine(namespace: str, number: int, affinity: Object, *, harmful: bool) -> Object:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, WINDOW_SECONDS
 from tests.controlplane.manifests import Object, usage
@@ -27,22 +26,6 @@ NOT_PACED_BY_THE_MINUTE: Object = {"evictionLimits": {"perMinute": 1000}}
 """The test counts cycles; 20 evictions a minute would only make each of them longer."""
 STEERING: Object = {"steering": "WhenNeeded", "steeringMaxNodes": "50%"}
 RESTS_BRIEFLY: Object = {"followUp": {"coolDown": {"first": "10s"}}}
-
-
-def dear() -> Site:
-    """A node at 98 % that three cheap pods of one Deployment relieve, or two dear pods.
-
-    There is a node without pods for each replacement, so that the scheduler prefers none that has
-    lost one.
-    """
-    site = Site("dear")
-    site.node("hot", uses="1960m")
-    site.node(*(f"cool{number}" for number in range(1, 8)))
-    site.workload("web", ("hot",) * 3 + ("cool1", "cool2", "cool3"), "320m", cpu_request="300m")
-    site.workload("dear", ("hot", "hot"), "500m", cpu_request="1")
-    template = site.manifests[-1]["spec"]["template"]
-    template["metadata"]["annotations"][PREFER_NO_EVICTION_ANNOTATION] = "true"
-    return site
 
 
 def large() -> Site:
@@ -84,7 +67,7 @@ def sites(
         built = Sites(running_control_plane, prometheus, directory)
         try:
             built.install_permissions("overlays/evict")
-            built.build(dear(), large(), again())
+            built.build(large(), again())
             yield built
         finally:
             running_control_plane.reset()
@@ -122,9 +105,8 @@ class Service:
 
 @pytest.fixture(scope="module")
 def services(sites: Sites) -> Iterator[dict[str, Service]]:
-    """They run at the same time, because most of their time is waiting."""
+    """Beside the other test, because most of their time is waiting."""
     found = {
-        "dear": Service(sites, "dear"),
         "large": Service(
             sites, "large", "--interval", LARGE_INTERVAL, **STEERING, **NOT_PACED_BY_THE_MINUTE
         ),
@@ -167,15 +149,6 @@ def test_a_replica_that_was_moved_stays_even_if_its_node_becomes_overloaded(site
         return "moved_recently" not in refused(after_its_rest).get("web", set())
 
     sites.plane.wait_for("the end of its rest", may_move_again)
-
-
-def test_a_node_is_relieved_by_one_deployment_in_three_cycles_without_moves_of_dear_pods(
-    services: dict[str, Service],
-) -> None:
-    service = services["dear"]
-    cycles = service.cycles_after_first_eviction()
-    assert len([cycle for cycle in cycles if evictions(cycle)]) <= 2
-    assert service.evicted() == ["web"] * 3
 
 
 def test_twelve_overloaded_nodes_of_fifty_are_relieved_within_five_cycles_that_evict(

@@ -77,15 +77,14 @@ def test_the_first_rule_that_refuses_is_the_reason_of_the_plan(seed: int) -> Non
 def test_the_first_move_of_a_plan_lands_where_the_pod_would_alone(seed: int) -> None:
     made = decision(seed)
     for eviction in made.plan.evictions[:1]:
-        if eviction.chain is None:
-            (pod,) = (p for p in made.context.cluster.pods if p.ref == eviction.pod)
-            placement = about(pod, seed).placement
-            assert placement is not None
-            assert placement.expected_on == eviction.expected_on
-            assert placement.suitable == eviction.destinations
-            assert placement.forecast is not None
-            assert placement.forecast.risk == eviction.landing_risk
-            assert placement.forecast.steered == eviction.steered
+        (pod,) = (p for p in made.context.cluster.pods if p.ref == eviction.pod)
+        placement = about(pod, seed).placement
+        assert placement is not None
+        assert placement.expected_on == eviction.expected_on
+        assert placement.suitable == eviction.destinations
+        assert placement.forecast is not None
+        assert placement.forecast.risk == eviction.landing_risk
+        assert placement.forecast.steered == eviction.steered
 
 
 @slow

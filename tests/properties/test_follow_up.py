@@ -7,7 +7,6 @@ from random import Random
 from typing import NamedTuple
 
 import msgspec
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,14 +21,12 @@ from desched.model.state import (
     LONGEST_MIGRATION,
     SUCCESSES,
     EvictionRecord,
-    ForecastCheck,
     MoveResult,
     NodeRounds,
     PauseScope,
     State,
 )
 from desched.planning.clocks import SEEMS_EARLIER
-from desched.planning.placement.forecast_trust import PRIOR_LANDINGS, Distrust
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool, Policy
 from tests.builders import (
@@ -367,47 +364,3 @@ def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: lis
     assert most["failures"] <= 6
     assert most["moves"] <= 6
     assert most["forecasts"] <= 120
-
-
-@given(st.lists(st.floats(0, 1), max_size=200), st.randoms(use_true_random=False))
-def test_forecasts_that_come_true_as_often_as_they_say_cost_nothing(
-    risks: list[float], order: Random
-) -> None:
-    checks, expected, bad = [], 0.0, 0
-    for risk in risks:
-        expected += risk
-        is_bad = bad < round(expected)
-        bad += is_bad
-        checks.append(ForecastCheck(NOW, "", risk, is_bad, 0.5, hit=True))
-    order.shuffle(checks)
-    surcharge = Distrust.of(State(forecasts=tuple(checks)), "", NOW).surcharge("")
-    assert 0 <= surcharge <= 0.5 / (len(risks) + PRIOR_LANDINGS) + 1e-9
-
-
-@given(st.lists(st.tuples(st.floats(0, 0.15), st.integers(0, 1439)), min_size=1, max_size=50))
-def test_a_surcharge_fades_as_bad_landings_age(landings: list[tuple[float, int]]) -> None:
-    checks = tuple(
-        ForecastCheck(NOW - age * MINUTE, "", risk, bad=True, probability=0.5, hit=False)
-        for risk, age in sorted(landings, key=lambda landing: -landing[1])
-    )
-    state, last = State(forecasts=checks), 1.0
-    quiet = snapshot([node("n0")], [], load({"n0": (0.5, 0.0)}))
-    for hours in range(25):
-        now = NOW + timedelta(hours=hours)
-        state = followed_up(state, quiet, POLICY, now).state
-        assert Distrust.of(state, "", now).surcharge("") <= last
-        last = Distrust.of(state, "", now).surcharge("")
-    assert last == pytest.approx(0)
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=120))
-def test_by_the_next_day_distrust_leaves_moves_of_little_risk(
-    landings: list[tuple[float, bool]],
-) -> None:
-    """Whatever became of as many landings as memory holds, sixteen hours later it adds 5 % at most.
-
-    Otherwise no move would be made, and no landing come that speaks for the forecasts again.
-    """
-    checks = tuple(ForecastCheck(NOW, "", risk, bad, 0.5, hit=True) for risk, bad in landings)
-    state = State(forecasts=checks)
-    assert Distrust.of(state, "", NOW + timedelta(hours=16)).surcharge("") <= 0.05

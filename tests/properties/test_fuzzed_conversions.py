@@ -47,7 +47,6 @@ def test_any_damage_gives_a_policy_that_is_no_wider_or_an_error(document: Any) -
         harmless(note.message)
     policy = parse_policy(found.text, "converted").policy
     assert policy.min_underloaded_nodes
-    assert not policy.chains
     assert policy.protections.single_replicas
     if not any(note.effect is Effect.HELD for note in found.notes):
         no_wider(document, policy)

@@ -19,14 +19,11 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload import measurement
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.selection import chains
-from desched.planning.selection.chains import MOST_ROOMS
 from desched.planning.situation import Situation
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import NOW, certain, policy, rule
 from tests.chosen_load import known_of
-from tests.properties.test_chains import CAREFUL, full_clusters
 from tests.properties.test_planner import clusters
 from tests.properties.test_whole_gangs import STEERED, WHOLE, drawn
 
@@ -151,7 +148,6 @@ def _said(verdict: NodeVerdict, plan: Plan) -> tuple[object, ...]:
 
 WORLDS = st.one_of(
     st.tuples(churning(), POLICIES),
-    st.tuples(st.tuples(full_clusters(), st.just(State())), st.just(CAREFUL)),
     st.tuples(
         st.tuples(st.integers(0, 2**32).map(lambda seed: drawn(seed).seen), st.just(State())),
         st.sampled_from([WHOLE, STEERED]),
@@ -160,14 +156,13 @@ WORLDS = st.one_of(
 
 
 @slow
-@given(WORLDS, st.sampled_from([1, MOST_ROOMS]))
+@given(WORLDS)
 def test_a_decision_from_the_usage_of_needed_pods_is_that_of_all_usage(
-    world: tuple[tuple[Snapshot, State], Policy], most_rooms: int
+    world: tuple[tuple[Snapshot, State], Policy],
 ) -> None:
     """And while a node may lose a pod, no usage or sum is looked up that was not read."""
     (seen, state), by = world
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "MOST_ROOMS", most_rooms)
         needed, full = chosen(seen, by, state), decide(seen, by, state)
         if not relieves(needed):
             assert at_rest(needed, full) == at_rest(full, full)

@@ -369,7 +369,6 @@ def check_move(
         anywhere = (n for n in names if reference.may_choose(one, n))
         assert all(reference.is_inside(one, name, REQUIRE) for name in anywhere)
     elif move == plan.evictions[0] and not reference.is_inside(one, move.expected_node, PREFER):
-        # A later move also leaves if its soft taints could redirect replacements of earlier moves.
         tainted = {taint.node for taint in plan.taints}  # for other moves, too
         cool = (name for name in names if name not in {*of.hot, *tainted})
         assert not any(reference.is_inside(one, name, PREFER) for name in cool)

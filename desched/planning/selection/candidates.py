@@ -19,9 +19,6 @@ from desched.planning.overload.outlook import Pasts
 from desched.planning.placement.replacement import replacement_of
 from desched.planning.selection.eviction_cost import cost
 
-DEAR = 2.0
-"""A pod is dear if it costs this much more than the cheapest pod of its node."""
-
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A pod that may be moved.
@@ -82,17 +79,6 @@ class OverloadedNode(msgspec.Struct, frozen=True):
     def pods(self) -> list[str]:
         """The uids of the pods that may be moved."""
         return [candidate.pod.uid for candidate in self.candidates]
-
-    def without_dear(self) -> "OverloadedNode":
-        """The node without the pods that cost much more than its cheapest; itself without any."""
-        costs = [candidate.cost for candidate in (*self.candidates, *self.later)]
-        dear = min(costs, default=0.0) + DEAR
-        if max(costs, default=0.0) < dear:
-            return self
-        candidates = tuple(c for c in self.candidates if c.cost < dear)
-        return msgspec.structs.replace(
-            self, candidates=candidates, later=tuple(c for c in self.later if c.cost < dear)
-        )
 
     def with_later(self) -> "OverloadedNode":
         """The node with all pods that may be moved now or later."""

@@ -1,6 +1,5 @@
 """What is done for one overloaded node: single moves, a gang that moves whole, nothing."""
 
-import math
 from collections.abc import Mapping
 
 import msgspec
@@ -56,11 +55,6 @@ class NodeSelection(msgspec.Struct, frozen=True):
     def moves(self) -> tuple[Chosen, ...]:
         """All moves in the order of execution."""
         return () if isinstance(self.outcome, Stuck) else self.outcome.moves
-
-    @property
-    def cost(self) -> float:
-        """The cost of all moves."""
-        return math.fsum(move.candidate.cost for _, move in self.moves)
 
     @property
     def left(self) -> float:

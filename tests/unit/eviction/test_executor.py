@@ -6,8 +6,6 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from desched.model.chain import Chain
-from desched.model.cluster import PodRef
 from desched.model.drains import Drain, Purpose
 from desched.model.plan import RefusalReason, ResourceRelief
 from desched.model.resources import Resource
@@ -62,17 +60,6 @@ def test_the_announcement_of_a_move_that_makes_room_has_no_relief() -> None:
     assert stage.notes[0] == (
         "Evicted apps/a from hot: makes room on hot for x; replacement expected on cool (100 %)"
     )
-
-
-def test_the_second_move_of_a_chain_needs_a_look_at_its_room() -> None:
-    stage = two()
-    first, second = stage.plan.evictions
-    chain = Chain(first.pod, second.pod, "warm", "cold")
-    evictions = tuple(replace(each, chain=chain) for each in (first, second))
-    stage.plan = replace(stage.plan, evictions=evictions)
-    assert stage.run() == ["evicted", "not_confirmed"]
-    assert details(stage)[1] == "node cool is gone"
-    assert stage.rooms == ["", "cool"]
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -188,15 +175,6 @@ def test_a_look_that_waited_too_long_is_taken_again() -> None:
     stage.seconds_by_deed = {"asked": 3.0}
     stage.run()
     assert stage.looked_at == ["p0p1p2", "p2"]
-
-
-def test_the_end_of_a_chain_is_looked_at_alone() -> None:
-    stage = apart(3)
-    first, second, third = stage.plan.evictions
-    chain = Chain(PodRef("apps", "before"), second.pod, "n1", second.expected_node)
-    stage.plan = replace(stage.plan, evictions=(first, replace(second, chain=chain), third))
-    stage.run()
-    assert stage.looked_at[:2] == ["p0p2", "p1"]
 
 
 def test_a_look_that_fails_ends_acting_only_when_its_turn_comes() -> None:

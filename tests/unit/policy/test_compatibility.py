@@ -44,7 +44,6 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "dead_band_ratio",
         "max_landing_risk",
         "steering",
-        "chains",
         "relieves_staying_excess",
         "domains",
         "cache_affinity",

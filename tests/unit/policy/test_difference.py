@@ -193,10 +193,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tupl
             {"evictionLimits": {"total": "2%"}},
             {"evictionLimits.total": ("5 % of the nodes, at least 20", "2 % of the nodes")},
         ),
-        (
-            {"steering": "Off"},
-            {"steering": ("WhenNeeded", "Off"), "chainedMoves": ("true", "false")},
-        ),
+        ({"steering": "Off"}, {"steering": ("WhenNeeded", "Off")}),
         (
             {"nodeSelector": "pool in (web, db),!spot"},
             {"nodeSelector": ("all nodes", "pool in (web, db),!spot")},

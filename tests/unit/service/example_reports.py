@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.gpus import (
@@ -49,11 +48,6 @@ from desched.model.state import (
 from tests.builders import certain, planned_eviction, pressure
 
 POD = PodRef("shop", "web-1", "uid-1")
-CHAIN = Chain(PodRef("shop", "web-7", "uid-7"), POD, "te3", "te2", "te6", 100.0, 0.14)
-TOLD_CHAIN = (
-    "first shop/web-7 from te2 to te6 (0.1 cores) makes room; then shop/web-1 from te3 to te2 "
-    "(\N{MINUS SIGN}14.0 points)"
-)
 STARTED_AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
@@ -185,38 +179,6 @@ FOLLOWED_UP = msgspec.structs.replace(
 )
 """After some moves: of two it is known what became of them, one is in flight; te3 cools down, te4
 and the StatefulSet are not, the pool is paused and the pause of everything awaits a probe."""
-
-UNDER_WAY = ChainUnderWay(CHAIN, STARTED_AT + HOUR)
-BROKEN = ChainUnderWay(CHAIN, STARTED_AT + HOUR, STARTED_AT, "others took the room on te2")
-
-
-def with_chain(chain: ChainUnderWay) -> CycleReport:
-    """A report of a cycle that found this chain."""
-    plan = msgspec.structs.replace(REPORT.plan, chains=(chain,))
-    state = msgspec.structs.replace(REPORT.state, chains=(chain,))
-    return msgspec.structs.replace(REPORT, plan=plan, state=state)
-
-
-def first_move() -> CycleReport:
-    """A report of a cycle that evicts the first pod of a chain."""
-    first = msgspec.structs.replace(
-        EVICTION,
-        pod=CHAIN.first,
-        node="te2",
-        landing=certain("te6"),
-        chain=CHAIN,
-        purpose=Purpose.ROOM,
-    )
-    outcome = msgspec.structs.replace(REPORT.outcomes[0], pod=CHAIN.first)
-    plan = msgspec.structs.replace(REPORT.plan, evictions=(first,))
-    return msgspec.structs.replace(REPORT, plan=plan, outcomes=(outcome,))
-
-
-def second_move() -> CycleReport:
-    """A report of a cycle that evicts the second one."""
-    second = msgspec.structs.replace(EVICTION, chain=CHAIN)
-    plan = msgspec.structs.replace(REPORT.plan, evictions=(second,))
-    return msgspec.structs.replace(REPORT, plan=plan)
 
 
 BIG = PodRef("train", "big-0", "uid-big")

@@ -94,7 +94,7 @@ PLAIN_TEXTS = frozenset(
 def test_every_text_of_a_snapshot_and_of_the_state_has_a_mark() -> None:
     """Else nobody decided whether it is a name."""
     assert renames_of(Snapshot).keys() == {"cluster", "load"}
-    assert {"evictions", "pauses", "chains"} < renames_of(State).keys()
+    assert {"evictions", "pauses", "drains"} < renames_of(State).keys()
 
 
 def test_the_texts_that_keep_their_value_are_these() -> None:

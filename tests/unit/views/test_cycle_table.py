@@ -8,14 +8,8 @@ from desched.model.plan import PlannedTaint, TaintRemoval, Unsteered
 from desched.model.report import Mode, TaintChange
 from tests.shown import print_shown
 from tests.unit.service.example_reports import (
-    BROKEN,
     EVICTION,
     REPORT,
-    TOLD_CHAIN,
-    UNDER_WAY,
-    first_move,
-    second_move,
-    with_chain,
 )
 
 
@@ -73,24 +67,3 @@ def test_a_run_lists_taints_that_were_set_or_removed_or_could_not_be():
     assert "te2 lost it: its time is over" in text
     assert "te3 did not get it (a move needs it): 403" in text
     assert "would get it" not in text
-
-
-def on_one_line(report):
-    return " ".join(printed(report).split())
-
-
-def test_the_moves_of_a_chain_are_told_with_each_of_them():
-    first, second = on_one_line(first_move()), on_one_line(second_move())
-    assert f"chain: {TOLD_CHAIN}" in first
-    assert f"chain: {TOLD_CHAIN}" in second
-    assert "takes" not in first
-    because = f"because {EVICTION.reason}"
-    assert (because in first, because in second) == (False, True)
-
-
-def test_chains_of_earlier_cycles_have_a_section():
-    assert "chains" not in printed(REPORT)
-    under_way, broken = on_one_line(with_chain(UNDER_WAY)), on_one_line(with_chain(BROKEN))
-    assert f"chains {TOLD_CHAIN}; ends in 1 h (13:00 UTC) at the latest" in under_way
-    assert f"chains {TOLD_CHAIN}; broken" in broken
-    assert "others took the room on te2; another one in 1 h (13:00 UTC)" in broken

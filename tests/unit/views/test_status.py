@@ -7,7 +7,6 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from desched.model.chain import ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.drains import Purpose
 from desched.model.plan import HoldReason, Unsteered
@@ -29,10 +28,8 @@ from desched.views.rendering import rendered
 from desched.views.status import Status, print_status
 from tests.builders import NOW, certain
 from tests.unit.service.example_reports import (
-    CHAIN,
     DRAINING,
     LANDED_DRAIN,
-    TOLD_CHAIN,
     begun_earlier,
 )
 
@@ -79,7 +76,7 @@ def test_a_state_that_cannot_be_used_comes_first_and_is_not_called_absent():
 def test_empty_sections_are_marked_as_empty():
     lines = dict(status(State()).sections)
     assert lines["last cycle"] == ["none yet"]
-    empty = ("pauses", "in flight", "chains", "drains", "cool-downs", "cooling nodes", "forecasts")
+    empty = ("pauses", "in flight", "drains", "cool-downs", "cooling nodes", "forecasts")
     text = rendered(status(State()), print_status, "table")
     for title in empty:
         assert lines[title] == []
@@ -132,18 +129,6 @@ def test_the_last_edit_of_the_policy_is_told_with_what_it_changed():
         "targetThresholds.cpu: 80 % → 70 %",
     ]
     assert said("last cycle", state)[-1] == "beside desched on purpose: Volcano descheduler in x"
-
-
-def test_a_chain_is_one_line_with_both_moves():
-    chain = ChainUnderWay(CHAIN, NOW + 20 * MINUTE)
-    broken = ChainUnderWay(CHAIN, NOW + 50 * MINUTE, NOW - 10 * MINUTE, "others took the room")
-    assert said("chains", State(chains=(chain, broken))) == [
-        f"{TOLD_CHAIN}; ends in 20 min (12:20 UTC) at the latest",
-        (
-            f"{TOLD_CHAIN}; broken 10 min ago (11:50 UTC): others took the room; another one in "
-            "50 min (12:50 UTC)"
-        ),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import msgspec
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.model.state import State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from tests.builders import (
     budget,
@@ -21,7 +20,6 @@ from tests.builders import (
     snapshot,
     workload,
 )
-from tests.unit.eviction.moves import record
 
 
 def two_hot_nodes(pods: list[Pod], cores: dict[str, float], **cool: float) -> Snapshot:
@@ -64,7 +62,7 @@ def test_where_memory_and_cpu_are_both_too_high_memory_is_relieved_first() -> No
     assert evicted(planned(seen, one)) == ["memory"]
 
 
-# --- patience: dear pods stay if cheaper ones will do -------------------------------------------
+# --- what moves cost -----------------------------------------------------------------------------
 
 
 def full_node(**cores: float) -> Snapshot:
@@ -79,33 +77,14 @@ def full_node(**cores: float) -> Snapshot:
 
 
 ONE_AT_A_TIME = policy(limits=no_limits_but(workload=1, in_flight_workload=1))
-UNDER_WAY = State((record("gone", node="third"),))
 
 
-def test_a_dear_pod_stays_if_cheaper_ones_relieve_the_node_over_the_next_cycles() -> None:
-    plan = planned(full_node(a=0.5, b=0.5, dear=0.9), ONE_AT_A_TIME)
-    assert evicted(plan) == ["a"]
-    assert reasons(plan) == {"b": "limit_workload", "dear": "cheaper_pods_first"}
-
-
-def test_a_dear_pod_waits_while_a_cheaper_workload_is_under_way() -> None:
-    plan = planned(full_node(a=0.5, b=0.5, dear=0.9), ONE_AT_A_TIME, UNDER_WAY)
-    assert evicted(plan) == []
-    assert reasons(plan) == {"a": "in_flight", "b": "in_flight", "dear": "cheaper_pods_first"}
-
-
-def test_a_dear_pod_moves_if_cheaper_ones_can_never_relieve_the_node() -> None:
+def test_a_dear_pod_moves_if_cheaper_ones_cannot_relieve_the_node() -> None:
     plan = planned(full_node(a=0.2, dear=0.9), ONE_AT_A_TIME)
     assert evicted(plan) == ["dear"]
 
 
-def test_a_dear_pod_moves_if_the_workload_of_the_cheaper_ones_has_moved_enough_this_hour() -> None:
-    one = policy(limits=no_limits_but(workload=1, in_flight_workload=1, workload_hourly=1))
-    plan = planned(full_node(a=0.5, b=0.5, dear=0.9), one)
-    assert evicted(plan) == ["dear"]
-
-
-def test_a_dear_pod_stays_if_cheaper_ones_relieve_the_node_at_once() -> None:
+def test_a_dear_pod_stays_if_cheaper_ones_relieve_the_node() -> None:
     plan = planned(full_node(a=0.5, b=0.5, dear=0.9))
     assert evicted(plan) == ["a", "b"]
     assert reasons(plan) == {"dear": "not_needed"}

@@ -58,7 +58,6 @@ def test_the_dialect_is_found_and_the_policy_loads_and_is_cautious(name: str) ->
     assert yaml.safe_load(found.text) == found.document
     assert parse_policy(json.dumps(found.document), "json").policy.rules == policy.rules
     assert policy.min_underloaded_nodes >= 1
-    assert not policy.chains
     assert policy.sustained_seconds >= 300
     assert policy.protections.single_replicas
     held = any(note.effect is Effect.HELD for note in found.notes)

@@ -9,22 +9,17 @@ from desched.model.text import LONGEST_DETAIL
 from desched.service.telemetry.cycle_log import MOST_NAMES, CompetitorLog, essentials, log_cycle
 from tests.unit.service.example_reports import (
     BACK,
-    BROKEN,
     BROKEN_DRAIN,
     DRAINING,
     FOLLOWED_UP,
     HELD,
-    HOUR,
     LANDED_DRAIN,
     REPORT,
     STARTED_AT,
-    TOLD_CHAIN,
     TOLD_DRAIN,
-    UNDER_WAY,
     begun_earlier,
     drain_move,
     record,
-    with_chain,
     with_drain,
 )
 
@@ -88,15 +83,6 @@ def test_many_settled_moves_are_counted_and_the_failures_named():
     assert line["settled"] == {"back_on_source": 1, "landed_elsewhere": 50}
     assert len(line["settled_moves"]) == MOST_NAMES
     assert line["settled_moves"][0].startswith("shop/web-2 from te3: back_on_source")
-
-
-def test_chains_are_named_and_a_broken_one_only_in_its_cycle():
-    assert essentials(with_chain(UNDER_WAY))["chains"] == [TOLD_CHAIN]
-    line = essentials(with_chain(BROKEN))
-    assert line["chain_broken"] == [f"{TOLD_CHAIN}: others took the room on te2"]
-    assert "chains" not in line
-    earlier = msgspec.structs.replace(BROKEN, broken_at=STARTED_AT - HOUR)
-    assert not {"chains", "chain_broken"} & essentials(with_chain(earlier)).keys()
 
 
 def test_the_reason_for_not_acting_is_logged():

@@ -9,13 +9,12 @@ from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
 from desched.model.drains import DrainEnd, Purpose
 from desched.model.plan import HoldReason
-from desched.model.report import EvictionVerdict, Mode, ModelNodes, NotActing
+from desched.model.report import Mode, ModelNodes, NotActing
 from desched.model.state import MoveResult
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
 from tests.unit.service.example_reports import (
-    BROKEN,
     BROKEN_DRAIN,
     DRAINING,
     FOLLOWED_UP,
@@ -24,11 +23,7 @@ from tests.unit.service.example_reports import (
     LANDED_DRAIN,
     REPORT,
     STARTED_AT,
-    UNDER_WAY,
     begun_earlier,
-    first_move,
-    second_move,
-    with_chain,
     with_drain,
 )
 
@@ -198,37 +193,6 @@ def test_a_move_that_is_judged_again_is_counted_once(metrics):
 def test_moves_are_counted_by_the_acting_replica_only(metrics, fields):
     metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, **fields))
     assert sum(values(metrics, "desched_moves_total").values()) == 0
-
-
-def test_chains_are_counted_when_they_begin_and_when_they_end(metrics):
-    assert values(metrics, "desched_chains_total") == {
-        ("begun",): 0,
-        ("completed",): 0,
-        ("broken",): 0,
-    }
-    broken_earlier = msgspec.structs.replace(BROKEN, broken_at=STARTED_AT - HOUR)
-    for report in (
-        first_move(),
-        second_move(),
-        second_move(),
-        with_chain(UNDER_WAY),
-        with_chain(BROKEN),
-        with_chain(broken_earlier),
-        msgspec.structs.replace(with_chain(BROKEN), not_acting=NotActing.NOT_LEADING),
-    ):
-        metrics.cycle_completed(report)
-    assert values(metrics, "desched_chains_total") == {
-        ("begun",): 1,
-        ("completed",): 2,
-        ("broken",): 1,
-    }
-
-
-def test_a_first_move_that_was_refused_begins_no_chain(metrics):
-    report = first_move()
-    refused = msgspec.structs.replace(report.outcomes[0], verdict=EvictionVerdict.BLOCKED_BY_BUDGET)
-    metrics.cycle_completed(msgspec.structs.replace(report, outcomes=(refused,)))
-    assert values(metrics, "desched_chains_total")["begun",] == 0
 
 
 def test_what_is_in_flight_and_left_alone_is_shown(metrics):

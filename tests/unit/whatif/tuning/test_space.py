@@ -74,7 +74,6 @@ def test_who_waits_by_the_swing_goes_on_to_do_so() -> None:
         ("sustainedFor=4m..12m", ("4m", "5m", "10m", "12m")),
         ("windows.cpu=5m,5m+15m", ("5m", ("5m", "15m"))),
         ("steering=Off,default", ("Off", None)),
-        ("chainedMoves=true,false", (True, False)),
         ("maxLandingRisk=0.1..0.2", tuple(round(0.1 + i / 100, 2) for i in range(11))),
     ],
 )
