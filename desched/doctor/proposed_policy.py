@@ -72,7 +72,7 @@ class _Target(NamedTuple):
 def proposed_policy(examination: Examination, base: Policy | None = None) -> str | None:
     """The text of the policy, None if there is no Prometheus to name and no metrics-server.
 
-    Of `base`, what fits stays: how load is read, the windows and sustainedFor.
+    Of `base`, what fits stays: how load is read, the windows and evictionPrice.
     """
     address = _address(examination.prometheus)
     metrics = base.metrics if base else MetricsSource(address)
@@ -216,10 +216,8 @@ def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:
         yield f"  {resource.value}: [{', '.join(map(duration_text, windows))}]"
     if base is None:
         return
-    yield "# How long a node must have been overloaded before its pods move."
-    yield f"sustainedFor: {duration_text(base.sustained_seconds)}"
-    if base.waits_by_swing:
-        yield f"sustainedForAtLeast: {duration_text(base.least_sustained_seconds)}"
+    yield "# How many minutes of expected overload the move of a pod must save."
+    yield f"evictionPrice: {duration_text(round(60 * base.eviction_price_minutes))}"
 
 
 def fitting_windows(given: Sequence[int], interval_seconds: float) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """Do the windows fit the scrape interval, and does the history reach far enough back?"""
 
-import math
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
@@ -12,7 +11,7 @@ from desched.planning.overload.scope import out_of_scope
 from desched.policy.durations import duration_text
 from desched.policy.policy import Policy
 from desched.policy.windows_of_samples import first_decision_seconds
-from desched.views.formatting import clock_time, count, first_names
+from desched.views.formatting import count, first_names
 
 SAMPLES_PER_WINDOW = 4
 """A mean over fewer samples is left to chance."""
@@ -93,11 +92,8 @@ def _windows(policy: Policy) -> str:
 
 
 def check_history(snapshot: Snapshot, examination: Examination) -> Check:
-    """Whether the history reaches back to the beginning of sustainedFor."""
+    """Whether the past of nodes is long enough to show how their load swings."""
     name, policy = CheckName.HISTORY, examination.policy.policy
-    sustained = duration_text(policy.sustained_seconds)
-    if not policy.sustained_seconds:
-        return ok(name, "sustainedFor is 0s: no history is needed.")
     if policy.metrics.type.is_sampled:
         first = duration_text(first_decision_seconds(policy))
         title = policy.metrics.type.in_words
@@ -109,15 +105,14 @@ def check_history(snapshot: Snapshot, examination: Examination) -> Check:
     nodes = _old_enough(snapshot, policy)
     if not nodes:
         return skipped(name, "No node is old enough for it.")
-    late = [node for node in nodes if _begins_late(snapshot, node, policy)]
+    span = duration_text(policy.history.seconds)
+    late = [node for node in nodes if _begins_late(snapshot, node)]
     if late:
-        until = examination.at + timedelta(seconds=policy.sustained_seconds)
-        verdict = f"{count(len(late), 'node has', 'nodes have')} no history of {sustained}"
+        verdict = f"{count(len(late), 'node has', 'nodes have')} no history of {span}"
         return warning(
             name,
-            f"{verdict}, so nothing is evicted from them yet: {first_names(late, 5)}.",
-            f"Wait until {clock_time(until, examination.at)}; if it stays so, shorten "
-            "`sustainedFor` or keep the data of Prometheus for longer.",
+            f"{verdict}, so forecasts of their load are rough: {first_names(late, 5)}.",
+            "Wait until Prometheus has data for so long, or keep its data for longer.",
         )
     if blind := _without_destination_load(snapshot, policy):
         return warning(
@@ -126,12 +121,12 @@ def check_history(snapshot: Snapshot, examination: Examination) -> Check:
             f"receive no pod: {first_names(blind, 5)}.",
             "Shorten `destinationWindows`, or wait until Prometheus has data for that long.",
         )
-    return ok(name, f"{count(len(nodes), 'node has', 'nodes have')} a history of {sustained}.")
+    return ok(name, f"{count(len(nodes), 'node has', 'nodes have')} a history of {span}.")
 
 
 def _old_enough(snapshot: Snapshot, policy: Policy) -> list[str]:
     """The nodes in scope that were there for the whole time."""
-    span = timedelta(seconds=policy.sustained_seconds + policy.shortest_window_seconds)
+    span = timedelta(seconds=policy.history.seconds + policy.shortest_window_seconds)
     return [
         node.name
         for node in snapshot.cluster.nodes
@@ -140,10 +135,9 @@ def _old_enough(snapshot: Snapshot, policy: Policy) -> list[str]:
     ]
 
 
-def _begins_late(snapshot: Snapshot, node: str, policy: Policy) -> bool:
+def _begins_late(snapshot: Snapshot, node: str) -> bool:
     histories = snapshot.load.history.get(node, {}).values()
-    points = math.ceil(policy.sustained_seconds / policy.history.step_seconds) + 1
-    return not histories or any(h.ratios[-points:][0] is None for h in histories)
+    return not histories or any(h.ratios[0] is None for h in histories)
 
 
 def _without_destination_load(snapshot: Snapshot, policy: Policy) -> list[str]:

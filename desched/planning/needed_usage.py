@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
 from desched.model.load import Measured, PodChoice, UnknownReason
-from desched.model.plan import NodeClass, RefusalReason
+from desched.model.plan import RefusalReason
 from desched.model.resources import Resource
 from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.drains.demands import wanted
@@ -50,7 +50,9 @@ def _with_pasts(situation: Situation) -> frozenset[str]:
     """The nodes whose pods' pasts decide: sources, and the nodes that moved pods have left."""
     pressure, state = situation.pressure, situation.context.state
     nodes = situation.context.cluster.node_by_name
-    sources = {each.node.name for each in pressure.sources if each.node.name not in pressure.waiting}
+    sources = {
+        each.node.name for each in pressure.sources if each.node.name not in pressure.waiting
+    }
     if not sources:
         return frozenset()
     left = {move.node for move in state.moves} | {record.node for record in state.evictions}

@@ -80,9 +80,7 @@ def _rows(policy: Policy) -> _Rows:
     yield (DEFAULT_EVICTOR, "nodeSelector"), _selector(policy.destination_selector, "all nodes")
     yield from _metrics(policy.metrics)
     yield from _windows(policy.rules)
-    yield ("sustainedFor",), duration_text(policy.sustained_seconds)
-    if policy.waits_by_swing:
-        yield ("sustainedForAtLeast",), duration_text(policy.least_sustained_seconds)
+    yield ("evictionPrice",), duration_text(round(60 * policy.eviction_price_minutes))
     yield from _pools(policy)
     floor = (
         f"{_percent(policy.deviation_floor_ratio)}, {_percent(policy.dead_band_ratio)} from mean"

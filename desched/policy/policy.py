@@ -262,8 +262,7 @@ class Policy(msgspec.Struct, frozen=True):
     `source` names the file for reports; `digest` differs between policies. `node_selector` scopes
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
     With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.
-    A node is relieved once its load has lasted for `sustained_seconds` (0: at once), or for less,
-    at least `least_sustained_seconds`, if its load hardly swings. With
+    The move of an ordinary pod must save `eviction_price_minutes` of expected overload. With
     `deviation` no node below `deviation_floor_ratio` is overloaded, nor one within
     `dead_band_ratio` of the mean. The first of `pools` that
     selects a node has its lines; a node that none selects has those of `rules`,
@@ -286,8 +285,6 @@ class Policy(msgspec.Struct, frozen=True):
     min_underloaded_nodes: int = 0
     node_selector: LabelSelector = LabelSelector()
     destination_selector: LabelSelector = LabelSelector()
-    sustained_seconds: int = EXTENDED.sustained_seconds
-    least_sustained_seconds: int = EXTENDED.least_sustained_seconds
     eviction_price_minutes: float = EXTENDED.eviction_price_minutes
     deviation_floor_ratio: float = EXTENDED.deviation_floor / 100
     dead_band_ratio: float = EXTENDED.dead_band / 100

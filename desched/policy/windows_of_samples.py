@@ -7,7 +7,7 @@ from desched.policy.policy import Policy, ResourceRule
 
 
 def with_one_window(policy: Policy, sampled_seconds: int) -> Policy:
-    """The policy with the window of samples of so long in place of all, without `sustainedFor`.
+    """The policy with the window of samples of so long in place of all.
 
     Its source says so, because a plan by it may differ from that of a service.
     """
@@ -25,16 +25,12 @@ def with_one_window(policy: Policy, sampled_seconds: int) -> Policy:
 
     return replace(
         policy,
-        source=f"{policy.source} (windows: {duration_text(window_seconds)}, sustainedFor: 0s)",
+        source=f"{policy.source} (windows: {duration_text(window_seconds)})",
         rules=ruled(policy.rules),
         pools=tuple(replace(pool, rules=ruled(pool.rules)) for pool in policy.pools),
-        sustained_seconds=0,
-        least_sustained_seconds=0,
     )
 
 
 def first_decision_seconds(policy: Policy) -> int:
-    """How long a service takes samples before it can know that load is sustained."""
-    sustained_seconds = policy.sustained_seconds + policy.shortest_window_seconds
-    longest_seconds = max(policy.longest_window_seconds, sustained_seconds)
-    return longest_seconds - policy.metrics.averaged_seconds
+    """How long a service takes samples before it knows the load of a window."""
+    return policy.longest_window_seconds - policy.metrics.averaged_seconds

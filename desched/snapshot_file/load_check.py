@@ -104,17 +104,6 @@ def _unmeasured(policy: Policy, own: Policy) -> Iterator[str]:
                 f"the load of {rule.resource.value} over {_windows(rule)}, but over "
                 f"{_windows(there)}; give both policies the same windows"
             )
-    if policy.history.seconds and policy.history != own.history:
-        yield (
-            f"the history of load for its {_patience(policy)}, but for {_patience(own)}; give both "
-            "policies the same"
-        )
-
-
-def _patience(policy: Policy) -> str:
-    text = f"sustainedFor of {duration_text(policy.sustained_seconds)}"
-    least = duration_text(policy.least_sustained_seconds)
-    return f"{text} with sustainedForAtLeast {least}" if policy.waits_by_swing else text
 
 
 def _windows(rule: ResourceRule) -> str:

@@ -1,7 +1,6 @@
 """Explanations of a node, a pod or a workload in a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from itertools import groupby
 
 from rich.console import Console
@@ -38,11 +37,11 @@ from desched.views.formatting import (
     percent,
     plain,
     resource_title,
-    span,
     words,
 )
 from desched.views.gpus import describe_gpus, describe_wait
 from desched.views.grouped_list import block, plain_table, print_section
+from desched.views.outlook import describe_outlook
 from desched.views.reasons import describe
 
 _GIB, _MIB = 2**30, 2**20
@@ -99,12 +98,9 @@ def _class_of(node: NodeExplanation) -> str:
     verdict = node.verdict
     of_pool = f" (pool {verdict.pool})" if verdict.pool else ""
     name = f"{verdict.node}{of_pool} is {words(verdict.node_class)}"
-    if node.overloaded_seconds is None:
+    if verdict.outlook is None:
         return f"{name}."
-    if not node.overloaded_seconds:
-        return f"{name}, for less than its shortest window."
-    least = "at least " if node.overloaded_longer else ""
-    return f"{name}, for {least}{span(timedelta(seconds=node.overloaded_seconds))} now."
+    return f"{name}: {describe_outlook(verdict.outlook)}."
 
 
 def _print_loads(node: NodeExplanation, console: Console) -> None:

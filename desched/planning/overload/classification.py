@@ -32,13 +32,12 @@ from desched.planning.overload.node_load import (
     Thresholds,
     pool_thresholds,
 )
-from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.outlook import Outlook, Pasts
+from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import in_saturated_pools, saturation, saturation_hold
 from desched.planning.overload.scope import out_of_scope
 from desched.planning.overload.unjudged import out_of_scope_verdict, unknown_verdict
 from desched.policy.policy import NodePool, Policy
-
 
 LEAST_RECURRING_MINUTES = 10.0
 """Of the last hour, above the target: less is no overload that comes again and again."""
@@ -118,9 +117,7 @@ def classify(book: UsageBook, state: State) -> Pressure:
 
 def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
     """Make nodes wait that are cooling down, and nodes of paused pools."""
-    return pressure.with_waits(
-        {s.node.name: _restraint(s, state, now) for s in pressure.sources}
-    )
+    return pressure.with_waits({s.node.name: _restraint(s, state, now) for s in pressure.sources})
 
 
 def _with_outlook(loaded: LoadedNode, outlook: Outlook, policy: Policy) -> LoadedNode:
@@ -147,16 +144,16 @@ def _with_outlook(loaded: LoadedNode, outlook: Outlook, policy: Policy) -> Loade
         msgspec.structs.replace(p, recurring=p.resource in above) for p in verdict.pressures
     )
     verdict = msgspec.structs.replace(
-        verdict, pressures=pressures, reason=NodeReason.RECURRING_OVERLOAD, detail=in_words(seen)
+        verdict, pressures=pressures, reason=NodeReason.RECURRING_OVERLOAD, detail=_in_words(seen)
     )
     return msgspec.structs.replace(loaded, verdict=verdict, receives=False)
 
 
-def in_words(outlook: NodeOutlook) -> str:
+def _in_words(outlook: NodeOutlook) -> str:
     """What a forecast says, for people."""
     return (
-        f"above its target for {outlook.above_before:.0f} of the last 60 minutes, expected for "
-        f"{outlook.above_expected:.0f} of the next 60"
+        f"above its target for {outlook.above_before:.0f} of the last 60 minutes, and expected to "
+        f"be for {outlook.above_expected:.0f} of the next 60"
     )
 
 
@@ -225,7 +222,7 @@ def _wait(
         return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail, until)
     outlook, price = loaded.verdict.outlook, book.policy.eviction_price_minutes
     if outlook is not None and outlook.overload < price:
-        detail = f"{in_words(outlook)}, and a move must save {price:g}"
+        detail = f"{_in_words(outlook)}; a move must save {price:g}"
         return Wait(NodeReason.OVERLOAD_PASSES, RefusalReason.OVERLOAD_PASSES, detail)
     return None
 

@@ -103,8 +103,7 @@ def normal_distribution(score: Floats) -> Floats:
     t = 1.0 / (1.0 + 0.2316419 * np.abs(score))
     tail = math.sqrt(0.5 / math.pi) * np.exp(-0.5 * np.minimum(score * score, 1400.0))
     tail *= t * (
-        0.319381530
-        + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
+        0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
     )
     below: Floats = np.where(score > 0, 1.0 - tail, tail)
     return below

@@ -258,7 +258,9 @@ class Outlook:
         """The resources that were above their target in the last hour."""
         recent = self.pasts.ages_seconds < AHEAD_SECONDS
         above = (self.past_of(node)[recent] > self.targets_of(node)).any(axis=0)
-        return frozenset(r for r, is_above in zip(self.pasts.resources, above, strict=True) if is_above)
+        return frozenset(
+            r for r, is_above in zip(self.pasts.resources, above, strict=True) if is_above
+        )
 
     def with_node(self, loaded: LoadedNode) -> "Outlook":
         """The same with another judgement of one node."""

@@ -62,7 +62,10 @@ def saturation_hold(
 ) -> Finding[HoldReason] | None:
     """The hold of a cycle that moves nothing, None unless all these nodes lack capacity."""
     reasons = [
-        next((each.saturated[p.resource] for p in each.overloaded if p.resource in each.saturated), "")
+        next(
+            (each.saturated[p.resource] for p in each.overloaded if p.resource in each.saturated),
+            "",
+        )
         for each in overloaded
     ]
     if not reasons or not all(reasons):

@@ -84,7 +84,10 @@ class ProjectedLoad:
         for name in outlook.names:
             if name in arrays.index:
                 i = arrays.index[name]
-                self._past[i], self._past_targets[i] = outlook.past_of(name), outlook.targets_of(name)
+                self._past[i], self._past_targets[i] = (
+                    outlook.past_of(name),
+                    outlook.targets_of(name),
+                )
                 self._past_bases[i], self._minutes[i] = outlook.bases_of(name), outlook.of(name)
 
     def expected_minutes(self, node: str) -> float:

@@ -22,6 +22,7 @@ from desched.planning.selection.outcomes import (
 )
 from desched.planning.selection.whole_gangs import WholeMoves
 
+
 class Selection(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
 

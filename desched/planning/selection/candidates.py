@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from desched.model.cluster import Pod, Workload
-from desched.model.plan import Finding, NodeClass, Refusal, RefusalReason
+from desched.model.plan import Finding, Refusal, RefusalReason
 from desched.model.resources import Resource
 from desched.model.text import shortened
 from desched.planning.arrays import Floats
@@ -136,9 +136,7 @@ def refusal_of(pod: Pod, finding: Finding[RefusalReason]) -> Refusal:
     return Refusal(pod.ref, pod.node, finding.reason, shortened(finding.detail))
 
 
-def candidate_of(
-    pod: Pod, context: EligibilityContext, pasts: Pasts | None = None
-) -> Candidate:
+def candidate_of(pod: Pod, context: EligibilityContext, pasts: Pasts | None = None) -> Candidate:
     """The pod with what its move would bring, charge and cost."""
     book, workload = context.book, context.cluster.workload_of(pod)
     return Candidate(

@@ -69,9 +69,7 @@ class Trial:
             return denied
         left = Excess(self._source).levels((*(m.candidate for m in self.moves), candidate))
         at_most = {r: level for r, level in left.items() if r in self._source.saturated}
-        found = self.destinations.find(
-            pod, candidate.charge, Bearable(at_most, most_minutes)
-        )
+        found = self.destinations.find(pod, candidate.charge, Bearable(at_most, most_minutes))
         if isinstance(found, Finding):
             return found
         if found.beyond_preferred:

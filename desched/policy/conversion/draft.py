@@ -15,7 +15,7 @@ _ORDER = (
     "useDeviationThresholds",
     "numberOfNodes",
     "duration",
-    "sustainedFor",
+    "evictionPrice",
     "nodeSelector",
     "nodePools",
     "evictableNamespaces",

@@ -21,7 +21,6 @@ from desched.policy.conversion.migration_controller import convert_migration_con
 from desched.policy.conversion.original import OriginalSection
 from desched.policy.conversion.selectors import both, label_selector, selector_text
 from desched.policy.conversion.thresholds import ALL, Bounds, bounds, set_bounds
-from desched.policy.durations import duration_text
 
 PLUGIN = "LowNodeLoad"
 CONTROLLER = "MigrationController"
@@ -88,13 +87,13 @@ def _convert_low_node_load(args: OriginalSection, draft: Draft, interval_seconds
         draft.load_aware["nodeSelector"] = nodes
     _convert_pod_selectors(args, draft)
     found = bounds(args, _KEYS, here(), deviation=deviation)
-    checks = _checks(args)
+    _drop_checks(args)
     pools = args.sections("nodePools")
     if pools:
-        checks = max([checks, *(_checks(pool) for pool in pools)])
+        for pool in pools:
+            _drop_checks(pool)
         found = _convert_pools(args, pools, draft, found, deviation=deviation)
     set_bounds(draft.load_aware, args, found, _KEYS)
-    _set_sustained(args, draft, checks * interval_seconds)
     draft.load_aware["duration"] = "5m"
     args.added(
         "koordlet measured there, over 5 minutes; desched reads Prometheus. Set the "
@@ -104,26 +103,12 @@ def _convert_low_node_load(args: OriginalSection, draft: Draft, interval_seconds
     unknown_args(args)
 
 
-def _checks(section: OriginalSection) -> int:
-    condition = section.section("anomalyCondition")
-    for key in ("timeout", "consecutiveNormalities"):
-        condition.dropped(key, "desched looks at the history of the load instead.")
-    found = condition.count("consecutiveAbnormalities")
-    return _CHECKS if found is None else found
-
-
-def _set_sustained(args: OriginalSection, draft: Draft, seconds: int) -> None:
-    """A node there waits for a number of checks, however calm its load is."""
-    lasted = min(max(seconds, _LEAST_SECONDS), _LONGEST_SECONDS)
-    draft.load_aware["sustainedFor"] = duration_text(lasted)
-    text = (
-        "a number of checks in a row there; here for how long the load has lasted, at least five "
-        "minutes."
+def _drop_checks(section: OriginalSection) -> None:
+    section.dropped(
+        "anomalyCondition",
+        "desched forecasts from the past of the load whether an overload lasts; evictionPrice says "
+        "how much of it a move must save.",
     )
-    if "anomalyCondition" in args:
-        args.changed("anomalyCondition", text, here("sustainedFor"))
-    else:
-        args.added(text, here("sustainedFor"))
 
 
 def _convert_pod_selectors(args: OriginalSection, draft: Draft) -> None:

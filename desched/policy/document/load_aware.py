@@ -138,17 +138,17 @@ class LoadAwareArgs(PluginArgs):
     """One window for each resource, unless `windows` sets others."""
     windows: Windows | None = optional(example={"cpu": ["5m", "15m"]})
     """The times over which load is measured, by resource."""
-    sustained_for: Seconds | None = optional(seconds=EXTENDED.sustained_seconds, example="15m")
-    """How long a node must have been above a target, for 90 % of this time by Prometheus' history,
-    before its pods move; `0s` turns this off. A policy that has only this key waits exactly so
-    long. Without it, or with `sustainedForAtLeast`, a node whose load hardly swings waits for less.
-    Sources without a history have `5m` by default."""
-    sustained_for_at_least: Seconds | None = optional(
-        seconds=EXTENDED.least_sustained_seconds, example="2m"
+    eviction_price: Seconds | None = optional(
+        seconds=round(60 * EXTENDED.eviction_price_minutes), example="10m"
     )
-    """The shortest such time. A node waits for it if its load hardly swings: the time grows with
-    the square of the median change of its load from one shortest window to the next, in the hour
-    before it was overloaded."""
+    """How many minutes of expected overload the move of an ordinary pod must save in the next hour,
+    on its node less what it costs where the pod may land. A minute far above the target counts for
+    more, and so does the move of an important pod. With a higher price fewer pods move, and more
+    overload stays; `0s` moves whatever helps at all."""
+    sustained_for: Seconds | None = None
+    """Accepted; it has no effect any more. `evictionPrice` is in its place."""
+    sustained_for_at_least: Seconds | None = None
+    """Accepted; it has no effect any more. `evictionPrice` is in its place."""
     destination_windows: DestinationWindows | None = optional(
         example={"cpu": [{"window": "1h", "statistic": "p95"}]}
     )

@@ -149,8 +149,7 @@ class Metrics(Section):
     `metrics_server` and `KubernetesMetrics` mean `metrics-server`. `prometheus_adaptor` is the
     custom metrics API with Volcano's metrics of nodes, `node_cpu_usage_avg` and
     `node_memory_usage_avg`, and metrics-server for pods. These two have no history: a service
-    collects its own samples, and evicts nothing before they cover the windows and
-    `sustainedFor`."""
+    collects its own samples, and evicts nothing before they cover the windows."""
     averaged_over: Annotated[int, lasting(0, LONGEST_AVERAGE_SECONDS)] | None = optional(
         seconds=VOLCANO_AVERAGE_SECONDS, example="5m"
     )

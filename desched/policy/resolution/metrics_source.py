@@ -118,12 +118,6 @@ def check_kept_windows(policy: Policy, notes: Notes) -> None:
                 "metrics",
                 "type",
             )
-    if policy.sustained_seconds > most:
-        notes.refuse(
-            f'found "{duration_text(policy.sustained_seconds)}", but {has_none}, and desched '
-            f'keeps samples for "{longest}" only.',
-            "sustainedFor",
-        )
 
 
 def _address_problem(address: str) -> str:

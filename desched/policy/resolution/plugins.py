@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from desched.policy.compatibility import OF_SAMPLES, Defaults, SteeringMode, defaults_of
+from desched.policy.compatibility import Defaults, SteeringMode, defaults_of
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy.document.load_aware import LoadAwareArgs
@@ -28,7 +28,6 @@ from desched.policy.document.upstream_plugins import (
     no_such_plugin,
 )
 from desched.policy.document.values import written
-from desched.policy.policy import MetricsType
 from desched.policy.reading.problems import Notes
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
@@ -57,10 +56,9 @@ class ChosenProfile(msgspec.Struct, frozen=True):
         """The defaults, replaced by the values of LoadAware's args; margins and limits excepted."""
         args = self.load_aware
         evicts = args.evict_single_replica
-        least = args.sustained_for_at_least
+        price = args.eviction_price
         given = written(
-            sustained_seconds=args.sustained_for,
-            least_sustained_seconds=args.sustained_for if least is None else least,
+            eviction_price_minutes=None if price is None else price / 60,
             deviation_floor=args.deviation_floor,
             max_landing_risk=args.max_landing_risk,
             max_grace_period_seconds=args.max_grace_period,
@@ -70,10 +68,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
             cache_affinity=args.cache_affinity,
             single_replicas=None if evicts is None else not evicts,
         )
-        defaults = defaults_of(args.compatibility)
-        if MetricsType(args.metrics.type).is_sampled and defaults.sustained_seconds:
-            given = {**OF_SAMPLES, **given}
-        return msgspec.structs.replace(defaults, **given)
+        return msgspec.structs.replace(defaults_of(args.compatibility), **given)
 
 
 def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenProfile]:

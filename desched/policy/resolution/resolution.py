@@ -26,14 +26,13 @@ from desched.policy.resolution.plugins import (
 )
 from desched.policy.resolution.pools import as_pools, node_pools
 from desched.policy.resolution.protections import resolve_protections
-from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS, resource_rules
+from desched.policy.resolution.rules import resource_rules
 from desched.policy.resolution.schedulers import scheduler_rules
 from desched.policy.share import Share
 from desched.policy.wording import did_you_mean, quoted
 
-LEAST_SUSTAINED_SECONDS = 10
-"""History is looked at in ten steps of whole seconds."""
-LEAST_SWINGING_SECONDS = 5
+MOST_PRICE_MINUTES = 90
+"""More is never expected of an hour: with all of it far above the target, it counts for more."""
 
 _INERT_ELSEWHERE = {
     "evict_local_storage_pods",
@@ -67,8 +66,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         min_underloaded_nodes=args.number_of_nodes or 0,
         node_selector=all_of(document.node_selector, args.node_selector if alone else None),
         destination_selector=all_of(profile.evictor.node_selector),
-        sustained_seconds=defaults.sustained_seconds,
-        least_sustained_seconds=defaults.least_sustained_seconds,
+        eviction_price_minutes=defaults.eviction_price_minutes,
         deviation_floor_ratio=defaults.deviation_floor / 100,
         pools=node_pools(args, at) if alone else as_pools(profiles),
         only_pools=not alone,
@@ -91,7 +89,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         gpu_drains=gpu_drain_rules(gpu_fragmentation, profile),
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
-    _check_sustained(policy, at)
+    _check_price(policy, at)
     check_kept_windows(policy, at)
     _warn_of_other_meanings(profile)
     _check_tiers_and_labels(args, at)
@@ -99,27 +97,13 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     return None if notes.refused else policy
 
 
-def _check_sustained(policy: Policy, notes: Notes) -> None:
-    seconds, least = policy.sustained_seconds, policy.least_sustained_seconds
-    if least != seconds and not LEAST_SWINGING_SECONDS <= least < seconds:
+def _check_price(policy: Policy, notes: Notes) -> None:
+    if policy.eviction_price_minutes > MOST_PRICE_MINUTES:
         notes.refuse(
-            f'found "{duration_text(least)}", allowed is from '
-            f'"{duration_text(LEAST_SWINGING_SECONDS)}" to less than sustainedFor, '
-            f'"{duration_text(seconds)}".',
-            "sustainedForAtLeast",
-        )
-    elif least != seconds and policy.metrics.type.is_sampled:
-        notes.refuse(
-            f"needs a history of load, and {policy.metrics.type.in_words} has none; write "
-            "sustainedFor alone.",
-            "sustainedForAtLeast",
-        )
-    if seconds and not LEAST_SUSTAINED_SECONDS <= seconds <= LONGEST_WINDOW_SECONDS:
-        notes.refuse(
-            f'found "{duration_text(seconds)}", allowed is "0s" for off, or from '
-            f'"{duration_text(LEAST_SUSTAINED_SECONDS)}" to '
-            f'"{duration_text(LONGEST_WINDOW_SECONDS)}".',
-            "sustainedFor",
+            f'found "{duration_text(round(60 * policy.eviction_price_minutes))}", allowed is at '
+            f'most "{MOST_PRICE_MINUTES}m": more than an hour and a half of overload is never '
+            "expected in an hour.",
+            "evictionPrice",
         )
 
 
@@ -169,6 +153,14 @@ def _warn_of_other_meanings(profile: ChosenProfile) -> None:
             "more pods move, sooner, and less surely for the better; docs/policy-reference.md has "
             "the list.",
             "compatibility",
+        )
+    for name in written(
+        sustainedFor=args.sustained_for, sustainedForAtLeast=args.sustained_for_at_least
+    ):
+        notes.warn(
+            "has no effect any more: desched forecasts for how long an overload lasts; evictionPrice "
+            "says how many minutes of it a move must save.",
+            name,
         )
     if args.chained_moves is not None:
         notes.warn("has no effect any more; each move relieves its own node.", "chainedMoves")

@@ -7,9 +7,8 @@ from desched.decision import Decision
 from desched.model.cluster import Node
 from desched.model.groups import grouped
 from desched.model.load import Measured, SeenLoad, Unknown
-from desched.model.plan import NodeClass, NodeVerdict, PlannedEviction, ResourcePressure
+from desched.model.plan import NodeVerdict, PlannedEviction, ResourcePressure
 from desched.model.resources import Resource
-from desched.planning.overload.sustained import overloaded_seconds
 from desched.views.explained.changes import changes_for_node
 from desched.views.explained.drains import drains_of, held_beside_drains
 from desched.views.explained.pods import PodOutcomes, largest_first
@@ -27,16 +26,10 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
     gpus = decision.gpus.nodes if decision.gpus else ()
-    seconds, longer = None, False
-    loaded = decision.pressure.known.get(node.name)
-    if loaded is not None and verdict.node_class is NodeClass.OVERLOADED:
-        seconds, longer = overloaded_seconds(loaded, context.book) or (None, False)
     return NodeExplanation(
         verdict,
         tuple(_loads(node, verdict, pods, decision)),
         pods,
-        seconds,
-        longer,
         leaving,
         tuple(each for each in plan.evictions if node.name in each.likely_nodes),
         changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
@@ -121,7 +114,7 @@ def _excess(
     pressure: ResourcePressure | None, leaving: Iterable[PlannedEviction]
 ) -> tuple[float | None, float | None]:
     """What an overloaded resource is above its stop line, and what the plan takes off it."""
-    if pressure is None or not pressure.overloaded:
+    if pressure is None or not (pressure.overloaded or pressure.recurring):
         return None, None
     reliefs = (each for eviction in leaving for each in eviction.relief)
     relief = sum(each.ratio for each in reliefs if each.resource is pressure.resource)

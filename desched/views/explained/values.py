@@ -94,9 +94,7 @@ class LoadSummary(msgspec.Struct, frozen=True):
 class NodeExplanation(msgspec.Struct, frozen=True):
     """A node with its load and its pods, the largest load first.
 
-    `overloaded_seconds` is for how long it has been above a target without a break, None if it is
-    not or that is not known; `overloaded_longer` if that is as far as its history goes. `leaving`
-    are planned evictions from the node, `arriving` those whose replacements are expected on it.
+    `leaving` are planned evictions from the node, `arriving` those whose replacements are expected on it.
     `changes` is what would have to change for it to be relieved, or to be judged. `gpus` is what is
     idle of its GPUs, None without any. `drains` are those that hold it, under way or planned;
     `held` has for what it is held beside them.
@@ -105,8 +103,6 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     verdict: NodeVerdict
     loads: tuple[LoadSummary, ...]
     pods: tuple[PodSummary, ...]
-    overloaded_seconds: float | None = None
-    overloaded_longer: bool = False
     leaving: tuple[PlannedEviction, ...] = ()
     arriving: tuple[PlannedEviction, ...] = ()
     changes: tuple[str, ...] = ()
