@@ -1,6 +1,6 @@
 """Decides which nodes get, keep and lose desched's soft taint."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -21,6 +21,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
+from desched.planning.traps import taints_for_traps
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy.share import count_of
@@ -51,12 +52,13 @@ class SoftTaints(msgspec.Struct, frozen=True):
     ) -> "SoftTaints":
         """The taints that overloaded nodes and evictions in flight need."""
         cluster, now = context.cluster, context.now
-        due = _due(context, pressure.verdicts, mode)
+        traps = () if mode is SteeringMode.OFF else tuple(_traps(context, pressure))
+        due = _due(context, pressure.verdicts, mode, {taint.node for taint in traps})
         leaving = {removal.node for removal in due}
         # The due taints do not count: forecasts that relied on them would be wrong.
         kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
         most = _most_nodes(context, mode, kept)
-        wanted = _wanted(context, pressure, mode)
+        wanted = [*_wanted(context, pressure, mode), *traps]
         standing = _standing(context, wanted, kept, most)
         return cls(context.policy, standing, due, kept, most, _awaiting(context.state))
 
@@ -200,8 +202,21 @@ def _ours(cluster: ClusterState) -> list[Node]:
     )
 
 
+def _traps(context: EligibilityContext, pressure: Pressure) -> Iterable[PlannedTaint]:
+    """The taints that relieved nodes keep."""
+    nodes, policy = context.cluster.nodes, context.policy
+    tainted = (n.name for n in nodes if _is_kept(n, context.now) and policy.looks_at(n.labels))
+    awaiting = _awaiting(context.state)
+    for taint in taints_for_traps(context, pressure, tainted):
+        if taint.node not in awaiting:
+            yield taint
+
+
 def _due(
-    context: EligibilityContext, verdicts: Iterable[NodeVerdict], mode: SteeringMode
+    context: EligibilityContext,
+    verdicts: Iterable[NodeVerdict],
+    mode: SteeringMode,
+    traps: Collection[str],
 ) -> tuple[TaintRemoval, ...]:
     """The nodes that lose the taint in this cycle, unless its plan needs it.
 
@@ -216,7 +231,7 @@ def _due(
     if mode is SteeringMode.OFF:
         return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
     under_way = {name for record in context.state.in_flight for name in record.steered}
-    under_way |= {taint.node for taint in held_nodes(context)}
+    under_way |= {taint.node for taint in held_nodes(context)} | set(traps)
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)
     whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)

@@ -240,6 +240,14 @@ class Outlook:
         found: Floats = self.targets[self._position[node]]
         return found
 
+    def level_of(self, node: str) -> Floats:
+        """The mean load of the last hour, shape (resources,)."""
+        recent = self.past_of(node)[self.pasts.ages_seconds < AHEAD_SECONDS]
+        known = np.isfinite(recent)
+        total = np.where(known, recent, 0.0).sum(axis=0)
+        found: Floats = total / np.maximum(known.sum(axis=0), 1)
+        return found
+
     def minutes_above(self, node: str) -> float:
         """How many minutes of the next hour the node is expected to be above a target."""
         past, targets = self.past_of(node), self.targets_of(node)
