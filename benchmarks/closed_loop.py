@@ -270,6 +270,8 @@ def _contestants(kind: Kind, chosen: Sequence[str] | None) -> tuple[str, ...]:
 
 def _seeds(kind: Kind, options: argparse.Namespace) -> range:
     ordinary = SEEDS if kind is Kind.MANY_WORKLOADS else SEEDS_OF_OTHER_KINDS
+    if kind is Kind.RELIEVED_NODE:  # no seed changes it
+        return range(options.seeds_from, options.seeds_from + 1)
     count = options.seeds or (1 if options.quick else ordinary)
     return range(options.seeds_from, options.seeds_from + count)
 
