@@ -87,6 +87,40 @@ AGAIN = Aim(
 )
 
 
+NO_WORSE: dict[str, Value] = {
+    "minutes above a target": lambda run: run.overload_node_minutes,
+    "points x minutes": lambda run: run.excess_point_minutes,
+    "minutes above 90 %": lambda run: run.above_90_node_minutes,
+    "CPU not given": lambda run: run.unmet_cpu_node_minutes,
+}
+"""What nobody may be better in; the time above a target alone hides how far nodes are above it."""
+NEGLIGIBLE = 1.0
+"""A difference in any of these that does not count."""
+
+
+def worse_than_nobody(run: Figures, nobody: Figures) -> list[str]:
+    """In what a run is worse than the same day without a descheduler, with both figures."""
+    pairs = [(name, value(nobody), value(run)) for name, value in NO_WORSE.items()]
+    return [
+        f"{name} {before:,.0f} -> {after:,.0f}"
+        for name, before, after in pairs
+        if after > before + NEGLIGIBLE
+    ]
+
+
+def show_no_worse(found: Found) -> None:
+    """For each contestant, whether each of its days is no worse than without a descheduler."""
+    for name, runs in found.items():
+        if name == NOBODY or not found.get(NOBODY):
+            continue
+        worse = [worse_than_nobody(*pair) for pair in zip(runs, found[NOBODY], strict=True)]
+        good = sum(not each for each in worse)
+        text = f"{name}: {good} of {len(runs)} days no worse than nobody"
+        reasons = "; ".join(f"day {i}: {', '.join(each)}" for i, each in enumerate(worse) if each)
+        aim = f"in {', '.join(NO_WORSE)}"
+        show_aim(text, f"{aim}: {reasons}" if reasons else aim, met=good == len(runs))
+
+
 def show_aims(kind: Kind, found: Found) -> None:
     """Whether the aims for a kind of day are met, as far as their contestants ran."""
     for aim in (*AIMS.get(kind, ()), AGAIN):

@@ -28,10 +28,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from benchmarks.aims import DESCHED, HALF, NOBODY, show_aims
+from benchmarks.aims import DESCHED, HALF, NOBODY, show_aims, show_no_worse
 from benchmarks.baselines import Baseline, OneMetric, VolcanoDefaults, biggest_first, by_priority
 from benchmarks.day import Kind, Regime, a_day, pace_of, size_of
 from benchmarks.days import day_of, regimes_of, trace_of
+from benchmarks.hindsight import brief_evictions
 from benchmarks.measures import (
     LEGEND,
     Figures,
@@ -132,6 +133,7 @@ def run_day(
     figures = figures_of(
         result,
         time.process_time() - began,
+        brief_evictions=brief_evictions(simulation, result, pace.begins_at),
         taints=tally.taints,
         most_tainted=tally.most_tainted,
         acting_seconds=tally.acting_seconds,
@@ -194,11 +196,12 @@ class Job(NamedTuple):
     kind: Kind
     seed: int
     contestants: tuple[str, ...]
+    policy: Policy
 
 
 def do(job: Job) -> list[Line]:
     """Draw the day and run the contestants on it."""
-    day, policy = day_of(job.kind, job.seed, job.regime, job.jobs), default_policy()
+    day, policy = day_of(job.kind, job.seed, job.regime, job.jobs), job.policy
     hours, pace = size_of(job.kind).hours, pace_of(job.kind)
     found = []
     for name in job.contestants:
@@ -221,6 +224,7 @@ def _show(regime: Regime, kind: Kind, found: dict[str, list[Figures]]) -> None:
     )
     show_table(found, found.get(NOBODY))
     show_aims(kind, found)
+    show_no_worse(found)
     for name in (DESCHED, WITHOUT_STEERING):
         if name in found:
             _show_reasons(name, found[name])
@@ -244,6 +248,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.closed_loop")
     parser.add_argument("--trace", type=Path, default=DEFAULT)
     parser.add_argument("--other-traces", type=Path, default=OTHERS, help="their folder")
+    parser.add_argument("--policy", type=Path, help="a policy file instead of the usual policy")
     parser.add_argument("--quick", action="store_true", help="a small form: hours and few nodes")
     parser.add_argument("--seeds", type=int, help="days of each kind")
     parser.add_argument("--seeds-from", type=int, default=0, help="1000 and more: to judge")
@@ -262,6 +267,8 @@ def _contestants(kind: Kind, chosen: Sequence[str] | None) -> tuple[str, ...]:
 
 def _seeds(kind: Kind, options: argparse.Namespace) -> range:
     ordinary = SEEDS if kind is Kind.MANY_WORKLOADS else SEEDS_OF_OTHER_KINDS
+    if kind is Kind.RELIEVED_NODE:  # no seed changes it
+        return range(options.seeds_from, options.seeds_from + 1)
     count = options.seeds or (1 if options.quick else ordinary)
     return range(options.seeds_from, options.seeds_from + count)
 
@@ -281,6 +288,9 @@ def main(arguments: Sequence[str]) -> None:
         flush=True,
     )
     kinds = options.kind or (QUICK if options.quick else Kind)
+    policy = default_policy()
+    if options.policy:
+        policy = parse_policy(options.policy.read_text(), str(options.policy)).policy
     jobs: dict[Trace, Jobs] = {
         trace: read_jobs_of(trace, options.trace, options.other_traces)
         for trace in dict.fromkeys(map(trace_of, kinds))
@@ -293,7 +303,8 @@ def main(arguments: Sequence[str]) -> None:
                 if regime not in regimes_of(kind):
                     continue
                 names, trace = _contestants(kind, options.contestant), jobs[trace_of(kind)]
-                days = [Job(trace, regime, kind, seed, names) for seed in _seeds(kind, options)]
+                seeds = _seeds(kind, options)
+                days = [Job(trace, regime, kind, seed, names, policy) for seed in seeds]
                 found: dict[str, list[Figures]] = {name: [] for name in names}
                 for line in chain.from_iterable(pool.map(do, days)):
                     found[line.run.contestant].append(line.figures)

@@ -51,7 +51,8 @@ class Run(msgspec.Struct, frozen=True):
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run. See `LoopResult` and `Tally` for the fields of the same name.
 
-    `acting_seconds` and what follows is of desched alone.
+    `brief_evictions` met an overload that would have been brief (see `benchmarks.hindsight`); None
+    if that is not known. `acting_seconds` and what follows is of desched alone.
     """
 
     overload_node_minutes: float
@@ -66,6 +67,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     landed_overloaded: int
     pending_minutes: float
     cpu_seconds: float
+    brief_evictions: int | None = None
     taints: int = 0
     most_tainted: int = 0
     acting_seconds: float = 0.0
@@ -81,8 +83,8 @@ class Line(msgspec.Struct, frozen=True):
     figures: Figures
 
 
-def figures_of(result: LoopResult, cpu_seconds: float, **of_desched: object) -> Figures:
-    """The figures of a result; `of_desched` are those that only desched has."""
+def figures_of(result: LoopResult, cpu_seconds: float, **others: object) -> Figures:
+    """The figures of a result; `others` are those that it does not have."""
     own = {
         "overload_node_minutes": result.overload.node_minutes,
         "above_90_node_minutes": result.overload.above_90_node_minutes,
@@ -97,7 +99,7 @@ def figures_of(result: LoopResult, cpu_seconds: float, **of_desched: object) -> 
         "pending_minutes": result.pending_minutes,
         "cpu_seconds": cpu_seconds,
     }
-    return msgspec.convert({**own, **of_desched}, Figures)
+    return msgspec.convert({**own, **others}, Figures)
 
 
 def named_first(report: CycleReport) -> dict[PodRef, LandingChance]:
@@ -159,6 +161,21 @@ def _share_of_evictions(count: Value) -> Callable[[Runs], str]:
     return show
 
 
+def brief_share(runs: Runs) -> str:
+    """The share of the evictions that met an overload which would have been brief."""
+    if any(run.brief_evictions is None for run in runs):
+        return "-"
+    return _share_of_evictions(lambda run: run.brief_evictions or 0)(runs)
+
+
+def saved_per_eviction(runs: Runs, nobody: Runs) -> str:
+    """The node-minutes of overload that an eviction saved."""
+    evictions = sum(run.evictions for run in runs)
+    left = sum(run.overload_node_minutes for run in runs)
+    saved = sum(run.overload_node_minutes for run in nobody) - left
+    return f"{saved / evictions:,.1f}" if evictions and len(runs) == len(nobody) else "-"
+
+
 COLUMNS: tuple[Column, ...] = (
     ("overload node-min", 26, _spread(lambda run: run.overload_node_minutes)),
     (">90 %", 8, _mean(lambda run: run.above_90_node_minutes)),
@@ -166,6 +183,7 @@ COLUMNS: tuple[Column, ...] = (
     ("points x min", 14, _mean(lambda run: run.excess_point_minutes)),
     ("CPU not given", 15, _mean(lambda run: run.unmet_cpu_node_minutes, digits=1)),
     ("evictions", 21, _spread(lambda run: run.evictions)),
+    ("brief", 8, brief_share),
     ("again", 8, _share_of_evictions(lambda run: run.replica_repeats)),
     ("of one", 8, lambda runs: f"{max(run.share_within_hour for run in runs):.0%}"),
     ("back", 8, _share_of_evictions(lambda run: run.came_back)),
@@ -178,7 +196,9 @@ LEGEND = (
     "overload: median (smallest-largest) of node-minutes above a target; means of a day: "
     "node-minutes above 90 %, and with all CPU asked for; points above the target x node-minutes; "
     "CPU asked for and not given, as minutes of a node's CPU; soft taints; minutes that "
-    "replacements were pending; CPU seconds. Of evictions: replicas moved again within the hour, "
+    "replacements were pending; CPU seconds. saved: minutes above a target, for each eviction. Of "
+    "evictions: those from a node whose overload would have ended within 15 minutes, for an hour "
+    "at least (brief); replicas moved again within the hour, "
     "back on the source, on a node overloaded three minutes later. of one: the largest share of "
     "a workload within an hour."
 )
@@ -186,12 +206,18 @@ LEGEND = (
 
 def show_table(found: Mapping[str, Runs], nobody: Runs | None = None) -> None:
     """A row for each contestant, with what it leaves of the overload that nobody relieves."""
-    columns = (*COLUMNS[:1], _left_of(nobody), *COLUMNS[1:]) if nobody else COLUMNS
+    columns = COLUMNS
+    if nobody:
+        columns = (*COLUMNS[:1], _left_of(nobody), _saved_beside(nobody), *COLUMNS[1:])
     widest = max(map(len, found))
     print(" " * (widest + 2) + "".join(f"{heading:>{width}}" for heading, width, _ in columns))
     for name, runs in found.items():
         cells = "".join(f"{show(runs):>{width}}" for _, width, show in columns)
         print(f"  {name:<{widest}}{cells}")
+
+
+def _saved_beside(nobody: Runs) -> Column:
+    return "saved", 9, lambda runs: saved_per_eviction(runs, nobody)
 
 
 def _left_of(nobody: Runs) -> Column:

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.day import CAPACITY
 from desched.model.cluster import ClusterState, Effect, Pod, Taint
 from desched.policy.policy import Policy
 from desched.policy.share import count_of
 from desched.ports import Evictor, World
 from desched.whatif.closed_loop import targets_of
 from desched.whatif.history import Floats
+from desched.whatif.load import size_of
 from desched.whatif.scheduler.choice import choose_node
 from desched.whatif.scheduler.view import ClusterView
 from desched.whatif.world import Simulation
@@ -33,6 +33,7 @@ class Oracle:
         self._steering = steering
         self._limits = policy.limits
         self._targets = targets_of(policy)
+        self._sizes: dict[str, Floats] = {}
 
     def act(self, world: World) -> None:
         """Relieve the most overloaded nodes first, within the limits."""
@@ -40,9 +41,10 @@ class Oracle:
         cluster = self._cluster.read_cluster()
         usage = self._usage(cluster)
         load = {node.name: np.zeros(2) for node in cluster.nodes}
+        self._sizes = {node.name: np.array(size_of(node)) for node in cluster.nodes}
         for pod in cluster.pods:
             if pod.node and not pod.deleting:
-                load[pod.node] += usage[pod.uid]
+                load[pod.node] += usage[pod.uid] / self._sizes[pod.node]
         left = count_of(self._limits.total, len(cluster.nodes)) or 0
         touched: Counter[str] = Counter()
         view = ClusterView(cluster)
@@ -58,8 +60,8 @@ class Oracle:
                 pod, landing = move
                 self._evict(pod, world.evictor, self._to_avoid(pod, load, usage[pod.uid]))
                 view = ClusterView(self._cluster.read_cluster())
-                load[name] -= usage[pod.uid]
-                load[landing] += usage[pod.uid]
+                load[name] -= usage[pod.uid] / self._sizes[name]
+                load[landing] += usage[pod.uid] / self._sizes[landing]
                 touched[pod.owner.uid if pod.owner else ""] += 1
                 left -= 1
 
@@ -67,9 +69,10 @@ class Oracle:
         return bool((load > self._targets).any())
 
     def _usage(self, cluster: ClusterState) -> dict[str, Floats]:
+        """What each pod uses, in millicores and bytes."""
         now = self._cluster.clock.monotonic()
         means = self._cluster.history.user_means(now, now + 1)
-        return {pod.uid: np.array(means[pod.uid]) / CAPACITY for pod in cluster.pods if pod.node}
+        return {pod.uid: np.array(means[pod.uid]) for pod in cluster.pods if pod.node}
 
     def _may_go(self, pod: Pod, cluster: ClusterState, touched: Counter[str]) -> bool:
         workload = cluster.workload_of(pod)
@@ -88,15 +91,16 @@ class Oracle:
         """The pod of a node that should go first, and the node of its replacement."""
 
         def rank(pod: Pod) -> tuple[int, float]:
-            size = float(usage[pod.uid][load[pod.node] > self._targets].sum())
-            clears = not self._is_over(load[pod.node] - usage[pod.uid])
+            share = usage[pod.uid] / self._sizes[pod.node]
+            size = float(share[load[pod.node] > self._targets].sum())
+            clears = not self._is_over(load[pod.node] - share)
             return (0, size) if clears else (1, -size)
 
         for pod in sorted(pods, key=rank):
             landing = choose_node(pod, view, self._to_avoid(pod, load, usage[pod.uid]))
             if landing is None or landing == pod.node:
                 continue
-            if not self._is_over(load[landing] + usage[pod.uid]):
+            if not self._is_over(load[landing] + usage[pod.uid] / self._sizes[landing]):
                 return pod, landing
         return None
 
@@ -110,4 +114,5 @@ class Oracle:
     def _to_avoid(self, pod: Pod, load: Mapping[str, Floats], used: Floats) -> set[str]:
         if not self._steering:
             return set()
-        return {pod.node} | {name for name, level in load.items() if self._is_over(level + used)}
+        shares = ((name, level + used / self._sizes[name]) for name, level in load.items())
+        return {pod.node} | {name for name, level in shares if self._is_over(level)}

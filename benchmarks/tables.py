@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.aims import DESCHED, NOBODY
 from benchmarks.compare import Results, read_results
-from benchmarks.measures import Figures, by_probability
+from benchmarks.measures import Figures, brief_share, by_probability, saved_per_eviction
 
 Value = Callable[[Figures], float]
 SEVERITY: dict[str, Value] = {
@@ -47,10 +47,11 @@ def _too_hot(runs: Sequence[Figures]) -> str:
 
 def _strategies(found: dict[str, list[Figures]]) -> None:
     """Means of a day, for each strategy."""
-    _head("strategy", *SEVERITY, "too hot")
+    _head("strategy", *SEVERITY, "saved by each", "brief", "too hot")
     for name, runs in found.items():
         means = (f"{statistics.mean(map(value, runs)):,.0f}" for value in SEVERITY.values())
-        _row(name, *means, _too_hot(runs))
+        saved = saved_per_eviction(runs, found.get(NOBODY, ()))
+        _row(name, *means, saved, brief_share(runs), _too_hot(runs))
 
 
 def _days(by_day: dict[str, dict[str, list[Figures]]]) -> None:
