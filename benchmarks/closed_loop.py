@@ -69,7 +69,7 @@ SEEDS, SEEDS_OF_OTHER_KINDS = 5, 3
 SIGS, VOLCANO = "first fit by priority", "biggest first"
 SIGS_DEFAULTS, VOLCANO_DEFAULTS = "one pod a node", "biggest, two minutes"
 SIGS_LOW, VOLCANO_LOW = "first fit, below 30 %", "biggest, below 30 %"
-WITHOUT_STEERING, WITHOUT_CHAINS = "without steering", "without chains"
+WITHOUT_STEERING = "without steering"
 HALF_UNKNOWN = "half, not known"
 ORACLE, ORACLE_STEERING = "oracle", "oracle that steers"
 RIVALS = (SIGS, SIGS_DEFAULTS, VOLCANO, VOLCANO_DEFAULTS)
@@ -80,13 +80,12 @@ ALL = (
     SIGS_LOW,
     VOLCANO_LOW,
     *VARIANTS,
-    WITHOUT_CHAINS,
     ORACLE,
     ORACLE_STEERING,
 )
 CONTESTANTS = {
-    Kind.MANY_WORKLOADS: tuple(name for name in ALL if name != WITHOUT_CHAINS),
-    Kind.FULL: (NOBODY, *RIVALS, *VARIANTS, WITHOUT_CHAINS),
+    Kind.MANY_WORKLOADS: ALL,
+    Kind.FULL: (NOBODY, *RIVALS, *VARIANTS),
     Kind.FIVE_LARGE: (NOBODY, *RIVALS, *VARIANTS),
     Kind.SAME_USAGE: (NOBODY, *RIVALS, *VARIANTS),
 }
@@ -157,12 +156,10 @@ def _sampling(fewest: int) -> Iterator[None]:
 
 
 def _contestant(name: str, simulation: Simulation, policy: Policy, tally: Tally) -> Act:
-    if name in {DESCHED, WITHOUT_STEERING, WITHOUT_CHAINS, HALF, HALF_UNKNOWN}:
+    if name in {DESCHED, WITHOUT_STEERING, HALF, HALF_UNKNOWN}:
         mode = SteeringMode.OFF if name == WITHOUT_STEERING else SteeringMode.WHEN_NEEDED
         rules = SteeringRules(mode, policy.steering.most_nodes)
-        policy = replace(
-            policy, steering=rules, chains=name not in {WITHOUT_STEERING, WITHOUT_CHAINS}
-        )
+        policy = replace(policy, steering=rules)
         desched = Descheduler(policy, "closed loop")
         return lambda world: tally.add(desched.cycle(world))
     if name in {ORACLE, ORACLE_STEERING}:
