@@ -447,7 +447,7 @@ def test_the_load_is_read_once() -> None:
 
     report = report_of(seen, load_reader)
 
-    assert load_reader.choices == [PodChoice(frozenset({"hot", "cool"}), sums=frozenset({"hot"}))]
+    assert load_reader.choices == [PodChoice(frozenset({"hot"}), sums=frozenset({"hot"}))]
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
 
 

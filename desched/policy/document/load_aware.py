@@ -201,7 +201,7 @@ class LoadAwareArgs(PluginArgs):
     """Whether pods leave a node for the load of others that opt out of moves, as far as that is
     above the requests of these. By default only the rest of the load counts, so that a pod that
     opts out does not drive its neighbours away."""
-    chained_moves: bool | None = None
+    chained_moves: bool | None = optional(example=False)
     """Accepted; it has no effect any more."""
     steering_max_nodes: CountOrShare | None = optional(
         f"{MOST_STEERED_NODES.ratio:.0%}", example="10%"

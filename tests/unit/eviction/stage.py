@@ -96,7 +96,6 @@ class Stage(Journal):
         self.allowed: dict[str, Callable[[float], int]] = {}
         self.fence: Callable[[], bool] = lambda: True
         self.remembered: set[str] = set()
-        self.rooms: list[str] = []
         self.looked_at: list[str] = []  # the pods of each call, in one word
         self.notes: list[str] = []
         self.announced_times: dict[str, datetime] = {}
@@ -148,7 +147,6 @@ class Stage(Journal):
 
     def _look(self, at: PodToRead) -> MaybeFreshPod:
         ref, room_on = at.pod, at.room_on
-        self.rooms.append(room_on)
         if ref.name == self.unreadable:
             return ObservationError(ObservationSource.CLUSTER, "it could not be read")
         planned = next(p for p in self.pods if p.name == ref.name)

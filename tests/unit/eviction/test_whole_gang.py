@@ -161,6 +161,45 @@ def test_the_nodes_where_they_are_expected_must_have_room_for_all_of_them() -> N
     assert stage.run() == ["evicted"] * 4
 
 
+def test_pods_that_are_being_deleted_there_still_have_their_room() -> None:
+    stage = gang()
+    ample = replace(stage.pods[0].scheduling, requests=Amounts(cpu_millicores=1000))
+    stage.present = lambda p: replace(p, scheduling=ample)
+    leaving = replace(pod("x", on="cool", deleting=True), scheduling=ample)
+    stage.room = Room(node("cool"), (leaving,))
+    assert stage.run() == ["not_confirmed"] * 4
+
+
+def test_replacements_that_would_request_more_need_more_room() -> None:
+    stage = gang()
+    large = Amounts(cpu_millicores=1001)
+    stage.workloads["llama"] = replace(stage.workloads["llama"], template_requests=large)
+    assert stage.run() == ["not_confirmed"] * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ready": False}, "node cool is not_ready now"),
+        ({"unschedulable": True}, "node cool is being_removed now (it is cordoned)"),
+    ],
+)
+def test_room_on_a_node_that_takes_no_pods_is_of_no_use(
+    changes: dict[str, bool], said: str
+) -> None:
+    stage = gang()
+    stage.room = Room(node("cool", **changes), ())
+    assert stage.run() == ["not_confirmed"] * 4
+    assert said in details(stage)
+
+
+def test_neither_is_room_on_a_node_that_is_gone() -> None:
+    stage = gang()
+    stage.room = None
+    assert stage.run() == ["not_confirmed"] * 4
+    assert "node cool is gone" in details(stage)
+
+
 def test_nothing_is_evicted_if_the_first_request_is_refused_after_all() -> None:
     stage = gang()
     stage.answers["a"] = [BLOCKED]

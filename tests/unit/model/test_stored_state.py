@@ -234,6 +234,13 @@ def test_the_newest_forecasts_are_kept_for_a_day():
     assert pruned(kept, NOW + 24 * HOUR) == State()
 
 
+def test_what_an_earlier_desched_made_room_for_is_left_out_and_its_moves_count_as_relief():
+    kept = json.loads(encode_state(State(evictions=(record(1),))))
+    kept["state"]["evictions"][0]["purpose"] = "room"
+    kept["state"]["chains"] = [{"chain": {"source": "n1"}, "until": "2026-03-04T12:00:00Z"}]
+    assert decode_state(json.dumps(kept)).state == State(evictions=(record(1),))
+
+
 def test_a_drain_that_only_a_newer_desched_ends_so_is_over_and_no_success():
     drain = Drain((), ("n1",), 8, NOW, NOW + HOUR, reserve="reserve").ended(DrainEnd.LANDED, NOW)
     moved = msgspec.structs.replace(record(1), purpose=Purpose.GPU_DEMAND)

@@ -25,7 +25,6 @@ from tests.unit.service.example_reports import (
     TOLD_DRAIN,
     begun_earlier,
     drain_move,
-    first_move,
     with_drain,
 )
 
@@ -82,7 +81,6 @@ def test_a_move_of_a_drain_has_its_purpose_and_takes_no_credit_for_relief():
     assert "takes" not in text
     assert "purpose: gpu_demand" in text
     assert "purpose" not in shown(REPORT)
-    assert "purpose: room" in shown(first_move())
 
 
 def test_a_dry_run_shows_the_drains_that_it_would_begin():
@@ -91,7 +89,7 @@ def test_a_dry_run_shows_the_drains_that_it_would_begin():
     assert would not in shown(drain_move(DRAINING))
 
 
-@pytest.mark.parametrize("report", [REPORT, first_move(), drain_move(DRAINING)])
+@pytest.mark.parametrize("report", [REPORT, drain_move(DRAINING)])
 def test_programs_read_the_purpose_of_each_eviction(report):
     [eviction] = shown(report, "json")["plan"]["evictions"]
     assert eviction["purpose"] == report.plan.evictions[0].purpose

@@ -242,3 +242,8 @@ def test_several_profiles_must_protect_the_same_pods():
     assert "profiles[1].pluginConfig[0].args: differs from that of the first" in refusal(
         published(profiles=[first, second])
     )
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_key_that_has_no_effect_any_more_gets_a_warning(*, value):
+    assert "chainedMoves: has no effect any more" in warnings(load_aware={"chainedMoves": value})
