@@ -19,6 +19,9 @@ USE_OF_REQUESTS = 3.0
 """New pods may use so many times what they request: which ones come is not known, and a soft taint
 costs little."""
 
+ONE_POD_SHARE = 0.03
+"""A node with the fewest requests gets at least one more pod, of about so much of a node."""
+
 _SCORED = (Resource.CPU, Resource.MEMORY)
 """The resources whose requests kube-scheduler compares."""
 
@@ -39,7 +42,7 @@ def taints_for_traps(
         if missing <= 0:
             continue
         loaded = pressure.known[name]
-        if resource := _would_exceed(loaded, missing, pressure):
+        if resource := _would_exceed(loaded, max(missing, ONE_POD_SHARE), pressure):
             yield PlannedTaint(
                 name,
                 f"it requests {100 * missing:.0f} points less than other nodes, and what new pods "
@@ -47,9 +50,7 @@ def taints_for_traps(
             )
 
 
-def _would_exceed(
-    loaded: LoadedNode, missing_share: float, pressure: Pressure
-) -> Resource | None:
+def _would_exceed(loaded: LoadedNode, missing_share: float, pressure: Pressure) -> Resource | None:
     """The resource that would exceed its target with that many more requests."""
     outlook = pressure.outlook
     levels = outlook.level_of(loaded.node.name)

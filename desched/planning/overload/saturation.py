@@ -87,8 +87,7 @@ def _saturation(
     if mean > stop:
         missing = math.ceil(len(found) * (mean / stop - 1))
         more = "1 more node" if missing == 1 else f"{missing} more nodes"
-        why = f"{mean:.1%} on average, above the stop line of {stop:.1%}; {more} would end that"
-        return why
+        return f"{mean:.1%} on average, above the stop line of {stop:.1%}; {more} would end that"
     total = math.fsum(size for _, _, size in found)
     excess = math.fsum(
         (pressure.lowest_ratio - stop) * size for _, pressure, size in found if pressure.overloaded
@@ -99,11 +98,10 @@ def _saturation(
         if loaded.receives and destinations.matches(loaded.node.labels)
     )
     if free < NEEDED_HEADROOM_SHARE * excess:
-        why = (
+        return (
             f"has room for {free / total:.1%} of the capacity under the ceilings, less than half "
             f"of the excess of {excess / total:.1%}"
         )
-        return why
     return None
 
 

@@ -21,10 +21,10 @@ class Destination(msgspec.Struct, frozen=True):
     """The likeliest node for a replacement, and the probability of a harmful landing.
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
-    view at the landing. `shares` is by how much the replacement counts on each node.
-    `cost_minutes` is the expected overload that the likely nodes gain. `steered` names the nodes whose soft taints make the risk acceptable. `beyond_preferred` is the share of
-    the domains that it only prefers, by level, which the pod leaves. `at_most` is as for
-    `Destinations.find`.
+    view at the landing. `shares` is by how much the replacement counts on each node, `cost_minutes`
+    the expected overload that the likely nodes gain. `steered` names the nodes whose soft taints
+    make the risk acceptable. `beyond_preferred` is the share of the domains that it only prefers,
+    by level, which the pod leaves. `at_most` is that of `Bearable`.
     """
 
     landing: Landing

@@ -21,7 +21,12 @@ from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.destination import Destination, UncertainLanding
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.planning.placement.landing_limits import Bearable, LandingFeedback, LandingLimits
+from desched.planning.placement.landing_limits import (
+    ANYTHING,
+    Bearable,
+    LandingFeedback,
+    LandingLimits,
+)
 from desched.planning.placement.projected_load import NO_LIMITS
 from desched.planning.placement.refusals import choice_of_others, too_risky, unfit
 from desched.planning.placement.steering import (
@@ -101,7 +106,7 @@ class Destinations:
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
-        bearable: Bearable = Bearable(),
+        bearable: Bearable = ANYTHING,
     ) -> Destination | Finding[RefusalReason]:
         """Return the pod's destination after the moves so far, or the reason why it has none."""
         found = self.find_in(pod, charge, bearable)[0]
@@ -113,7 +118,7 @@ class Destinations:
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
-        bearable: Bearable = Bearable(),
+        bearable: Bearable = ANYTHING,
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         """The answer of `find`, with the free capacity that it is by."""
         self.free.deadline.check(pod)

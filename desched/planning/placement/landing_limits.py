@@ -68,6 +68,10 @@ class Bearable(NamedTuple):
     most_minutes: float = math.inf
 
 
+ANYTHING = Bearable()
+"""Only targets and ceilings count."""
+
+
 class LandingLimits(msgspec.Struct, frozen=True):
     """Decides whether a landing of the pod is acceptable, and where its replacement is expected.
 
