@@ -22,8 +22,6 @@ from desched.views.policy_differences import PolicyComparison, print_differences
 from desched.views.rendering import Printer, rendered
 from desched.views.review import print_history, print_review
 from desched.views.status import Status, print_status
-from desched.views.tuned_clusters import print_clusters
-from desched.views.tuning import print_tuning
 from tests.properties.outputs import FORMATS, harmless
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, STARTED_AT
@@ -33,8 +31,6 @@ from tests.unit.views.test_backtest import replayed
 from tests.unit.views.test_explanation import QUESTIONS, answer
 from tests.unit.views.test_review import DRY, EVICTING
 from tests.unit.views.test_simulation import simulated
-from tests.unit.views.test_tuned_clusters import clusters_tuned
-from tests.unit.views.test_tuning import tuned
 
 
 class Shown(NamedTuple):
@@ -85,8 +81,6 @@ VIEWS = {
     },
     "simulation": Shown(simulated, print_simulation, "simulation/v1"),
     "backtest": Shown(replayed, print_backtest, "backtest/v1"),
-    "tuning": Shown(lambda: tuned()[0], print_tuning, "tuning/v1"),
-    "clusters": Shown(clusters_tuned, print_clusters, "clusters-tuning/v1", 60),
     "review": Shown(lambda: DRY, print_review, "review/v1"),
     "history": Shown(lambda: EVICTING.moves, print_history, None),
     "differences": Shown(differences, print_differences, None),
