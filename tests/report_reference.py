@@ -23,7 +23,7 @@ from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.views.cycle import NODE_COLUMNS
 from desched.views.explained.values import Explanation
 from desched.views.reasons import texts
-from desched.whatif.figures import Backtest, Simulated
+from desched.whatif.figures import Backtest, Backtests, Simulated
 from tests.repository import ROOT
 
 PAGES = (ROOT / "docs" / "report.md", ROOT / "docs" / "operations.md")
@@ -34,6 +34,7 @@ ROOTS: Mapping[str, type] = {
         Explanation,
         Simulated,
         Backtest,
+        Backtests,
         Review,
     )
 }

@@ -37,6 +37,13 @@ def backtest(
             progress((number + done) / len(policies))
 
         figures.append(PastRun(replay, policy, span).figures(share))
+    return backtest_of(past, policies, span, figures)
+
+
+def backtest_of(
+    past: Past, policies: Sequence[Policy], span: Span, figures: Sequence[PolicyFigures]
+) -> Backtest:
+    """The whole result, with the figures of each policy."""
     assumed, unknown = _doubts(past, policies)
     return Backtest(
         started_at=span.started_at,

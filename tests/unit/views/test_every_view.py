@@ -17,11 +17,12 @@ from desched.ports import LeaseRecord
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
 from desched.views.explanation import print_explanation
-from desched.views.policies import print_backtest, print_simulation
+from desched.views.policies import print_backtest, print_backtests, print_simulation
 from desched.views.policy_differences import PolicyComparison, print_differences
 from desched.views.rendering import Printer, rendered
 from desched.views.review import print_history, print_review
 from desched.views.status import Status, print_status
+from desched.whatif.figures import Backtests, ClusterBacktest
 from tests.properties.outputs import FORMATS, harmless
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, STARTED_AT
@@ -81,6 +82,11 @@ VIEWS = {
     },
     "simulation": Shown(simulated, print_simulation, "simulation/v1"),
     "backtest": Shown(replayed, print_backtest, "backtest/v1"),
+    "backtests": Shown(
+        lambda: Backtests(clusters=(ClusterBacktest("prod", replayed()),)),
+        print_backtests,
+        "backtests/v1",
+    ),
     "review": Shown(lambda: DRY, print_review, "review/v1"),
     "history": Shown(lambda: EVICTING.moves, print_history, None),
     "differences": Shown(differences, print_differences, None),
