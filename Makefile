@@ -170,7 +170,7 @@ LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashe
 	--no-emit-index-url --no-header --quiet
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) --upgrade --extra fleet --extra google --extra otel --extra report --extra tune \
+	$(LOCK) --upgrade --extra google --extra otel --extra report --extra workers \
 		--group dev pyproject.toml -o requirements/dev.txt
 	$(LOCK) -c requirements/dev.txt --extra otel --extra report \
 		pyproject.toml -o requirements/runtime.txt
@@ -178,11 +178,8 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 		--extra google pyproject.toml \
 		-o requirements/google.txt
 	$(LOCK) -c requirements/dev.txt --extra otel --extra report \
-		--extra tune pyproject.toml \
-		-o requirements/tune.txt
-	$(LOCK) -c requirements/dev.txt --extra otel --extra report \
-		--extra tune --extra fleet pyproject.toml \
-		-o requirements/fleet.txt
+		--extra workers pyproject.toml \
+		-o requirements/workers.txt
 	$(LOCK) --extra otel --extra report --extra aws pyproject.toml \
 		-o requirements/aws.txt
 	$(LOCK) --no-deps \

@@ -4,7 +4,6 @@ DeschedError
 ├── ConfigurationError     a person must fix something: do not start, exit 2
 ├── ObservationError       the cluster or Prometheus could not be read: skip this cycle, exit 3
 │   └── AnswerTooLarge     an answer is larger than allowed: request less at a time
-├── WorkersLost            replays have no workers any more: keep what is found, exit 3
 ├── LeaseError             the holder of the lease is unknown: try again, act only while certain
 │   └── LeaseRefused       the account lacks a right: a run that does not last gives up
 └── StopActing             a result is unknown: start no further eviction in this cycle
@@ -43,10 +42,6 @@ class ObservationError(DeschedError):
 
 class AnswerTooLarge(ObservationError):  # noqa: N818  (named for what the caller reads)
     """An answer is larger than allowed; a smaller part may not be."""
-
-
-class WorkersLost(DeschedError):  # noqa: N818  (named for what happened)
-    """The workers that replay the past cannot be reached, or are gone; earlier results hold."""
 
 
 class LeaseError(DeschedError):

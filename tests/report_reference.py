@@ -23,8 +23,7 @@ from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.views.cycle import NODE_COLUMNS
 from desched.views.explained.values import Explanation
 from desched.views.reasons import texts
-from desched.whatif.figures import Backtest, Simulated
-from desched.whatif.tuning.figures import ClustersTuned, Tuned
+from desched.whatif.figures import Backtest, Backtests, Simulated
 from tests.repository import ROOT
 
 PAGES = (ROOT / "docs" / "report.md", ROOT / "docs" / "operations.md")
@@ -35,8 +34,7 @@ ROOTS: Mapping[str, type] = {
         Explanation,
         Simulated,
         Backtest,
-        Tuned,
-        ClustersTuned,
+        Backtests,
         Review,
     )
 }

@@ -9,7 +9,6 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "explain": "Say why a node, pod or workload is as it is.",
         "snapshot": "Write all that a plan needs to a file.",
         "backtest": "Compare policies over a time that is past, from Prometheus.",
-        "tune": "Find a better policy in the past of this cluster.",
         "simulate": "Compare policies in a simulation, from a snapshot on.",
         "validate": "Show what is wrong with policy files, without a cluster.",
         "policy convert": "Write a policy from that of another descheduler.",

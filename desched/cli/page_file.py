@@ -22,21 +22,13 @@ def page_file(invocation: Invocation) -> Path | None:
     """
     if "report" not in invocation.flags:
         return None
-    return usable_file("--report", Path(invocation.flags["report"]))
-
-
-def usable_file(flag: str, path: Path) -> Path:
-    """The file that was given for a flag.
-
-    Raises:
-        ConfigurationError: it cannot be a file.
-    """
+    path = Path(invocation.flags["report"])
     try:
         usable = path.absolute().parent.is_dir() and not path.is_dir()
     except OSError as error:
-        raise _unwritable(flag, path, error) from error
+        raise _unwritable(path, error) from error
     if not usable:
-        raise ConfigurationError(f"{flag}: {path} is no file in a folder that exists.")
+        raise ConfigurationError(f"--report: {path} is no file in a folder that exists.")
     return path
 
 
@@ -63,9 +55,9 @@ def write_page(path: Path, page: str) -> None:
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise _unwritable("--report", path, error) from error
+        raise _unwritable(path, error) from error
     sys.stderr.write(f"desched: The report is in {on_one_line(str(path))}\n")
 
 
-def _unwritable(flag: str, path: Path, error: OSError) -> ConfigurationError:
-    return ConfigurationError(f"{flag}: cannot write {path} ({error.strerror or error}).")
+def _unwritable(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"--report: cannot write {path} ({error.strerror or error}).")

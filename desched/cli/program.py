@@ -20,7 +20,7 @@ from desched.cli.exit_codes import ExitCode, ended_by
 from desched.cli.lazy_loading import load_to_run
 from desched.cli.setting_flags import SETTING_FLAGS, setting_options
 from desched.cli.usage_errors import sentences_of
-from desched.errors import ConfigurationError, ObservationError, WorkersLost
+from desched.errors import ConfigurationError, ObservationError
 from desched.model.text import on_one_line
 
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None, name: str = "desched") -> int:
         return _run(sys.argv[1:] if arguments is None else arguments, name)
     except ConfigurationError as error:
         return _fail(str(error), ExitCode.CONFIGURATION)
-    except (ObservationError, WorkersLost) as error:
+    except ObservationError as error:
         return _fail(str(error), ExitCode.OBSERVATION)
     except BrokenPipeError:
         _drop_output()

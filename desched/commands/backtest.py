@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
@@ -23,19 +27,30 @@ from desched.errors import ConfigurationError
 if loaded_to_run(__name__):
     from desched.bootstrap.load_source import prometheus_url
     from desched.bootstrap.past import PastSource, read_past, span_of
+    from desched.history.past import Past
     from desched.policy.loading import load_policy
     from desched.policy.policy import Policy
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings
-    from desched.views.policies import backtest_view, print_backtest
+    from desched.views.policies import backtest_view, print_backtest, print_backtests
     from desched.views.progress import ProgressLine
     from desched.views.rendering import write_out
-    from desched.whatif.figures import Backtest
+    from desched.whatif.figures import Backtest, Backtests, ClusterBacktest
     from desched.whatif.past.backtest import backtest
-    from desched.whatif.past.run import Span
+    from desched.whatif.past.replays import backtests, dask_workers, local_workers
+    from desched.whatif.past.run import Progress, Span
 
 SHORTEST_CYCLES = 2
+HERE = ""
+"""The name of the cluster if there is one."""
+
+
+class Where(NamedTuple):
+    """What replays: so many processes, or the workers of the Dask scheduler with this address."""
+
+    jobs: int
+    workers: str
 
 
 def run(invocation: Invocation) -> None:
@@ -48,15 +63,59 @@ def run(invocation: Invocation) -> None:
             f"--since and --until must be at least {SHORTEST_CYCLES} intervals apart, which are "
             f"{interval.total_seconds():.0f} s each."
         )
+    where, clusters = _where(invocation), _clusters(invocation, settings)
     matchers = flags.get("kube_state_metrics", "")
     source = PastSource(matchers, step, answer_cache(invocation))
     span = span_of(begin, end, interval.total_seconds(), step)
-    found = backtested(settings, _policies(invocation, settings), span, source)
-    write_out(settings.output, found, print_backtest)
+    found = backtested(clusters, _policies(invocation, settings), span, source, where)
+    if HERE not in found:
+        of_each = tuple(ClusterBacktest(*each) for each in found.items())
+        write_out(settings.output, Backtests(clusters=of_each), print_backtests)
+        return
+    write_out(settings.output, found[HERE], print_backtest)
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(backtest_view(found)))
+        write_page(page, timeline_page(backtest_view(found[HERE])))
+
+
+def _where(invocation: Invocation) -> Where:
+    jobs, address = invocation.flags.get("jobs"), invocation.flags.get("workers", "")
+    if jobs is not None and jobs < 1:
+        raise ConfigurationError("--jobs must be 1 or more.")
+    if jobs is not None and address:
+        raise ConfigurationError("--jobs has no effect with --workers; omit it.")
+    if address and not re.search(r"[^/]:\d+$", address):
+        raise ConfigurationError(
+            f"--workers {address}: write host and port of a Dask scheduler, such as dask:8786."
+        )
+    if address and find_spec("distributed") is None:
+        raise ConfigurationError(
+            "--workers needs Dask; install it with `pip install 'desched[workers]'`."
+        )
+    return Where(jobs or os.cpu_count() or 1, address)
+
+
+def _clusters(invocation: Invocation, settings: Settings) -> Mapping[str, Settings]:
+    """The settings for each cluster of --cluster, or for the only one."""
+    found: dict[str, Settings] = {}
+    for text in invocation.flags.get("clusters", ()):
+        name, _, url = text.partition("=")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or not url:
+            raise ConfigurationError(
+                f'--cluster: "{text}" must be a name and an address, such as '
+                "prod=http://prometheus.prod.example:9090."
+            )
+        if name in found:
+            raise ConfigurationError(f"--cluster names {name} twice; name it once.")
+        found[name] = settings.model_copy(update={"prometheus_url": url})
+    for flag, given in (
+        ("--prometheus-url", settings.prometheus_url),
+        ("--report", invocation.flags.get("report")),
+    ):
+        if found and given:
+            raise ConfigurationError(f"{flag} has no effect with --cluster; omit it.")
+    return found or {HERE: settings}
 
 
 def _policies(invocation: Invocation, settings: Settings) -> list[Path]:
@@ -70,21 +129,53 @@ def _policies(invocation: Invocation, settings: Settings) -> list[Path]:
 
 
 def backtested(
-    settings: Settings, paths: Sequence[Path], span: Span, source: PastSource
-) -> Backtest:
-    """Read the past, and replay it with each policy.
+    clusters: Mapping[str, Settings],
+    paths: Sequence[Path],
+    span: Span,
+    source: PastSource,
+    where: Where,
+) -> Mapping[str, Backtest]:
+    """Read the past of each cluster, and replay it with each policy.
 
     Raises:
-        ConfigurationError: a policy cannot be used, or the policies need different data.
+        ConfigurationError: a policy or a worker cannot be used, or the policies need different
+            data.
         ObservationError: Prometheus could not be read, or its data does not suffice.
     """
-    configure_logs(settings.log_format, settings.log_level, sys.stderr)
+    any_settings = next(iter(clusters.values()))
+    configure_logs(any_settings.log_format, any_settings.log_level, sys.stderr)
     policies = [load_policy(path).policy for path in paths]
-    _check_comparable(policies, settings)
+    _check_comparable(policies, any_settings)
     clock = SystemClock()
-    past = read_past(settings, policies, span, source, clock)
+    pasts = {
+        name: read_past(settings, policies, span, source, clock)
+        for name, settings in clusters.items()
+    }
     with ProgressLine("Replaying", sys.stderr, clock) as tell:
-        return backtest(past, policies, span, tell)
+        return _replayed(pasts, policies, span, where, tell)
+
+
+def _replayed(
+    pasts: Mapping[str, Past],
+    policies: Sequence[Policy],
+    span: Span,
+    where: Where,
+    progress: Progress,
+) -> Mapping[str, Backtest]:
+    processes = min(where.jobs, len(pasts) * len(policies))
+    if processes == 1 and not where.workers:
+        found = {}
+        for number, (name, past) in enumerate(pasts.items()):
+
+            def share(done: float, number: int = number) -> None:
+                progress((number + done) / len(pasts))
+
+            found[name] = backtest(past, policies, span, share)
+        return found
+    with (
+        dask_workers(pasts, where.workers) if where.workers else local_workers(pasts, processes)
+    ) as workers:
+        return backtests(workers, pasts, policies, span, progress)
 
 
 def _check_comparable(policies: Sequence[Policy], settings: Settings) -> None:
@@ -124,6 +215,14 @@ COMMAND = Command(
             name="policies",
             multiple=True,
         ),
+        own_flag(
+            "--cluster NAME=URL",
+            "A cluster by its Prometheus; repeat it for several.",
+            name="clusters",
+            multiple=True,
+        ),
+        own_flag("--jobs NUMBER", "How many replays at a time. Default: one per core.", type=int),
+        own_flag("--workers HOST:PORT", "A Dask scheduler whose workers replay."),
         *READING_FLAGS,
         REPORT,
     ),

@@ -102,9 +102,3 @@ class Past(msgspec.Struct, frozen=True, gc=False):
     node_ratios: Mapping[Resource, NDArray[np.float32]]
     priority_classes: Mapping[str, int] = {}
     doubts: tuple[Doubt, ...] = ()
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of its arrays, which is most of it."""
-        ratios = sum(each.nbytes for each in self.node_ratios.values())
-        return self.usage.before.nbytes + self.usage.missing.nbytes + ratios

@@ -7,7 +7,7 @@ from desched.views.comparison import CPU_UNKNOWN, Comparison, policies_compared
 from desched.views.comparison_table import print_comparison
 from desched.views.formatting import count, percent, span
 from desched.views.reasons import describe
-from desched.whatif.figures import Assumed, Backtest, Simulated
+from desched.whatif.figures import Assumed, Backtest, Backtests, Simulated
 
 
 def print_simulation(found: Simulated, console: Console) -> None:
@@ -18,6 +18,12 @@ def print_simulation(found: Simulated, console: Console) -> None:
 def print_backtest(found: Backtest, console: Console) -> None:
     """Print a backtest."""
     print_comparison(backtest_view(found), console)
+
+
+def print_backtests(found: Backtests, console: Console) -> None:
+    """Print the backtest of each cluster."""
+    for each in found.clusters:
+        print_comparison(backtest_view(each.backtest, f"backtest · {each.cluster}"), console)
 
 
 def simulation_view(found: Simulated) -> Comparison:
@@ -31,7 +37,7 @@ def simulation_view(found: Simulated) -> Comparison:
     return policies_compared(title, about, found.policies, [("Assumed", assumed)])
 
 
-def backtest_view(found: Backtest) -> Comparison:
+def backtest_view(found: Backtest, title: str = "backtest") -> Comparison:
     """A backtest as it is shown."""
     began, ended = (f"{at:%Y-%m-%d %H:%M}" for at in (found.started_at, found.ended_at))
     nodes, pods = count(found.nodes, "node"), count(found.pods, "pod")
@@ -44,7 +50,7 @@ def backtest_view(found: Backtest) -> Comparison:
     if any(each.without.full_cpu_node_minutes is None for each in found.policies):
         unknown.append(CPU_UNKNOWN)
     notes = [("Assumed", tuple(map(sentence, found.assumed))), ("Not known", tuple(unknown))]
-    return policies_compared("backtest", about, found.policies, notes)
+    return policies_compared(title, about, found.policies, notes)
 
 
 def sentence(of: Assumed | Doubt) -> str:

@@ -4,7 +4,7 @@ The same day can be run with several policies, or with another descheduler.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -271,24 +271,11 @@ def run_cycles(
     evictor: "RecordingEvictor",
 ) -> None:
     """Call `act` on each tick and in the early cycles between, then let one more interval pass."""
-    for _ in each_cycle(simulation, act, cycles, pace, evictor):
-        pass
-
-
-def each_cycle(
-    simulation: Simulation,
-    act: Act,
-    cycles: int,
-    pace: Pace,
-    evictor: "RecordingEvictor",
-) -> Iterator[int]:
-    """The same, tick by tick: before each one, the number of intervals that have passed."""
     world = simulation.world(acting=True)._replace(evictor=evictor)
     clock = simulation.clock
     for tick in range(1, cycles + 2):
         # Acting takes time, too; the next cycle begins on its tick nevertheless.
         clock.advance(pace.begins_at + tick * pace.interval_seconds - clock.monotonic())
-        yield tick
         report = act(world) if tick <= cycles else None
         while report is not None:
             left = pace.begins_at + (tick + 1) * pace.interval_seconds - clock.monotonic()

@@ -11,6 +11,7 @@ from desched.history.past import Doubt
 from desched.history.timeline import IdleReason, Timeline
 
 BACKTEST_VERSION = "desched.io/backtest/v1"
+BACKTESTS_VERSION = "desched.io/backtests/v1"
 SIMULATION_VERSION = "desched.io/simulation/v1"
 
 
@@ -111,6 +112,20 @@ class Backtest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     policies: tuple[PolicyFigures, ...]
     assumed: tuple[Doubt, ...]
     unknown: tuple[Doubt, ...]
+
+
+class ClusterBacktest(msgspec.Struct, frozen=True, gc=False):
+    """The result in one of several clusters."""
+
+    cluster: str
+    backtest: Backtest
+
+
+class Backtests(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The results in several clusters, with the same policies and the same time."""
+
+    version: str = BACKTESTS_VERSION
+    clusters: tuple[ClusterBacktest, ...]
 
 
 class Assumption(StrEnum):

@@ -31,8 +31,7 @@ class PolicyRun(NamedTuple):
     """A run with a policy, as far as its figures need it.
 
     `policy` is the name of the policy, `without` that of the time without it. `resources` are those
-    whose load is known. `counts` are those of the run's cycles. Overload is judged by the lines of
-    `judged_by`, the counts of another run, and by default by its own.
+    whose load is known. `counts` are those of the run's cycles.
     """
 
     policy: str
@@ -41,7 +40,6 @@ class PolicyRun(NamedTuple):
     nodes: Sequence[Node]
     resources: frozenset[Resource]
     counts: CycleCounts
-    judged_by: CycleCounts | None = None
 
     @property
     def targets(self) -> Floats:
@@ -52,8 +50,7 @@ class PolicyRun(NamedTuple):
         return targets
 
     def _lines(self) -> LinesByResource:
-        counts = self.judged_by or self.counts
-        return {each: counts.lines(self.nodes, each) for each in MEASURED}
+        return {each: self.counts.lines(self.nodes, each) for each in MEASURED}
 
     def figures(self, before: LoopResult, after: LoopResult) -> PolicyFigures:
         """The figures of both times, which have the same steps and targets."""

@@ -20,9 +20,7 @@ def pins(name: str) -> dict[str, str]:
     return {block.partition("==")[0]: block for block in blocks}
 
 
-@pytest.mark.parametrize(
-    "lock", ["build.txt", "runtime.txt", "google.txt", "tune.txt", "fleet.txt"]
-)
+@pytest.mark.parametrize("lock", ["build.txt", "runtime.txt", "google.txt", "workers.txt"])
 def test_the_image_installs_what_the_tests_ran_with(lock: str) -> None:
     assert pins(lock).items() <= pins("dev.txt").items()
 
@@ -30,8 +28,7 @@ def test_the_image_installs_what_the_tests_ran_with(lock: str) -> None:
 def test_the_usual_image_has_no_library_of_a_cloud() -> None:
     assert not {"botocore", "google-auth"} & pins("runtime.txt").keys()
     assert pins("runtime.txt").keys() | {"google-auth"} <= pins("google.txt").keys()
-    assert pins("runtime.txt").keys() | {"optuna"} <= pins("tune.txt").keys()
-    assert pins("tune.txt").keys() | {"distributed"} <= pins("fleet.txt").keys()
+    assert pins("runtime.txt").keys() | {"distributed"} <= pins("workers.txt").keys()
     assert pins("signing.txt").keys() | pins("runtime.txt").keys() <= pins("aws.txt").keys()
 
 

@@ -15,13 +15,8 @@ def yaml_text(
     value: object, comments: Mapping[KeyPath, Iterable[str]], header: Iterable[str]
 ) -> str:
     """The value as YAML, each key with its comments above it, after the lines of a header."""
-    lines = _lines(value, comments, (), "")
-    return comment_text(header) + "".join(f"{line}\n" for line in lines)
-
-
-def comment_text(sentences: Iterable[str]) -> str:
-    """The sentences as comments, each from a line of its own on."""
-    return "".join(f"{line}\n" for line in _comment(sentences, ""))
+    lines = (*_comment(header, ""), *_lines(value, comments, (), ""))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(
@@ -32,11 +27,11 @@ def _lines(
             at = (*path, key)
             yield from _comment(comments.get(at, ()), indent)
             if isinstance(below, dict | list) and below:
-                yield f"{indent}{flow_text(key)}:"
+                yield f"{indent}{_scalar(key)}:"
                 inner = indent if isinstance(below, list) else f"{indent}  "
                 yield from _lines(below, comments, at, inner)
             else:
-                yield f"{indent}{flow_text(key)}: {flow_text(below)}"
+                yield f"{indent}{_scalar(key)}: {_scalar(below)}"
     elif isinstance(value, list):
         for index, item in enumerate(value):
             at = (*path, index)
@@ -48,7 +43,7 @@ def _item(
     item: object, comments: Mapping[KeyPath, Iterable[str]], path: KeyPath, indent: str
 ) -> Iterator[str]:
     if not (isinstance(item, dict | list) and item):
-        yield f"{indent}- {flow_text(item)}"
+        yield f"{indent}- {_scalar(item)}"
         return
     dash = f"{indent}- "
     for line in _lines(item, comments, path, f"{indent}  "):
@@ -57,8 +52,7 @@ def _item(
         dash = dash if is_comment else ""
 
 
-def flow_text(value: object) -> str:
-    """The value as YAML on one line."""
+def _scalar(value: object) -> str:
     if isinstance(value, str) and not value.isprintable():
         return json.dumps(value)
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)

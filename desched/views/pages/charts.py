@@ -1,4 +1,4 @@
-"""The common part of all charts; Bokeh draws them in the browser."""
+"""The common part of all charts over time; Bokeh draws them in the browser."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -93,20 +93,19 @@ class TimeAxis(NamedTuple):
 
 def plot(axis: TimeAxis, **more: Any) -> figure:
     """An empty plot in the colours of the page."""
-    made = plain_plot(
-        x_axis_type="datetime", x_range=axis.range, tools="xpan,xbox_zoom,reset", **more
+    made = figure(
+        sizing_mode="stretch_width",
+        x_axis_type="datetime",
+        x_range=axis.range,
+        tools="xpan,xbox_zoom,reset",
+        toolbar_location="right",
+        **more,
     )
+    made.toolbar.logo = None
+    made.toolbar.autohide = True
     made.xaxis.formatter = DatetimeTickFormatter(
         minsec="%H:%M:%S", minutes="%H:%M", hourmin="%H:%M", hours="%H:%M", days="%b %d"
     )
-    return made
-
-
-def plain_plot(**more: Any) -> figure:
-    """The same without a time axis."""
-    made = figure(sizing_mode="stretch_width", toolbar_location="right", **more)
-    made.toolbar.logo = None
-    made.toolbar.autohide = True
     made.stylesheets.append(InlineStyleSheet(css=_STYLE))  # one style belongs to one document
     return made
 

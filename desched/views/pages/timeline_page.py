@@ -1,15 +1,13 @@
 """Timelines side by side as a page: what happened to the nodes without and with each policy."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-
-from bokeh.plotting import figure
 
 from desched.history.timeline import Timeline, TimelineEviction
 from desched.model.resources import Resource
 from desched.views.comparison import Comparison, resources_of
 from desched.views.formatting import resource_title, span
-from desched.views.pages.charts import TimeAxis, charts, library
+from desched.views.pages.charts import Charts, TimeAxis, charts, library
 from desched.views.pages.document import TABLES, Data, asset, document
 from desched.views.pages.heat_map import CELLS, HeatMaps
 from desched.views.pages.load_lines import TIMELINE_COLORS, node_lines, overloaded_nodes
@@ -31,18 +29,7 @@ class EvictionLine(NamedTuple):
     result: str
 
 
-class Before(NamedTuple):
-    """What a page has before the comparison: a template that extends this one, and its charts."""
-
-    template: str
-    values: Mapping[str, object]
-    plots: Mapping[str, figure]
-
-
-NOTHING_BEFORE = Before("timelines.html", {}, {})
-
-
-def timeline_page(comparison: Comparison, before: Before = NOTHING_BEFORE) -> str:
+def timeline_page(comparison: Comparison) -> str:
     """The page; its charts are drawn by Bokeh."""
     timelines = comparison.timelines
     axis = TimeAxis.of(timelines[0])
@@ -52,11 +39,10 @@ def timeline_page(comparison: Comparison, before: Before = NOTHING_BEFORE) -> st
     ] or resources[:1]
     order = comparison.order
     rows = [timelines[0].nodes[number] for number in order[:MOST_ROWS]]
-    drawn = charts({**before.plots, **_plots(timelines, drawn_resources, rows, axis)})
+    drawn = _drawn(timelines, drawn_resources, rows, axis)
     evictions = list(_evictions(timelines))
     values = {
         "title": comparison.title,
-        "about": comparison.about,
         "comparison": comparison,
         "timelines": timelines,
         "colors": TIMELINE_COLORS,
@@ -73,10 +59,9 @@ def timeline_page(comparison: Comparison, before: Before = NOTHING_BEFORE) -> st
         "evictions": evictions[:MOST_EVICTIONS],
         "evictions_left": max(0, len(evictions) - MOST_EVICTIONS),
         "sentence_of": sentence_of,
-        **before.values,
     }
     return document(
-        before.template,
+        "timelines.html",
         values,
         scripts=(library(), asset("charts.js"), TABLES),
         data=(Data("charts", drawn.data),),
@@ -84,12 +69,12 @@ def timeline_page(comparison: Comparison, before: Before = NOTHING_BEFORE) -> st
     ).text
 
 
-def _plots(
+def _drawn(
     timelines: Sequence[Timeline],
     resources: Sequence[Resource],
     rows: Sequence[str],
     axis: TimeAxis,
-) -> Mapping[str, figure]:
+) -> Charts:
     """All charts; the template finds them by the same names."""
     plots = {"overloaded": overloaded_nodes(timelines, axis)}
     maps = [HeatMaps(timeline, rows, axis) for timeline in timelines]
@@ -98,7 +83,7 @@ def _plots(
         plots |= {f"{name} {number}": each.of(resource) for number, each in enumerate(maps)}
         for number, node in enumerate(rows[:MOST_LINE_CHARTS]):
             plots[f"{name} of node {number}"] = node_lines(timelines, resource, node, axis)
-    return plots
+    return charts(plots)
 
 
 def _evictions(timelines: Sequence[Timeline]) -> Iterator[EvictionLine]:

@@ -8,7 +8,6 @@ import numpy as np
 from desched.history.past import Caveat, Doubt, Past
 from desched.model.resources import Resource
 from desched.policy.policy import Policy
-from desched.whatif.cycle_counts import CycleCounts
 from desched.whatif.figures import Backtest, PolicyFigures
 from desched.whatif.past.replay import Replay
 from desched.whatif.past.run import PastRun, Progress, Span
@@ -27,31 +26,25 @@ def lead_seconds(policies: Sequence[Policy]) -> int:
 
 
 def backtest(
-    past: Past,
-    policies: Sequence[Policy],
-    span: Span,
-    progress: Progress = lambda _: None,
-    *,
-    by_first_lines: bool = False,
+    past: Past, policies: Sequence[Policy], span: Span, progress: Progress = lambda _: None
 ) -> Backtest:
-    """The figures of each policy over the span.
-
-    With `by_first_lines`, overload is what is above the targets of the first policy in all of them.
-    """
+    """The figures of each policy over the span."""
     replay = Replay(past)
     figures: list[PolicyFigures] = []
-    lines: CycleCounts | None = None
     for number, policy in enumerate(policies):
-        run = PastRun(replay, policy, span, lines)
 
         def share(done: float, number: int = number) -> None:
             progress((number + done) / len(policies))
 
-        run.advance(progress=share)
-        figures.append(run.figures())
-        if by_first_lines and lines is None:
-            lines = run.counts
-    assumed, unknown = doubts_of(past, policies)
+        figures.append(PastRun(replay, policy, span).figures(share))
+    return backtest_of(past, policies, span, figures)
+
+
+def backtest_of(
+    past: Past, policies: Sequence[Policy], span: Span, figures: Sequence[PolicyFigures]
+) -> Backtest:
+    """The whole result, with the figures of each policy."""
+    assumed, unknown = _doubts(past, policies)
     return Backtest(
         started_at=span.started_at,
         ended_at=span.ended_at,
@@ -84,9 +77,7 @@ def covered_share(past: Past, span: Span) -> float:
     return float((known & present).sum() / there) if there else 0.0
 
 
-def doubts_of(
-    past: Past, policies: Sequence[Policy]
-) -> tuple[tuple[Doubt, ...], tuple[Doubt, ...]]:
+def _doubts(past: Past, policies: Sequence[Policy]) -> tuple[tuple[Doubt, ...], tuple[Doubt, ...]]:
     """What the replay assumes, and what it could not know."""
     assumed = [
         Doubt(Caveat.LOAD_FOLLOWS_PODS),

@@ -44,10 +44,6 @@ class Replay:
             map(whole_gpus, requested)
         )
 
-    def prepare(self) -> None:
-        """Compute once what all simulations share, such as before a fork."""
-        _ = self._hosts, self.has_gpus
-
     def begin(self) -> Simulation:
         """A simulation at the start of the past; its clock brings what happened later."""
         sample = NodeSample.of_cluster(len(self.past.nodes))

@@ -12,7 +12,10 @@ from desched.cli.past_flags import point_in_time
 from desched.errors import ConfigurationError
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import SmallCluster
-from tests.unit.commands.hot_past import SINCE_UNTIL, hot_prometheus, written
+from tests.unit.commands.hot_past import SINCE_UNTIL, add_hot_cluster, hot_prometheus, written
+
+# Python 3.12 and later warn of any thread, such as that of the Prometheus.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 
 @pytest.fixture
@@ -68,9 +71,47 @@ def test_a_backtest_can_be_a_page(policy, tmp_path, capsys) -> None:
     assert "what happened" in page.read_text()
 
 
+def test_the_number_of_processes_changes_nothing(policy, tmp_path, capsys) -> None:
+    high = written(tmp_path / "high.yaml", policy.read_text().split('"')[1], target=90)
+    line = [*words(policy, high), "--cache", str(tmp_path / "cache"), "-o", "json"]
+    shown = []
+    for jobs in ("1", "2"):
+        assert main([*line, "--jobs", jobs]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_each_cluster_has_a_backtest_of_its_own(policy, prometheus, jobs, capsys) -> None:
+    with FakePrometheus() as calm:
+        add_hot_cluster(calm, load_ratio=0.5)
+        clusters = ["--cluster", f"prod={prometheus.url}", "--cluster", f"stage={calm.url}"]
+        line = [*words(policy), *clusters, "--no-cache", "--jobs", jobs]
+        assert main([*line, "-o", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert main(line) == 0
+        table = capsys.readouterr().out
+
+    assert found["version"] == "desched.io/backtests/v1"
+    minutes = {
+        each["cluster"]: each["backtest"]["policies"][0]["without"]["node_minutes"]
+        for each in found["clusters"]
+    }
+    assert minutes == {"prod": 60, "stage": 0}
+    titles = [line for line in table.splitlines() if line.startswith("desched · ")]
+    assert titles == ["desched · backtest · prod", "desched · backtest · stage"]
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
+        (["--jobs", "0"], "--jobs must be 1 or more"),
+        (["--jobs", "2", "--workers", "dask:8786"], "--jobs has no effect with --workers"),
+        *((["--workers", each], "host and port") for each in ("dask", "tls://dask", ":8786")),
+        (["--cluster", "prod"], "must be a name and an address"),
+        (["--cluster", "a=http://x", "--cluster", "a=http://y"], "--cluster names a twice"),
+        (["--cluster", "a=http://x", "--prometheus-url", "http://y"], "--prometheus-url has no"),
+        (["--cluster", "a=http://x", "--report", "page.html"], "--report has no effect with"),
         (["--since", "2026-05-01T09:55"], "must be at least 2 intervals apart"),
         (["--since", "2026-05-01T11:00"], "--since must be before --until"),
         (["--until", "2999-01-01"], "--until must not be in the future"),

@@ -17,13 +17,12 @@ from desched.ports import LeaseRecord
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
 from desched.views.explanation import print_explanation
-from desched.views.policies import print_backtest, print_simulation
+from desched.views.policies import print_backtest, print_backtests, print_simulation
 from desched.views.policy_differences import PolicyComparison, print_differences
 from desched.views.rendering import Printer, rendered
 from desched.views.review import print_history, print_review
 from desched.views.status import Status, print_status
-from desched.views.tuned_clusters import print_clusters
-from desched.views.tuning import print_tuning
+from desched.whatif.figures import Backtests, ClusterBacktest
 from tests.properties.outputs import FORMATS, harmless
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, STARTED_AT
@@ -33,8 +32,6 @@ from tests.unit.views.test_backtest import replayed
 from tests.unit.views.test_explanation import QUESTIONS, answer
 from tests.unit.views.test_review import DRY, EVICTING
 from tests.unit.views.test_simulation import simulated
-from tests.unit.views.test_tuned_clusters import clusters_tuned
-from tests.unit.views.test_tuning import tuned
 
 
 class Shown(NamedTuple):
@@ -85,8 +82,11 @@ VIEWS = {
     },
     "simulation": Shown(simulated, print_simulation, "simulation/v1"),
     "backtest": Shown(replayed, print_backtest, "backtest/v1"),
-    "tuning": Shown(lambda: tuned()[0], print_tuning, "tuning/v1"),
-    "clusters": Shown(clusters_tuned, print_clusters, "clusters-tuning/v1", 60),
+    "backtests": Shown(
+        lambda: Backtests(clusters=(ClusterBacktest("prod", replayed()),)),
+        print_backtests,
+        "backtests/v1",
+    ),
     "review": Shown(lambda: DRY, print_review, "review/v1"),
     "history": Shown(lambda: EVICTING.moves, print_history, None),
     "differences": Shown(differences, print_differences, None),

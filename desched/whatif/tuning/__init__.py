@@ -1,1 +1,0 @@
-"""The search for a policy that would have been better in the past."""
