@@ -5,9 +5,10 @@ queries are sent together: their answers are told apart by a label that each of 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
+from desched.adapters.kept_history import Span
 from desched.adapters.prometheus.client import (
     LONGEST_QUERY_CHARACTERS,
     Answer,
@@ -52,6 +53,11 @@ class CycleQueries:
         """When Prometheus evaluated the latest answer, None before the first series."""
         return self.evaluated[-1] if self.evaluated else None
 
+    @property
+    def now(self) -> float:
+        """That time in Unix seconds, 0 before the first series."""
+        return self.evaluated[-1].timestamp() if self.evaluated else 0.0
+
     def vector(self, promql: str) -> tuple[Series[Labels], ...]:
         """The series of an expression, evaluated now."""
         return self._noted(self._client.query(promql))
@@ -79,17 +85,23 @@ class CycleQueries:
             self._latest_of_pods = (promql, self._noted(self._client.query_pods(promql)))
         return self._latest_of_pods[1]
 
-    def grids(
-        self, parts: Parts, steps: int, step_seconds: int, age_seconds: int = 0
-    ) -> Mapping[str, Sequence[Grid]]:
-        """The values of each part at `steps` + 1 regular times, the last of this age.
+    def grids(self, parts: Parts, steps: int, step_seconds: int) -> Mapping[str, Sequence[Grid]]:
+        """The values of each part at `steps` + 1 regular times, the last of them now.
 
         Empty before the first series of a vector, from which the server's time is known.
         """
         if self.evaluated_at is None:
             return dict.fromkeys(parts, ())
-        end = self.evaluated_at.replace(microsecond=0) - timedelta(seconds=age_seconds)
+        return self._grids(parts, self.evaluated_at.replace(microsecond=0), steps, step_seconds)
 
+    def points(self, parts: Parts, span: Span) -> Mapping[str, Sequence[Grid]]:
+        """The values of each part at these times."""
+        last = datetime.fromtimestamp(span.last, UTC)
+        return self._grids(parts, last, span.size - 1, span.step_seconds)
+
+    def _grids(
+        self, parts: Parts, end: datetime, steps: int, step_seconds: int
+    ) -> Mapping[str, Sequence[Grid]]:
         def asked(promql: str) -> tuple[Grid, ...]:
             answer = self._client.query_range(promql, end, steps, step_seconds)
             self.warnings |= dict.fromkeys(answer.warnings)
