@@ -118,10 +118,10 @@ def begin_a_step_later(*, near: bool) -> None:
 
     def moved(points: KeptPoints[Any], span: Span) -> None:
         move(points, span)
-        points._read.discard(span.last)  # noqa: SLF001
+        points.read_again_after(span.last - 1)
 
-    KeptPoints.move = moved  # type: ignore[method-assign]
-    Span.near = lambda span, _: span.last if near else None  # type: ignore[method-assign]
+    KeptPoints.move = moved  # type: ignore[method-assign,assignment]
+    Span.near = lambda span, _: span.last if near else None  # type: ignore[method-assign,assignment]
 
 
 class Sent:

@@ -114,6 +114,10 @@ class KeptPoints(Generic[K]):
                 if (value := values[i]) is not None:
                     self._row(key)[place] = value
 
+    def read_again_after(self, at: float) -> None:
+        """Let later times be read once more, because their values may change."""
+        self._read = {time for time in self._read if time <= at}
+
     def undo(self) -> None:
         """Forget what was added in this cycle."""
         self._read -= self._new
