@@ -18,11 +18,14 @@ NEAR_SHARE = 0.2
 With steps of five minutes that is a minute, after which no sample arrives any more.
 """
 
-FORGOTTEN_AFTER_CYCLES = 12
+FORGOTTEN_AFTER_CYCLES = 6
 """So many cycles after the last one that needs the pods of a node, their past is forgotten."""
 
 MOST_GONE_PODS = 250
 """Of a node, besides those that are on it, because a tenant may create and end any number."""
+
+MOST_GONE_PODS_TOGETHER = 100_000
+"""Of all nodes that are kept; they take less than 100 MB."""
 
 LONGEST_NAME = 253
 """The characters that the API server permits."""
@@ -58,6 +61,12 @@ class Span(NamedTuple):
     def times(self) -> range:
         """Each time."""
         return range(self.first, self.last + 1, self.step_seconds)
+
+    @property
+    def halves(self) -> tuple["Span", "Span"]:
+        """The earlier times and the later ones, of at least two."""
+        at = self.times[self.size // 2]
+        return self._replace(last=at - self.step_seconds), self._replace(first=at)
 
     def near(self, now: float) -> int | None:
         """The regular time for which counts what is measured now, None if none is near."""
@@ -233,9 +242,10 @@ class KeptPasts:
         Where a gone one has been on several of the nodes at a time, nothing is known of it.
         """
         found: dict[PodResource, Points] = {}
+        most_gone = min(MOST_GONE_PODS, MOST_GONE_PODS_TOGETHER // max(1, len(self._nodes)))
         for node, of_now in now.items():
             points = self.of(node)
-            bounded = _bounded(node, points, node_of)
+            bounded = _bounded(node, points, node_of, most_gone)
             points.keep_only(bounded)
             count = self._span.size
             for key in bounded | {key for key in of_now if node_of(key[1]) == node}:
@@ -253,16 +263,19 @@ _OF_PODS = (Resource.CPU, Resource.MEMORY)
 
 
 def _bounded(
-    node: str, points: KeptPoints[PodResource], node_of: Callable[[PodKey], str | None]
+    node: str,
+    points: KeptPoints[PodResource],
+    node_of: Callable[[PodKey], str | None],
+    most_gone: int,
 ) -> set[PodResource]:
     """What is kept of a node: its pods, and of those that are gone the latest ones."""
     keys = set(points.keys)
     pods = {pod for _, pod in keys}
     on_node = {pod for pod in pods if node_of(pod) == node}
     gone = [pod for pod in pods if node_of(pod) is None and max(map(len, pod)) <= LONGEST_NAME]
-    if len(gone) > MOST_GONE_PODS:
+    if len(gone) > most_gone:
         latest = {pod: max(points.latest((r, pod)) for r in _OF_PODS) for pod in gone}
-        gone = sorted(gone, key=lambda pod: (-latest[pod], pod))[:MOST_GONE_PODS]
+        gone = sorted(gone, key=lambda pod: (-latest[pod], pod))[:most_gone]
     kept = on_node.union(gone)
     return {key for key in keys if key[1] in kept}
 

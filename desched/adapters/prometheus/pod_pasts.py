@@ -17,7 +17,6 @@ from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import PodLoads, UsageQuery
 from desched.adapters.prometheus.pod_usages import agree, scale
 from desched.adapters.prometheus.queries import cgroup_usage, container_usage, own_query
-from desched.errors import AnswerTooLarge
 from desched.model.cluster import ClusterState
 from desched.model.load import PodPast, PodUsage
 from desched.model.resources import Resource
@@ -177,17 +176,7 @@ class PodPasts:
             for number, matcher in enumerate(matchers)
             for scope in [f"{self._kubelets.scopes[resource]},{matcher}"]
         }
-        try:
-            found = list(ask(parts)) if parts else []
-        except AnswerTooLarge:
-            # Pods that have ended may be far more than those that exist.
-            if len(nodes) == 1:
-                raise
-            ordered = sorted(nodes)
-            for half in (ordered[::2], ordered[1::2]):
-                yield from self._rows(usage, frozenset(half), ask)
-            return
-        for name, labels, points in found:
+        for name, labels, points in ask(parts):
             yield Resource(name.rpartition("_")[0]), labels, points
 
     def _by_node(self, rows: Iterable[_Row], nodes: frozenset[str]) -> _OfNodes:

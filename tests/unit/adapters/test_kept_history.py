@@ -2,6 +2,7 @@
 
 import pytest
 
+from desched.adapters import kept_history
 from desched.adapters.kept_history import KeptPasts, KeptPoints, KeptTracks, Span
 from desched.model.load import PodPast
 from desched.model.resources import Resource
@@ -17,6 +18,7 @@ def test_a_history_ends_before_now() -> None:
     assert Span.before(1300.9, grid) == Span.before(1500.0, grid) == Span(0, 1200, 300)
     assert Span.before(1501.0, grid) == Span(300, 1500, 300)
     assert SPAN.size == len(SPAN.times) == 5
+    assert SPAN.halves == (Span(0, 300, 300), Span(600, 1200, 300))
     assert SPAN.history((0.1,) * 5, 1300.9, 0.5).ages_seconds == [1300, 1000, 700, 400, 100, 0]
 
 
@@ -144,3 +146,14 @@ def test_a_pod_that_several_nodes_had_at_a_time_is_not_known_then() -> None:
         POD: PodPast((None, 2.0, 3.0, None, None, None))
     }
     assert pasts.pasts({"m": {}, "n": {}}, lambda _: "elsewhere") == {}
+
+
+def test_of_many_nodes_fewer_gone_pods_are_kept_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_history, "MOST_GONE_PODS_TOGETHER", 6)
+    pasts = KeptPasts()
+    pasts.begin("query", SPAN)
+    for node in ("m", "n"):
+        pods = {(CPU, (node, f"p-{i}")): (None,) * i + (1.0,) + (None,) * (4 - i) for i in range(5)}
+        pasts.of(node).add(0, 5, pods)
+    found = pasts.pasts({"m": {}, "n": {}}, lambda _: None)
+    assert found.keys() == {(node, f"p-{i}") for node in ("m", "n") for i in (2, 3, 4)}
