@@ -247,7 +247,8 @@ def _usable(value: float | None, resource: Resource) -> float | None:
     """A value in millicores or bytes; NaN, which no other value mends, if it is impossible."""
     if value is None:
         return None
-    return value * scale(resource) if 0.0 <= value < math.inf else math.nan
+    value *= scale(resource)
+    return value if 0.0 <= value < math.inf else math.nan
 
 
 def _merged(one: Points, other: Points) -> Points:
