@@ -30,12 +30,12 @@ from benchmarks.measures import measured_by
 from benchmarks.real_api import row, running
 from benchmarks.remote_write import History, measures_of, write
 from benchmarks.synthetic import SyntheticCluster
+from desched.adapters.kept_history import KeptPoints, Span
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
-from desched.adapters.prometheus.history import KeptPoints
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.cycle import run_cycle
@@ -50,7 +50,6 @@ from tests.controlplane.prometheus_server import PrometheusServer
 
 CYCLES = 9
 """By default: the first, and twice the four of which one counts the CPUs of all modes."""
-CYCLE_SECONDS = 300
 QUERY_RUNS = 5
 SHOWN_CHARACTERS = 250
 FLAGS = ("--web.enable-remote-write-receiver", "--storage.tsdb.min-block-duration=6h")
@@ -110,14 +109,19 @@ def fill(url: str, flags: argparse.Namespace, now: float) -> int:
     return count
 
 
-def begin_five_minutes_later() -> None:
-    """Let each cycle read of the past what it would if the one before had ended so long ago."""
-    keep = KeptPoints.keep
+def begin_a_step_later(*, near: bool) -> None:
+    """Let each cycle read of the past what it would if the one before had been a step ago.
 
-    def kept(points: KeptPoints, found: Any, step_seconds: int, now: int) -> None:
-        keep(points, found, step_seconds, now - CYCLE_SECONDS)
+    If it is `near` to a regular time, that is nothing, and else one point.
+    """
+    move = KeptPoints.move
 
-    KeptPoints.keep = kept  # type: ignore[method-assign,assignment]
+    def moved(points: KeptPoints[Any], span: Span) -> None:
+        move(points, span)
+        points.read_again_after(span.last - 1)
+
+    KeptPoints.move = moved  # type: ignore[method-assign,assignment]
+    Span.near = lambda span, _: span.last if near else None  # type: ignore[method-assign,assignment]
 
 
 class Sent:
@@ -125,7 +129,7 @@ class Sent:
 
     def __init__(self) -> None:
         self.queries: dict[tuple[str, str], Callable[..., Any]] = {}
-        for method in ("vectors", "parts_of_pods", "grids"):
+        for method in ("vectors", "parts_of_pods", "grids", "points"):
             self._keep(method)
 
     def _keep(self, method: str) -> None:
@@ -200,7 +204,7 @@ def main(flags: argparse.Namespace) -> None:
         f"pod are {'' if flags.roots else 'not '}kept"
     )
     sent = Sent() if flags.by_query else None
-    begin_five_minutes_later()
+    begin_a_step_later(near=flags.near)
     binary = find_or_build(("prometheus",), print)["prometheus"]
     with tempfile.TemporaryDirectory() as directory:
         cluster = read_cluster(flags, directory)
@@ -226,7 +230,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--roots", action="store_true", help="with the cgroups of nodes and of all their pods"
     )
-    parser.add_argument("--past", type=int, default=70, help="minutes; 12 suffice for windows")
+    parser.add_argument("--past", type=int, default=190, help="minutes; 12 suffice for windows")
+    parser.add_argument(
+        "--near", action="store_true", help="later cycles are near to the times that are kept"
+    )
     parser.add_argument("--cycles", type=int, default=CYCLES, help="with the first one")
     parser.add_argument("--by-query", action="store_true", help="print what each query costs")
     return parser.parse_args()

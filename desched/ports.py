@@ -71,8 +71,9 @@ class LoadReader(Protocol):
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
 
-        `choose` is called with the load of nodes, without any pods, and perhaps again with what was
-        read; the usage of other pods than it returns need not be read.
+        `choose` is called with the load of nodes, without any pods unless all are known at once,
+        and perhaps again with what was read; of other pods than it returns, neither the usage nor
+        the past need be read.
 
         Raises:
             ObservationError: the source did not answer, or answered with an error.

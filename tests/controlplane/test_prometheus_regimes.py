@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.model.cluster import ClusterState, HostPort, Node, Pod, SchedulingClass
-from desched.model.load import ClusterLoad, LoadProblem, Measured, PodChoice, Unknown, UnknownReason
+from desched.model.load import (
+    ClusterLoad,
+    LoadProblem,
+    Measured,
+    PodChoice,
+    PodPast,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
 from desched.ports import ChoosePods, all_pods
@@ -359,28 +367,24 @@ def read(
     nodes: Sequence[Node] = NODES,
     queries: Labels | None = None,
     sources: Labels | None = None,
-    sustained_seconds: int = 0,
     destination_windows: tuple[DestinationWindow, ...] = (),
     choose: ChoosePods = all_pods,
     resources: Sequence[Resource] = (Resource.CPU, Resource.MEMORY),
     pods: Sequence[Pod] = ALL_PODS,
+    reader: PrometheusLoadReader | None = None,
 ) -> ClusterLoad:
-    """The load of a stack over the windows, for all resources alike."""
+    """The load of a stack over the windows, for all resources alike, by a new reader or this."""
     rules = tuple(
         ResourceRule(resource, 0.3, 0.8, 0.05, 0.1, windows_seconds, destination_windows)
         for resource in resources
     )
     matchers = {"stack": stack} if stack else {}
     source = MetricsSource(url, matchers, queries or {}, sources or {})
-    reader = PrometheusLoadReader(PrometheusConnection(url=url), lambda _: False)
+    reader = reader or PrometheusLoadReader(PrometheusConnection(url=url), lambda _: False)
     try:
         return reader.read_load(
             ClusterState(nodes=tuple(nodes), pods=tuple(pods)),
-            Policy(
-                *("test", "", rules, source),
-                sustained_seconds=sustained_seconds,
-                least_sustained_seconds=sustained_seconds,
-            ),
+            Policy("test", "", rules, source),
             choose,
         )
     finally:
@@ -451,7 +455,7 @@ def test_each_labelling_regime_gives_each_node_its_memory_load(url: str) -> None
 @pytest.mark.parametrize("stack", BY_STACK)
 def test_the_exporters_of_each_usual_stack_are_believed(url: str, stack: str) -> None:
     """S2.7: scraped each minute at addresses with ports, too, and with the built-in queries."""
-    load = read(url, stack, 300, nodes=[node("n-a", "10.0.0.1")], sustained_seconds=600)
+    load = read(url, stack, 300, nodes=[node("n-a", "10.0.0.1")])
 
     assert ratios(load, Resource.CPU) == {"n-a": 0.5}
     assert ratios(load, Resource.MEMORY) == {"n-a": 0.4}
@@ -525,9 +529,7 @@ def test_a_sum_of_which_another_series_claims_more_is_not_believed(url: str) -> 
 
 
 def test_what_scraped_pods_expose_counts_nowhere(url: str) -> None:
-    load = read(
-        url, "strangers", 300, nodes=[node("n-a", "10.0.0.1"), NODES[1]], sustained_seconds=600
-    )
+    load = read(url, "strangers", 300, nodes=[node("n-a", "10.0.0.1"), NODES[1]])
 
     assert ratios(load, Resource.CPU) == {"n-a": 0.5, "n-b": UnknownReason.ABSENT}
     assert ratios(load, Resource.MEMORY) == {"n-a": 0.4, "n-b": UnknownReason.ABSENT}
@@ -630,7 +632,7 @@ def test_scraping_every_second_serves_windows_of_seconds(url: str) -> None:
 
 
 def test_a_cpu_of_which_only_idle_time_is_kept_is_unknown_and_not_idle(url: str) -> None:
-    load = read(url, "incomplete-cpus", 300, nodes=NODES[:4], sustained_seconds=600)
+    load = read(url, "incomplete-cpus", 300, nodes=NODES[:4])
 
     assert ratios(load, Resource.CPU) == {
         "n-a": 0.9,
@@ -665,22 +667,62 @@ def test_a_query_of_the_user_replaces_the_built_in_one_and_is_checked_by_it(url:
     assert ratios(load, Resource.CPU)["n-f"] is UnknownReason.WINDOW_NOT_COVERED
 
 
-def test_the_history_of_each_node_says_for_how_long_it_has_been_hot(
+def test_the_history_of_each_node_says_since_when_it_has_been_hot(
     url: str, written_at: float
 ) -> None:
-    load = read(url, "lasting", 300, sustained_seconds=600)
+    load = read(url, "lasting", 300)
 
-    def hot_points(name: str) -> int:
-        points = load.history[name][Resource.CPU].ratios
-        assert len(points) == 12  # eleven at whole minutes, and now
-        return sum(ratio is not None and ratio > 0.8 for ratio in points)
+    def points(name: str) -> list[tuple[float, float | None]]:
+        """The age of each point since the history was written, and its load."""
+        history = load.history[name][Resource.CPU]
+        assert len(history.ratios) == 38  # of three hours, and now
+        since = time.time() - written_at
+        return [
+            (age - since, r) for age, r in zip(history.ages_seconds, history.ratios, strict=True)
+        ]
 
-    assert hot_points("n-a") == 12
-    # A mean over five minutes is above 80 % once 7/8 of it are hot: about 3.6 minutes ago.
-    since_minutes = (time.time() - written_at) / 60
-    assert hot_points("n-b") == pytest.approx(min(5 + since_minutes, 12), abs=1)
-    known = [ratio for ratio in load.history["n-c"][Resource.CPU].ratios if ratio is not None]
-    assert len(known) < 8
+    assert [age for age, ratio in points("n-a") if ratio is not None and ratio < 0.8] == []
+    assert all(
+        (ratio is not None) == (age < HISTORY_SECONDS)
+        for age, ratio in points("n-a")[1:]
+        if abs(age - HISTORY_SECONDS) > 120
+    )
+    for age, ratio in points("n-b"):
+        # A mean over five minutes is above 80 % once 7/8 of it are hot.
+        turned = HOT_SINCE_SECONDS_AGO - 300 * 7 / 8
+        if ratio is not None and abs(age - turned) > 60:
+            assert (ratio > 0.8) == (age < turned)
+    known = [age for age, ratio in points("n-c") if ratio is not None]
+    assert max(known) < 6 * 60
+
+
+@pytest.mark.parametrize("stack", [*BY_STACK, "strangers", "pods"])
+def test_the_past_of_pods_is_as_their_usage(url: str, stack: str) -> None:
+    """By the same series, also if a reader has read them before."""
+    nodes = [node("n-a", "10.0.0.1"), *OTHERS]
+    everything = read(url, stack, 300, nodes=nodes).pods
+
+    def of_past(reader: PrometheusLoadReader) -> Mapping[tuple[str, str], PodPast]:
+        chosen = PodChoice(pasts=frozenset({"n-a"}))
+        return read(url, stack, 300, nodes=nodes, choose=lambda _: chosen, reader=reader).pod_pasts
+
+    reader = PrometheusLoadReader(PrometheusConnection(url=url), lambda _: False)
+    pasts = of_past(reader)
+    assert pasts.keys() == everything.keys()
+    for key, usage in everything.items():
+        for values, (expected,) in (
+            (pasts[key].cpu_millicores, usage.cpu_millicores),
+            (pasts[key].memory_bytes, usage.memory_bytes),
+        ):
+            known = [value for value in values if value is not None]
+            assert len(values) == 38
+            # Two or three of forty minutes are partial, at its beginning.
+            assert known[2:] == pytest.approx([expected] * len(known[2:]), rel=0.02)
+            assert len(known) >= 6
+    again = of_past(reader)
+    assert again.keys() == pasts.keys()
+    for key, past in pasts.items():
+        assert again[key].cpu_millicores[-6:] == pytest.approx(past.cpu_millicores[-6:], rel=0.02)
 
 
 def test_a_destination_window_sees_what_the_short_one_does_not(url: str) -> None:
@@ -746,7 +788,6 @@ def test_pods_have_equal_shares_of_the_gpus_that_they_share(url: str, written_at
         nodes=[node(name, gpus=count) for name, count in offered.items()],
         pods=[pod("a", name, on, gpus=1) for on, names in GPU_PODS.items() for name in names],
         resources=(Resource.CPU, Resource.GPU),
-        sustained_seconds=600,
     )
 
     judged = {name: loads.get(Resource.GPU) for name, loads in load.nodes.items()}
@@ -754,8 +795,10 @@ def test_pods_have_equal_shares_of_the_gpus_that_they_share(url: str, written_at
         name: isinstance(found, Measured) and (found.gpus, round(found.levels[1].ratio, 6))
         for name, found in judged.items()
     } == {"n-a": (3, 0.6), "n-b": (2, 0.3), "n-c": (1, 0.8), "n-d": (1, 0.9), "n-e": False}
-    assert load.history["n-a"][Resource.GPU].ratios == pytest.approx((0.6,) * 11)
-    assert load.history["n-b"][Resource.GPU].ratios == pytest.approx((0.3,) * 11)
+    for name, ratio in (("n-a", 0.6), ("n-b", 0.3)):
+        ratios_ = [r for r in load.history[name][Resource.GPU].ratios if r is not None]
+        assert ratios_ == pytest.approx([ratio] * len(ratios_))
+        assert len(ratios_) >= 6
 
     used = {name: usage for (_, name), usage in load.gpu_usages.items()}
     early, late = used.pop("early"), used.pop("late")

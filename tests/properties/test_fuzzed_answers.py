@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ObservationError
-from desched.model.load import ClusterLoad, Measured
+from desched.model.load import ClusterLoad, Measured, PodChoice
 from desched.model.resources import Resource
 from desched.policy.policy import ResourceRule
 from tests.builders import policy
@@ -26,8 +26,8 @@ WORLD = cluster(node("te1", "10.0.0.1"), node("te2"), pods=(pod("shop", "web-1",
 BY = policy(
     ResourceRule(Resource.CPU, 0.3, 0.8, 0.05, 0.1, (300,)),
     ResourceRule(Resource.MEMORY, 0.3, 0.8, 0.05, 0.1, (300, 900)),
-    sustained_seconds=600,
 )
+CHOICE = PodChoice(frozenset({"te1"}), pasts=frozenset({"te1", "te2"}))
 LABELS = (
     {"node": "te1", "instance": "10.0.0.1:9100", "cluster": "eu", "nodename": "te1"},
     {"instance": "te2", "cluster": "eu"},
@@ -76,7 +76,7 @@ def read(prometheus: FakePrometheus, answer: Any) -> ClusterLoad:
     prometheus.answer = reply
     reader = PrometheusLoadReader(PrometheusConnection(url=prometheus.url), lambda _: False)
     try:
-        return reader.read_load(WORLD, BY)
+        return reader.read_load(WORLD, BY, lambda _: CHOICE)
     finally:
         reader.close()
 
@@ -94,6 +94,7 @@ def test_the_answer_as_it_is_gives_a_load(prometheus: FakePrometheus) -> None:
     found = read(prometheus, document("9"))
     assert set(found.nodes) == {"te1", "te2"}
     assert found.pods
+    assert found.pod_pasts.keys() == {("shop", "web-1")}
 
 
 def test_a_number_of_thousands_of_digits_is_not_understood(prometheus: FakePrometheus) -> None:
@@ -111,6 +112,7 @@ def test_a_number_of_thousands_of_digits_is_not_understood(prometheus: FakeProme
 @example(document("1e999"))
 @example(document("-Inf"))
 @example(document("1_0"))
+@example(document("1e307"))
 @example(document(at=1e308))
 @example(document(at=-62135596800))
 @example(document(at=253402300799))
@@ -130,6 +132,9 @@ def test_any_answer_gives_a_load_within_bounds_or_an_error_in_plain_words(
             assert all(0 <= level.ratio <= 1 for level in measured.levels)
     for used in load.pods.values():
         assert all(math.isfinite(v) and v >= 0 for v in used.cpu_millicores + used.memory_bytes)
+    for past in load.pod_pasts.values():
+        points = past.cpu_millicores + past.memory_bytes
+        assert all(v is None or (math.isfinite(v) and v >= 0) for v in points)
     for history in chain.from_iterable(each.values() for each in load.history.values()):
         assert all(r is None or 0 <= r <= 1 for r in history.ratios)
     for _, sentence in load.problems:

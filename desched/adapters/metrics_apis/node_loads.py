@@ -4,14 +4,14 @@ The rules are those for Prometheus; the first problem that is found gives the re
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from desched.adapters.metrics_apis.samples import MILLIONTHS, Curve, Mean, Track
 from desched.model.cluster import Node
-from desched.model.load import Level, LoadHistory, Measured, SeenLoad, Unknown, UnknownReason
+from desched.model.load import Level, Measured, SeenLoad, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
-from desched.policy.policy import HistoryGrid, MetricsSource, MetricsType
+from desched.policy.policy import MetricsSource, MetricsType
 
 COVERED_SHARE = 0.8
 LONGEST_GAP_SHARE = 0.3
@@ -68,31 +68,24 @@ class NodeSamples:
         uncovered = problem[0] is UnknownReason.WINDOW_NOT_COVERED
         return Unknown(*problem), SeenLoad(age, levels, waits if uncovered else None)
 
-    def history(
-        self, resource: Resource, window_seconds: int, grid: HistoryGrid
-    ) -> LoadHistory | None:
-        """The load at these points, None without any sample."""
-        curve, newest_at = self._curve(window_seconds), self._newest_at
-        if curve is None or newest_at is None:
-            return None
-        step = grid.step_seconds
-        ends = (newest_at - step * back for back in range(grid.steps, -1, -1))
+    def points(
+        self, resource: Resource, window_seconds: int, times: Iterable[float]
+    ) -> tuple[float | None, ...]:
+        """The load over the window that ends at each of these times."""
+        curve = self._curve(window_seconds)
+        if curve is None:
+            return tuple(None for _ in times)
         sampled = self._sampled_seconds(window_seconds)
-        means = (curve.mean(end - sampled, end) for end in ends)
-        return LoadHistory(step, tuple(self._plausible(resource, mean, sampled) for mean in means))
+        means = (curve.mean(end - sampled, end) for end in times)
+        return tuple(self._plausible(resource, mean, sampled) for mean in means)
 
     def steps(
         self, resource: Resource, window_seconds: int, step_seconds: int
-    ) -> list[float | None]:
+    ) -> tuple[float | None, ...]:
         """The load of each step of a window that ends with the newest sample."""
-        curve, newest_at = self._curve(step_seconds), self._newest_at
-        count = max(1, window_seconds // step_seconds)
-        if curve is None or newest_at is None:
-            return [None] * count
-        ends = (newest_at - step_seconds * back for back in range(count - 1, -1, -1))
-        sampled = self._sampled_seconds(step_seconds)
-        means = (curve.mean(end - sampled, end) for end in ends)
-        return [self._plausible(resource, mean, sampled) for mean in means]
+        end, count = self._newest_at or 0.0, max(1, window_seconds // step_seconds)
+        ends = [end - step_seconds * back for back in range(count - 1, -1, -1)]
+        return self.points(resource, step_seconds, ends)
 
     def _sampled_seconds(self, window_seconds: int) -> int:
         """How long the samples are apart, the first from the last, that tell about a window."""

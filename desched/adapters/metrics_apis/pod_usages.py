@@ -1,6 +1,6 @@
 """The usage of pods by desched's own samples; what samples do not cover is not measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from desched.adapters.metrics_apis.node_loads import (
     COVERED_SHARE,
@@ -8,7 +8,7 @@ from desched.adapters.metrics_apis.node_loads import (
     STALE_AFTER_SECONDS,
     longest_gap_seconds,
 )
-from desched.adapters.metrics_apis.samples import Mean, Track
+from desched.adapters.metrics_apis.samples import Curve, Mean, Track
 from desched.model.cluster import Pod
 from desched.model.load import PodUsage
 from desched.model.resources import Resource
@@ -43,12 +43,36 @@ def pod_usage(
     return PodUsage(values(Resource.CPU), values(Resource.MEMORY))
 
 
+def pod_points(
+    pod: Pod, track: Track, window_seconds: int, times: Iterable[float]
+) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+    """The usage in the window that ends at each of these times, None where it is unknown.
+
+    In millicores and in bytes.
+    """
+    started = (pod.started_at or pod.created_at).timestamp()
+    curve = track.curve(longest_gap_seconds(window_seconds), started)
+    cpu, memory = [], []
+    for end in times:
+        found = _mean_of(curve, window_seconds, end, started)
+        cpu.append(found and found[0].cpu * found[1])
+        memory.append(found and found[0].memory)
+    return tuple(cpu), tuple(memory)
+
+
 def _mean(
     track: Track, window_seconds: int, end: float, started: float
 ) -> tuple[Mean, float] | None:
     """The mean over the part of the window in which the pod ran, and how large that part is."""
+    curve = track.curve(longest_gap_seconds(window_seconds), started)
+    return _mean_of(curve, window_seconds, end, started)
+
+
+def _mean_of(
+    curve: Curve, window_seconds: int, end: float, started: float
+) -> tuple[Mean, float] | None:
     begin = max(end - window_seconds, started)
-    mean = track.curve(longest_gap_seconds(window_seconds), started).mean(begin, end)
+    mean = curve.mean(begin, end)
     if mean is None or mean.covered_seconds < COVERED_SHARE * (end - begin):
         return None
     return mean, (end - begin) / window_seconds

@@ -1,24 +1,41 @@
 """Reads the load of the whole cluster from the metrics APIs, and keeps the samples."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import cycle
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
+import msgspec
 import structlog
 
+from desched.adapters.kept_history import (
+    KeptPasts,
+    KeptTracks,
+    PodKey,
+    PodResource,
+    Points,
+    Span,
+)
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.metrics_apis.custom_metrics import CustomMetrics
 from desched.adapters.metrics_apis.kept_samples import decode_samples, encode_samples
 from desched.adapters.metrics_apis.lists import ListedSamples, MetricsLists
 from desched.adapters.metrics_apis.node_loads import COVERED_SHARE, STALE_AFTER_SECONDS, NodeSamples
-from desched.adapters.metrics_apis.pod_usages import pod_usage
+from desched.adapters.metrics_apis.pod_usages import pod_points, pod_usage
 from desched.adapters.metrics_apis.samples import Track
 from desched.errors import ObservationError, ObservationSource
-from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, LoadHistory, Measured, PodUsage, SeenLoad, Unknown
+from desched.model.cluster import ClusterState, Pod
+from desched.model.load import (
+    ClusterLoad,
+    LoadHistory,
+    Measured,
+    PodPast,
+    PodUsage,
+    SeenLoad,
+    Unknown,
+)
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.ports import ChoosePods, all_pods
@@ -30,6 +47,12 @@ SAMPLE_SECONDS = 15.0
 
 Pods, of which there are many more, are sampled half as often.
 """
+
+SETTLED_SECONDS = 60.0
+"""So long after a time, samples that count for it may still arrive."""
+
+MOST_ROUNDS = 4
+"""Of choosing the nodes whose pods' past is read."""
 
 MOST_KEPT_PODS = 10_000
 """More than fit into the text."""
@@ -69,6 +92,8 @@ class SampledLoadReader:
         self._nodes: dict[str, Track] = {}
         self._pods: dict[tuple[str, str], Track] = {}
         self._names: frozenset[str] | None = None  # of nodes, once the cluster is known
+        self._kept = KeptTracks()
+        self._kept_pasts = KeptPasts()
         self._kept_seconds = 0.0
         self._changing = Lock()
         self._closed = Event()
@@ -116,20 +141,20 @@ class SampledLoadReader:
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending with the newest sample.
 
-        All pods are known at once, so `choose` is not asked.
+        All pods are known at once, so only `pasts` of what is chosen matter.
 
         Raises:
             ObservationError: an API did not answer.
         """
-        del choose
         self._kept_seconds = kept_seconds(policy)
         self._names = frozenset(node.name for node in cluster.nodes)
         nodes, pods = self._sample_nodes(), self._sample_pods()
         if self._keeps_sampling and self._thread is None:
             self._thread = Thread(target=self._keep_sampling, name="load-samples", daemon=True)
             self._thread.start()
+        now = nodes.at.timestamp()
+        span = Span.before(now, policy.history)
         with self._changing:
-            now = nodes.at.timestamp()
             samples = [
                 NodeSamples(node, self._nodes.get(node.name), now, self._metrics)
                 for node in cluster.nodes
@@ -137,14 +162,93 @@ class SampledLoadReader:
             load = _nodes_load(samples, policy)
             usages = self._pod_usages(cluster, policy, pods.at.timestamp())
         times = sorted((nodes.at, pods.at))
-        return ClusterLoad(
+        load = ClusterLoad(
             load.nodes,
             usages,
-            history=load.history,
+            history=self._history(samples, load, policy, span, now),
             destination_ratios=load.destination_ratios,
             server_times=(times[0], times[1]),
             seen=load.seen,
         )
+        shortest = {resource: windows[0] for resource, windows in _windows(policy).items()}
+        self._kept_pasts.begin(tuple(shortest.items()), span)
+        past_of = frozenset[str]()
+        for _ in range(MOST_ROUNDS):
+            chosen = choose(load)
+            if chosen is None or chosen.pasts <= past_of:
+                break
+            past_of |= chosen.pasts
+            found = self._pasts(past_of, cluster, load.pods, shortest, now)
+            load = msgspec.structs.replace(load, pod_pasts=found)
+        return load
+
+    def _history(
+        self,
+        samples: Sequence[NodeSamples],
+        load: ClusterLoad,
+        policy: Policy,
+        span: Span,
+        now: float,
+    ) -> dict[str, dict[Resource, LoadHistory]]:
+        """The load of nodes at the times of the span, and now."""
+        history: dict[str, dict[Resource, LoadHistory]] = {}
+        self._kept.begin()
+        for resource, windows in _windows(policy).items():
+            points = self._kept.of((resource, windows[0]), span)
+            if (missing := points.missing()) is not None:
+                found = {
+                    each.node.name: each.points(resource, windows[0], missing.times)
+                    for each in samples
+                }
+                points.add(missing.first, missing.size, found)
+                points.read_again_after(now - SETTLED_SECONDS)
+            for name, of in points.all_points().items():
+                if name in load.nodes:
+                    ratio = _shortest(load.nodes[name][resource])
+                    history.setdefault(name, {})[resource] = span.history(of, now, ratio)
+        return history
+
+    def _pasts(
+        self,
+        nodes: frozenset[str],
+        cluster: ClusterState,
+        usages: Mapping[PodKey, PodUsage],
+        shortest: Mapping[Resource, int],
+        now: float,
+    ) -> dict[PodKey, PodPast]:
+        """The past of the pods on these nodes since they were first chosen, or a little longer."""
+        of_now: dict[str, dict[PodResource, float]] = {node: {} for node in nodes}
+        node_of = {(pod.namespace, pod.name): pod.node for pod in cluster.pods}
+        for node in nodes:
+            points = self._kept_pasts.of(node)
+            pods = cluster.pods_by_node.get(node, ())
+            if (missing := points.missing()) is not None:
+                with self._changing:
+                    found = dict(self._pod_points(pods, shortest, missing.times))
+                points.add(missing.first, missing.size, found)
+                points.read_again_after(now - SETTLED_SECONDS)
+            for pod in pods:
+                key = pod.namespace, pod.name
+                usage = usages.get(key, PodUsage())
+                for resource, values in zip(
+                    MEASURED, (usage.cpu_millicores, usage.memory_bytes), strict=True
+                ):
+                    if values:
+                        of_now[node][resource, key] = values[0]
+        return self._kept_pasts.pasts(of_now, node_of.get)
+
+    def _pod_points(
+        self, pods: Iterable[Pod], shortest: Mapping[Resource, int], times: Sequence[float]
+    ) -> Iterator[tuple[PodResource, Points]]:
+        for pod in pods:
+            key = pod.namespace, pod.name
+            if (track := self._pods.get(key)) is None:
+                continue
+            of_window = {
+                window: pod_points(pod, track, window, times) for window in {*shortest.values()}
+            }
+            for resource, window in shortest.items():
+                yield (resource, key), of_window[window][MEASURED.index(resource)]
 
     def _pod_usages(
         self, cluster: ClusterState, policy: Policy, now: float
@@ -203,8 +307,9 @@ class SampledLoadReader:
 def kept_seconds(policy: Policy) -> float:
     """For how long a sample matters."""
     further = (w.window_seconds for r in policy.rules for w in r.destination_windows)
-    sustained = policy.history.seconds + policy.shortest_window_seconds
-    longest = max((policy.longest_window_seconds, sustained, *further))
+    # A cycle may be a step later than the regular time whose window it reads.
+    latest = policy.history.step_seconds + policy.shortest_window_seconds
+    longest = max((policy.longest_window_seconds, latest, *further))
     return longest + 2 * STALE_AFTER_SECONDS
 
 
@@ -216,7 +321,6 @@ def _nodes_load(samples: Sequence[NodeSamples], policy: Policy) -> ClusterLoad:
     """The load of nodes alone."""
     loads: dict[str, dict[Resource, Measured | Unknown]] = {}
     seen: dict[str, dict[Resource, SeenLoad]] = {}
-    history: dict[str, dict[Resource, LoadHistory]] = {}
     destinations: dict[str, dict[Resource, tuple[float | None, ...]]] = {}
     windows = _windows(policy)
     for each in samples:
@@ -224,16 +328,17 @@ def _nodes_load(samples: Sequence[NodeSamples], policy: Policy) -> ClusterLoad:
         loads[name], seen[name] = {}, {}
         for resource, its in windows.items():
             loads[name][resource], seen[name][resource] = each.load(resource, its)
-            if policy.history.seconds:
-                past = each.history(resource, its[0], policy.history)
-                if past is not None:
-                    history.setdefault(name, {})[resource] = past
             if further := policy.destination_windows(resource):
                 destinations.setdefault(name, {})[resource] = tuple(
                     _known(each.steps(resource, window.window_seconds, its[0]), window.of)
                     for window in further
                 )
-    return ClusterLoad(loads, {}, history=history, destination_ratios=destinations, seen=seen)
+    return ClusterLoad(loads, {}, destination_ratios=destinations, seen=seen)
+
+
+def _shortest(load: Measured | Unknown) -> float | None:
+    """The load over the shortest window, None if it is not known."""
+    return load.levels[0].ratio if isinstance(load, Measured) else None
 
 
 def _known(points: Sequence[float | None], of: Callable[[Sequence[float]], float]) -> float | None:

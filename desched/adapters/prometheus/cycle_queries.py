@@ -5,9 +5,10 @@ queries are sent together: their answers are told apart by a label that each of 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
+from desched.adapters.kept_history import Span
 from desched.adapters.prometheus.client import (
     LONGEST_QUERY_CHARACTERS,
     Answer,
@@ -19,6 +20,7 @@ from desched.adapters.prometheus.client import (
     url_length,
 )
 from desched.adapters.prometheus.queries import PART_LABEL, SEPARATOR, as_part
+from desched.errors import AnswerTooLarge
 
 S = TypeVar("S")
 
@@ -52,6 +54,11 @@ class CycleQueries:
         """When Prometheus evaluated the latest answer, None before the first series."""
         return self.evaluated[-1] if self.evaluated else None
 
+    @property
+    def now(self) -> float:
+        """That time in Unix seconds, 0 before the first series."""
+        return self.evaluated[-1].timestamp() if self.evaluated else 0.0
+
     def vector(self, promql: str) -> tuple[Series[Labels], ...]:
         """The series of an expression, evaluated now."""
         return self._noted(self._client.query(promql))
@@ -79,23 +86,35 @@ class CycleQueries:
             self._latest_of_pods = (promql, self._noted(self._client.query_pods(promql)))
         return self._latest_of_pods[1]
 
-    def grids(
-        self, parts: Parts, steps: int, step_seconds: int, age_seconds: int = 0
-    ) -> Mapping[str, Sequence[Grid]]:
-        """The values of each part at `steps` + 1 regular times, the last of this age.
+    def grids(self, parts: Parts, steps: int, step_seconds: int) -> Mapping[str, Sequence[Grid]]:
+        """The values of each part at `steps` + 1 regular times, the last of them now.
 
         Empty before the first series of a vector, from which the server's time is known.
         """
         if self.evaluated_at is None:
             return dict.fromkeys(parts, ())
-        end = self.evaluated_at.replace(microsecond=0) - timedelta(seconds=age_seconds)
+        end = self.evaluated_at.replace(microsecond=0)
+        return _grids(parts, lambda promql: self._range(promql, end, steps, step_seconds))
 
-        def asked(promql: str) -> tuple[Grid, ...]:
-            answer = self._client.query_range(promql, end, steps, step_seconds)
-            self.warnings |= dict.fromkeys(answer.warnings)
-            return answer.series
+    def points(self, parts: Parts, span: Span) -> Mapping[str, Sequence[Grid]]:
+        """The values of each part at these times."""
+        return _grids(parts, lambda promql: self._points(promql, span))
 
-        return _answers(parts, asked, lambda grid: grid.labels.pop(PART_LABEL, ""))
+    def _points(self, promql: str, span: Span) -> Sequence[Grid]:
+        """The values of an expression; if they are too many for one answer, half of the times."""
+        last = datetime.fromtimestamp(span.last, UTC)
+        try:
+            return self._range(promql, last, span.size - 1, span.step_seconds)
+        except AnswerTooLarge:
+            if span.size == 1:
+                raise
+            earlier, later = (self._points(promql, half) for half in span.halves)
+        return _joined(earlier, later, span)
+
+    def _range(self, promql: str, end: datetime, steps: int, step_seconds: int) -> Sequence[Grid]:
+        answer = self._client.query_range(promql, end, steps, step_seconds)
+        self.warnings |= dict.fromkeys(answer.warnings)
+        return answer.series
 
     def _noted(self, answer: Answer[S]) -> tuple[S, ...]:
         self.warnings |= dict.fromkeys(answer.warnings)
@@ -121,6 +140,22 @@ def _answers(
                 of_part[part].append(each)
         found |= of_part
     return found
+
+
+def _grids(parts: Parts, ask: Callable[[str], Sequence[Grid]]) -> Mapping[str, Sequence[Grid]]:
+    return _answers(parts, ask, lambda grid: grid.labels.pop(PART_LABEL, ""))
+
+
+def _joined(earlier: Iterable[Grid], later: Iterable[Grid], span: Span) -> Sequence[Grid]:
+    """The values of each series in both halves of the times."""
+    first, second = (half.size for half in span.halves)
+    values = {frozenset(grid.labels.items()): grid.values for grid in earlier}
+    found = []
+    for grid in later:
+        before = values.pop(frozenset(grid.labels.items()), (None,) * first)
+        found.append(Grid(grid.labels, before + grid.values))
+    ended = (Grid(dict(labels), of + (None,) * second) for labels, of in values.items())
+    return [*found, *ended]
 
 
 def requests_for(parts: Parts) -> list[tuple[str, list[str]]]:

@@ -6,6 +6,7 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
+from desched.adapters.kept_history import KeptTracks, Span
 from desched.adapters.prometheus.client import Labels, Series
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
 from desched.adapters.prometheus.data_quality import (
@@ -16,7 +17,7 @@ from desched.adapters.prometheus.data_quality import (
     WindowEvidence,
     judge,
 )
-from desched.adapters.prometheus.history import LoadTracks
+from desched.adapters.prometheus.history import LoadTracks, Now
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_usages import PodKey
 from desched.adapters.prometheus.queries import (
@@ -66,7 +67,6 @@ class GpuLoads:
         self._queries = queries
         self._index = index
         self._metrics = policy.metrics
-        self._history = policy.history
         watched = policy.windows(Resource.GPU)
         self._is_watched = bool(watched)
         self._windows = watched or (policy.shortest_window_seconds,)
@@ -105,16 +105,27 @@ class GpuLoads:
                 loads[node.name] = {**loads[node.name], Resource.GPU: found}
         return replace(load, nodes=loads, gpu_usages=usages)
 
-    def history(self) -> dict[Resource, dict[str, LoadHistory]]:
+    def history(
+        self, span: Span, kept: KeptTracks, load: ClusterLoad
+    ) -> dict[Resource, dict[str, LoadHistory]]:
         """The mean load of the GPUs of each node in the past; nothing if it is unknown."""
         if not self._is_watched:
             return {}
         tracks = LoadTracks(self._queries, self._index, {Resource.GPU: self._mean})
+        known = {
+            name: gpus.levels[0].ratio
+            for name, gpus in load.gpus.items()
+            if isinstance(gpus, Measured)
+        }
+        kept.begin()
         try:
-            found = tracks.history(self._history)
+            found = tracks.until_now(span, kept, {Resource.GPU: Now(known, known)})
         except ObservationError:
             return {}
-        return {} if self._queries.warnings else found
+        if self._queries.warnings:
+            kept.undo()
+            return {}
+        return found
 
     @property
     def _mean(self) -> Query:

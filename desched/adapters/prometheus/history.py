@@ -1,11 +1,12 @@
 """The recent load of nodes: range queries for the whole cluster."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from desched.adapters.kept_history import KeptTracks, Points, Span
 from desched.adapters.prometheus.client import Grid
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
-from desched.adapters.prometheus.data_quality import HIGHEST_RATIO, LOWEST_RATIO
+from desched.adapters.prometheus.data_quality import HIGHEST_RATIO, LOWEST_RATIO, Sighting
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query
 from desched.model.load import LoadHistory
@@ -21,48 +22,12 @@ MOST_STEPS = 60
 COVERED_SHARE = 0.8
 """Of the points that a destination window must have."""
 
-Points = tuple[float | None, ...]
 
+class Now(NamedTuple):
+    """The present load of nodes by a resource: as it was measured, and where it is known."""
 
-SETTLED_SECONDS = 60
-"""So long after a point, samples that count for it may still arrive; it is read once more."""
-
-
-class _Past(NamedTuple):
-    """The points of each node from `first` to `last`, Unix seconds that are multiples of a step."""
-
-    first: int
-    last: int
-    points: Mapping[str, Points]
-
-
-class KeptPoints:
-    """What was read of the past, so that a later cycle reads only what is newer.
-
-    Points are at multiples of the step, so what is kept is what another process would read. Only
-    those of the latest queries stay, of nodes that had a load in the meantime.
-    """
-
-    def __init__(self) -> None:
-        self._by_query: dict[tuple[str, int], _Past] = {}
-
-    def since(self, promql: str, step_seconds: int, first: int, last: int) -> _Past:
-        """What is kept of the points from `first` on; none of them is after `last`."""
-        kept = self._by_query.get((promql, step_seconds))
-        if kept is None or not kept.first <= first <= kept.last <= last:
-            return _Past(first, first - step_seconds, {})
-        gone = (first - kept.first) // step_seconds
-        return _Past(first, kept.last, {node: of[gone:] for node, of in kept.points.items()})
-
-    def keep(self, found: Mapping[str, _Past], step_seconds: int, now: int) -> None:
-        """Keep these points, by query, without those that may change."""
-        self._by_query = {}
-        for promql, past in found.items():
-            young = max(0, -(-(past.last - now + SETTLED_SECONDS) // step_seconds))
-            points = {node: of[: len(of) - young] for node, of in past.points.items()}
-            known = {n: of for n, of in points.items() if any(ratio is not None for ratio in of)}
-            settled = _Past(past.first, past.last - young * step_seconds, known)
-            self._by_query[promql, step_seconds] = settled
+    measured: Mapping[str, float]
+    known: Mapping[str, float]
 
 
 class LoadTracks(NamedTuple):
@@ -88,35 +53,33 @@ class LoadTracks(NamedTuple):
         }
 
     def until_now(
-        self, grid: HistoryGrid, kept: KeptPoints, now: Mapping[str, Mapping[Resource, float]]
+        self, span: Span, kept: KeptTracks, now: Mapping[Resource, Now]
     ) -> dict[Resource, dict[str, LoadHistory]]:
-        """The load of each node at multiples of the grid's step, as far back, and now.
-
-        `now` is the present load by node. Points that are kept are not read again.
-        """
-        at, step = self.queries.evaluated_at, grid.step_seconds
-        if at is None:
+        """The load of each node at these times and now; what is kept is not read again."""
+        if not self.queries.evaluated:
             return {}
-        end = int(at.timestamp())
-        last = (end - 1) // step * step
-        first = last - grid.steps * step
-        past = {r: kept.since(q.promql, step, first, last) for r, q in self.expressions.items()}
-        for begin in {each.last for each in past.values()} - {last}:
-            behind = [resource for resource, each in past.items() if each.last == begin]
-            parts = {f"{resource}_load": self.expressions[resource] for resource in behind}
-            missing = (last - begin) // step
-            grids = self.queries.grids(parts, missing - 1, step, end - last)
-            for resource in behind:
-                new = self._by_node(grids[f"{resource}_load"], min)
-                past[resource] = _extended(past[resource], new, missing, last)
-        if not self.queries.warnings:
-            kept.keep({q.promql: past[r] for r, q in self.expressions.items()}, step, end)
+        tracks = {r: kept.of((r, query), span) for r, query in self.expressions.items()}
+        near = span.near(self.queries.now)
+        behind: dict[Span, list[Resource]] = {}
+        for resource, points in tracks.items():
+            if near is not None and resource in now:
+                measured = {node: (ratio,) for node, ratio in now[resource].measured.items()}
+                points.add(near, 1, measured)
+            if (missing := points.missing()) is not None:
+                behind.setdefault(missing, []).append(resource)
+        for missing, resources in behind.items():
+            parts = {f"{resource}_load": self.expressions[resource] for resource in resources}
+            answers = self.queries.points(parts, missing)
+            for resource in resources:
+                found = self._by_node(answers[f"{resource}_load"], min)
+                tracks[resource].add(missing.first, missing.size, found)
+        known = {resource: of.known for resource, of in now.items()}
         return {
             resource: {
-                node: LoadHistory(step, (*of, now.get(node, {}).get(resource)), end - last)
-                for node, of in each.points.items()
+                node: span.history(of, self.queries.now, known.get(resource, {}).get(node))
+                for node, of in points.all_points().items()
             }
-            for resource, each in past.items()
+            for resource, points in tracks.items()
         }
 
     def destination_ratios(
@@ -171,21 +134,19 @@ class LoadTracks(NamedTuple):
         return found
 
 
-def _extended(past: _Past, new: Mapping[str, Points], count: int, last: int) -> _Past:
-    """The past with so many newer points, the last of them at this time."""
-    step_seconds = (last - past.last) // count
-    unread: Points = (None,) * ((past.last - past.first) // step_seconds + 1)
-    points = {
-        node: past.points.get(node, unread) + new.get(node, (None,) * count)
-        for node in past.points.keys() | new.keys()
-    }
-    return _Past(past.first, last, points)
-
-
 def _steps(window: DestinationWindow, shortest_window_seconds: int) -> tuple[int, int]:
     """The number of steps of a range query, and their length in seconds."""
     step_seconds = max(shortest_window_seconds, -(-window.window_seconds // MOST_STEPS))
     return max(1, window.window_seconds // step_seconds), step_seconds
+
+
+def lowest(sightings: Mapping[str, Sequence[Sighting]]) -> dict[str, float]:
+    """The lowest possible value of each node, as in a history."""
+    found = {
+        node: [ratio for each in of if (ratio := _plausible(each.value)) is not None]
+        for node, of in sightings.items()
+    }
+    return {node: min(ratios) for node, ratios in found.items() if ratios}
 
 
 def _plausible(ratio: float | None) -> float | None:

@@ -22,6 +22,7 @@ from desched.adapters.prometheus.queries import (
     pod_sums,
     root_sums,
 )
+from desched.model.groups import grouped
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
 
@@ -109,6 +110,16 @@ class Kubelets:
                 return f'{label}=~"{one_of(values)}"'
         return None
 
+    def matchers(self, nodes: Iterable[str]) -> list[Scope]:
+        """Short matchers of all series of these nodes, as far as their labels were learnt."""
+        hints = {hints for node in nodes for hints in self.hints.get(node, ())}
+        labelled = {("node", name) if name else ("instance", instance) for name, instance in hints}
+        return [
+            f'{label}=~"{one_of(part)}"'
+            for label, values in grouped(sorted(labelled)).items()
+            for part in _short_parts(values)
+        ]
+
     def _matcher_of_few(self, nodes: frozenset[str]) -> Scope:
         """The same for nodes that are few enough for one query, else none: of all nodes."""
         if len(nodes) > MOST_NODES_SHARE * len(self.hints) or not nodes <= self.hints.keys():
@@ -158,6 +169,16 @@ class Kubelets:
             hints = each.labels.node, each.labels.instance
             if node := self._index.hinted(hints):
                 self.hints.setdefault(node, set()).add(hints)
+
+
+def _short_parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The values in parts that are short as an expression."""
+    if len(values) == 1 or url_length(one_of(values)) <= _LONGEST_MATCHER_CHARACTERS:
+        yield values
+    else:
+        half = len(values) // 2
+        yield from _short_parts(values[:half])
+        yield from _short_parts(values[half:])
 
 
 def one_of(values: Iterable[str]) -> str:

@@ -83,6 +83,7 @@ class NodeLoads:
     labels that identify a cluster, if that of this one is not clear; "" if a series of a node lacks
     a label that others have. `short_windows`
     are sentences about windows that are too short for the scrape interval. `seen` is for people.
+    `shortest` are the values of each node over the shortest window of each resource.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class NodeLoads:
         self.cluster_values: dict[str, set[str]] = {}
         self.short_windows: dict[Resource, list[str]] = {}
         self.seen: dict[str, dict[Resource, SeenLoad]] = {}
+        self.shortest: dict[Resource, Sightings] = {}
 
     def read(
         self, windows: Mapping[Resource, Sequence[int]], cluster: ClusterState
@@ -113,6 +115,7 @@ class NodeLoads:
             resource: [self._window(resource, seconds, answers) for seconds in its_windows]
             for resource, its_windows in windows.items()
         }
+        self.shortest = {resource: of[0].values for resource, of in evidence.items()}
         foreign = self._foreign_nodes()
         contradicted = self._contradicted(answers, cluster)
         found: dict[Resource, dict[str, Measured | Unknown]] = {}

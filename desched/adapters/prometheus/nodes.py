@@ -155,6 +155,17 @@ class NodeIndex:
         pod = self._pods.get((labels.namespace, labels.pod))
         return pod is not None and pod.node == found
 
+    def node_of(self, pod: tuple[str, str]) -> str | None:
+        """The node of the pod of this namespace and name, None if there is no such pod."""
+        found = self._pods.get(pod)
+        return None if found is None else found.node
+
+    def past_node(self, labels: PodLabels) -> str | None:
+        """The node that a pod's series names, None if the pod is elsewhere now."""
+        found = self.hinted((labels.node, labels.instance))
+        pod = self._pods.get((labels.namespace, labels.pod))
+        return found if pod is None or pod.node == found else None
+
     def exporter_is_gone(self, labels: Labels) -> bool:
         """Whether a series has the labels of its exporter's pod, and that pod is gone."""
         namespace, pod = labels.get("namespace"), labels.get("pod")

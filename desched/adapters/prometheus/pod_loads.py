@@ -8,12 +8,14 @@ names, which begin with its own.
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from desched.adapters.prometheus.client import (
     LONGEST_QUERY_CHARACTERS,
+    PodLabels,
+    Series,
     url_length,
 )
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query, requests_for
@@ -65,13 +67,28 @@ class PodReadings(msgspec.Struct, frozen=True):
     pods: PodChoice | None
 
 
-_UsageQuery = Callable[[Resource, int, Scope], str]
+class SeriesOfNodes(NamedTuple):
+    """All series of the pods on these nodes, and further ones."""
+
+    nodes: set[str]
+    series: dict[Resource, list[Series[PodLabels]]]
+
+    @classmethod
+    def of(cls, resources: Iterable[Resource]) -> "SeriesOfNodes":
+        """None yet, of these resources."""
+        return cls(set(), {resource: [] for resource in resources})
+
+
+UsageQuery = Callable[[Resource, int, Scope], str]
 
 NOTHING_READ = PodReadings({}, frozenset(), PodChoice())
 
 
 class PodLoads:
-    """Reads the usage of pods in one cycle, over the windows of each resource."""
+    """Reads the usage of pods in one cycle, over the windows of each resource.
+
+    `shortest` is what was read of single nodes over the shortest windows, by the query.
+    """
 
     def __init__(
         self,
@@ -87,12 +104,13 @@ class PodLoads:
         self._metrics = metrics
         self._kubelets = kubelets
         self._windows, self._scopes = kubelets.windows, kubelets.scopes
-        self._own = {r for r in self._windows if f"pod_{r}" in metrics.queries}
+        self.own = {r for r in self._windows if f"pod_{r}" in metrics.queries}
+        self.shortest: dict[UsageQuery, SeriesOfNodes] = {}
 
     @property
     def can_choose(self) -> bool:
         """Whether the pods of some nodes can be asked for; a query of the user is for all pods."""
-        return not self._own
+        return not self.own
 
     def read(self, pods: PodChoice | None) -> PodReadings:
         """The usage of at least these pods; None means all."""
@@ -107,7 +125,7 @@ class PodLoads:
             return self.read(pods)
         return readings
 
-    def _read_by(self, usage: _UsageQuery, pods: PodChoice) -> PodReadings | None:
+    def _read_by(self, usage: UsageQuery, pods: PodChoice) -> PodReadings | None:
         """The usage of these pods by such queries, None if it is better to ask for all."""
         parts = self._parts(usage, pods)
         if parts is None:
@@ -121,6 +139,10 @@ class PodLoads:
             resource: self._usages(resource, (about(f"{resource}_{s}_") for s in windows), pods)
             for resource, windows in self._windows.items()
         }
+        read = self.shortest.setdefault(usage, SeriesOfNodes.of(self._windows))
+        read.nodes.update(pods.nodes & self._kubelets.hints.keys())
+        for resource, windows in self._windows.items():
+            read.series[resource].extend(about(f"{resource}_{windows[0]}_"))
         held_back = throttled(about("throttled_"), self._index)
         return PodReadings(_pods(found), held_back, pods)
 
@@ -164,7 +186,7 @@ class PodLoads:
             return ()
         return self._queries.of_pods(throttled_pods(windows[0], self._scopes[Resource.CPU]))
 
-    def _parts(self, usage: _UsageQuery, pods: PodChoice) -> dict[str, Query] | None:
+    def _parts(self, usage: UsageQuery, pods: PodChoice) -> dict[str, Query] | None:
         """The queries for these pods, None if it is better to ask for all."""
         controllers = self._pods_by_controller(pods.controllers)
         on_nodes = sum(len(self._cluster.pods_by_node.get(node, ())) for node in pods.nodes)
@@ -202,7 +224,7 @@ class PodLoads:
         )
         return sorted((name, pods) for (_, _, name), pods in found.items())
 
-    def _about(self, usage: _UsageQuery, matcher: str, number: int) -> Iterator[tuple[str, Query]]:
+    def _about(self, usage: UsageQuery, matcher: str, number: int) -> Iterator[tuple[str, Query]]:
         """The queries for the pods whose series match."""
         for resource, windows in self._windows.items():
             scope = f"{self._scopes[resource]},{matcher}"
@@ -216,7 +238,7 @@ class PodLoads:
         self, resource: Resource, windows: Iterable[PodSeries], pods: PodChoice | None
     ) -> Usages:
         """The usage of these pods; None means all."""
-        found = usages(resource, windows, self._index, named=resource not in self._own)
+        found = usages(resource, windows, self._index, named=resource not in self.own)
         if pods is None:
             return found
         # Matchers may select more.

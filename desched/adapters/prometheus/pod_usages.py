@@ -78,7 +78,7 @@ def _values(series: PodSeries, index: NodeIndex, *, named: bool) -> dict[PodKey,
         if not counts(labels, index, named=named):
             continue
         pod = labels.namespace, labels.pod
-        if not 0.0 <= value < math.inf:
+        if not 0.0 <= value * _MILLICORES_PER_CORE < math.inf:
             doubtful.add(pod)
         elif pod not in found:
             found[pod] = value

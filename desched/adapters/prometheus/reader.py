@@ -2,21 +2,24 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from desched.adapters.kept_history import KeptPasts, KeptTracks, Span
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.exporter_sizes import ExporterSizes
 from desched.adapters.prometheus.gpu_loads import GpuLoads
-from desched.adapters.prometheus.history import LAST_HOUR, KeptPoints, LoadTracks
+from desched.adapters.prometheus.history import LAST_HOUR, LoadTracks, Now, lowest
 from desched.adapters.prometheus.kubelets import Kubelets
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import NOTHING_READ, PodLoads, PodReadings
+from desched.adapters.prometheus.pod_pasts import PodPasts, Sources
 from desched.adapters.prometheus.queries import (
     NODE_SOURCES,
     check_matchers,
@@ -27,6 +30,7 @@ from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadProblem, Measured, PodChoice, Unknown
 from desched.model.measures import MetricsFacts
+from desched.model.names import NodeName
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy
 from desched.ports import ChoosePods, all_pods
@@ -56,7 +60,8 @@ class PrometheusLoadReader:
     ) -> None:
         self._client = PrometheusClient(connection, wait)
         self._last_hour = last_hour
-        self._kept = KeptPoints()
+        self._kept, self._kept_gpus = KeptTracks(), KeptTracks()
+        self._kept_pasts = KeptPasts()
         self._sizes = ExporterSizes()
 
     def close(self) -> None:
@@ -89,7 +94,6 @@ class PrometheusLoadReader:
         node_loads = NodeLoads(queries, index, policy.metrics, self._sizes)
         kubelets = Kubelets(queries, index, policy.metrics, windows)
         pod_loads = PodLoads(queries, index, policy.metrics, kubelets, cluster)
-        everything = choose is all_pods or not pod_loads.can_choose
         loads = node_loads.read(windows, cluster)
         expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
         tracks = LoadTracks(queries, index, {r: e for r, e in expressions.items() if e})
@@ -102,25 +106,21 @@ class PrometheusLoadReader:
             pods_of=PodChoice(),
         )
         of_nodes = gpus.added_to(of_nodes, cluster)
-
-        def completed(load: ClusterLoad) -> ClusterLoad:
-            asked = load.pods_of is None or load.pods_of.has_pods
-            if policy.history.seconds and asked and not load.history:
-                found = tracks.until_now(policy.history, self._kept, _shortest(loads))
-                load = replace(load, history=_by_node({**found, **gpus.history()}))
-            evaluated = queries.evaluated
-            return replace(
-                load,
-                problems=tuple(_problems(queries, node_loads, policy.metrics)),
-                unresolved_series=len(node_loads.unresolved),
-                server_times=(min(evaluated), max(evaluated)) if evaluated else None,
-                seen=node_loads.seen,
-            )
-
-        if everything:
-            load = completed(_of_all_pods(of_nodes, pod_loads.read(None)))
-        else:
-            load = _with_pods(of_nodes, kubelets, pod_loads, choose, completed)
+        span = Span.before(queries.now, policy.history)
+        sources = Sources(index, kubelets, pod_loads, cluster)
+        pasts = PodPasts(queries, sources, policy.metrics, self._kept_pasts, span)
+        pods = Pods(kubelets, pod_loads, pasts)
+        self._kept.begin()
+        try:
+            history = tracks.until_now(span, self._kept, _now(loads, node_loads))
+            history |= gpus.history(span, self._kept_gpus, of_nodes)
+            load = replace(of_nodes, history=_by_node(history))
+            completed = partial(_completed, queries, node_loads, policy.metrics)
+            load = completed(_with_pods(load, pods, choose, completed))
+        finally:
+            if queries.warnings:  # a later cycle may have what is missing
+                self._kept.undo()
+                self._kept_pasts.undo()
         if self._last_hour:
             # It is read last and nothing depends on it, neither on a warning nor on an error.
             with suppress(ObservationError):
@@ -128,39 +128,80 @@ class PrometheusLoadReader:
         return load
 
 
+class Pods(NamedTuple):
+    """What is read of pods once they are chosen."""
+
+    sums: Kubelets
+    usage: PodLoads
+    pasts: PodPasts
+
+
 def _with_pods(
     load: ClusterLoad,
-    kubelets: Kubelets,
-    pods: PodLoads,
+    pods: Pods,
     choose: ChoosePods,
     completed: Callable[[ClusterLoad], ClusterLoad],
 ) -> ClusterLoad:
-    """The load with the usage of the chosen pods.
+    """The load with the usage, and with the past, of the chosen pods.
 
     What is read may show that further ones are needed. The last choice has exactly the load that
     is returned, unless all pods are read.
     """
+    if choose is all_pods or not pods.usage.can_choose:
+        load = _of_all_pods(load, pods.usage.read(None))
+    if choose is all_pods:
+        return load
+    past_of = frozenset[NodeName]()
     for _ in range(MOST_ROUNDS):
-        load = completed(load)
-        read = load.pods_of or PodChoice()
-        chosen = choose(load)
+        chosen = choose(completed(load))
         if chosen is None:
             break
-        missing = chosen - read
-        if not missing:
+        lacking = chosen.pasts - past_of
+        read = chosen if load.pods_of is None else load.pods_of
+        missing = replace(chosen, pasts=frozenset()) - read
+        if not (lacking or missing):
             return load
-        sums = kubelets.sums(missing.sums) if missing.sums else {}
-        found = pods.read(missing) if missing.has_pods else NOTHING_READ
-        if found.pods is None:
-            return completed(_of_all_pods(load, found))
-        load = replace(
-            load,
-            pods={**load.pods, **found.usage},
-            throttled=load.throttled | found.throttled,
-            pods_of=read | missing,
-            pod_sums={**load.pod_sums, **sums},
-        )
-    return completed(_of_all_pods(load, pods.read(None)))
+        if missing:
+            load = _with_usage(load, missing, pods)
+        if lacking:
+            past_of |= lacking
+            load = _with_pasts(load, past_of, pods.pasts)
+    return load if load.pods_of is None else _of_all_pods(load, pods.usage.read(None))
+
+
+def _with_pasts(load: ClusterLoad, nodes: frozenset[NodeName], pasts: PodPasts) -> ClusterLoad:
+    """The load with the past of the pods on these nodes."""
+    read = None if load.pods_of is None else replace(load.pods_of, pasts=nodes)
+    return replace(load, pod_pasts=pasts.read(nodes, load.pods), pods_of=read)
+
+
+def _completed(
+    queries: CycleQueries, node_loads: NodeLoads, metrics: MetricsSource, load: ClusterLoad
+) -> ClusterLoad:
+    """The load with what the answers so far tell about themselves."""
+    evaluated = queries.evaluated
+    return replace(
+        load,
+        problems=tuple(_problems(queries, node_loads, metrics)),
+        unresolved_series=len(node_loads.unresolved),
+        server_times=(min(evaluated), max(evaluated)) if evaluated else None,
+        seen=node_loads.seen,
+    )
+
+
+def _with_usage(load: ClusterLoad, missing: PodChoice, pods: Pods) -> ClusterLoad:
+    """The load with these pods and sums, or with all pods if they are too many."""
+    sums = pods.sums.sums(missing.sums) if missing.sums else {}
+    found = pods.usage.read(missing) if missing.has_pods else NOTHING_READ
+    if found.pods is None:
+        return _of_all_pods(load, found)
+    return replace(
+        load,
+        pods={**load.pods, **found.usage},
+        throttled=load.throttled | found.throttled,
+        pods_of=(load.pods_of or PodChoice()) | missing,
+        pod_sums={**load.pod_sums, **sums},
+    )
 
 
 def _of_all_pods(load: ClusterLoad, found: PodReadings) -> ClusterLoad:
@@ -176,15 +217,17 @@ def _destinations(
             yield rule.resource, tracks.destination_ratios(rule, own)
 
 
-def _shortest(
-    loads: Mapping[Resource, Mapping[str, Measured | Unknown]],
-) -> dict[str, dict[Resource, float]]:
-    """The loads that are known, over the shortest window of each resource."""
-    known = {
-        resource: {n: load.levels[0].ratio for n, load in of.items() if isinstance(load, Measured)}
+def _now(
+    loads: Mapping[Resource, Mapping[str, Measured | Unknown]], node_loads: NodeLoads
+) -> dict[Resource, Now]:
+    """The present load over the shortest window of each resource."""
+    return {
+        resource: Now(
+            lowest(node_loads.shortest[resource]),
+            {n: load.levels[0].ratio for n, load in of.items() if isinstance(load, Measured)},
+        )
         for resource, of in loads.items()
     }
-    return _by_node(known)
 
 
 def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:

@@ -6,12 +6,14 @@ import msgspec
 import pytest
 import structlog
 
+from desched.adapters.metrics_apis.kept_samples import decode_samples
 from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
-from desched.model.load import Measured, PodUsage, Unknown, UnknownReason
+from desched.model.load import Measured, PodChoice, PodUsage, Unknown, UnknownReason
 from desched.model.resources import Resource
-from desched.policy.policy import DestinationWindow
+from desched.policy.policy import DestinationWindow, MetricsType
+from desched.ports import all_pods
 from tests.builders import GIB, NOW, node, pod, policy, rule
 from tests.unit.adapters.kubernetes.fake_api_server import Reply, connection_to, status
 
@@ -20,7 +22,7 @@ PODS = "/apis/metrics.k8s.io/v1beta1/pods"
 PATIENCE_SECONDS = 60.0
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 CLUSTER = ClusterState((node("node-1"),), (pod("web-1", "node-1"),))
-POLICY = policy(rule(), rule(MEMORY), sustained_seconds=600)
+POLICY = policy(rule(), rule(MEMORY))
 
 
 def node_metrics(at, name="node-1", *, cpu="2", memory="8Gi", window="15.04s"):
@@ -51,11 +53,11 @@ class Times:
             connection_to(server), lambda _: False, deadline_seconds=30.0
         )
 
-    def read(self, at, *, cluster=CLUSTER, by=POLICY, nodes=None, pods=None):
+    def read(self, at, *, cluster=CLUSTER, by=POLICY, nodes=None, pods=None, choose=all_pods):
         self.server.date = format_datetime(at, usegmt=True)
         self.server.lists[NODES] = [node_metrics(at)] if nodes is None else nodes
         self.server.lists[PODS] = [pod_metrics(at, ("500m", "1Gi"))] if pods is None else pods
-        return self.reader.read_load(cluster, by)
+        return self.reader.read_load(cluster, by, choose)
 
     def read_for(self, seconds, *, until=NOW, step=15, **how):
         """Read at regular times that end with `until`; the load that was read last."""
@@ -105,17 +107,122 @@ def test_a_load_is_the_mean_of_its_window_and_not_the_newest_sample(times):
     assert loads_of(load)[CPU].levels[0].ratio == pytest.approx(0.75)
 
 
-def test_history_shows_how_long_a_load_lasts_and_where_it_begins(times):
-    load = times.read_for(900)
-    assert load.history["node-1"][CPU].step_seconds == 60
-    assert load.history["node-1"][CPU].ratios == pytest.approx((0.5,) * 11)
-    assert times_of_unknown(times, 600) == 4
+def known_points(load, name="node-1", resource=CPU):
+    """The points of the history that are known, without the present one."""
+    points = load.history[name][resource].ratios[:-1]
+    assert len(points) == 37
+    return [point for point in points if point is not None]
 
 
-def times_of_unknown(times, seconds):
-    """How many points of the history are unknown if samples exist for so long."""
-    load = Times(times.server).read_for(seconds)
-    return load.history["node-1"][CPU].ratios.count(None)
+def test_history_has_regular_times_and_now(times):
+    at = NOW + timedelta(seconds=100)
+    load = times.read_for(900, until=at)
+    history = load.history["node-1"][CPU]
+    assert history.ages_seconds[:2] == [36 * 300 + 100, 35 * 300 + 100]
+    assert history.ages_seconds[-2:] == [100, 0]
+    assert history.ratios[-1] == pytest.approx(0.5)
+    # Of the first of four windows the samples cover less than half.
+    assert known_points(load) == pytest.approx([0.5] * 2)
+
+
+def test_history_grows_while_only_the_samples_of_windows_are_kept(times):
+    hot_since = NOW - timedelta(seconds=1800)
+    for back in range(4 * 3600, -1, -30):
+        at = NOW - timedelta(seconds=back)
+        load = times.read(at, nodes=[node_metrics(at, cpu="4" if at > hot_since else "2")])
+    points = known_points(load)
+    assert len(points) == 37
+    assert points == pytest.approx([0.5] * 32 + [1.0] * 5)
+    kept = decode_samples(MetricsType.METRICS_SERVER, times.reader.kept())
+    assert kept is not None
+    (oldest, *_) = kept.nodes["node-1"]
+    assert NOW.timestamp() - oldest.at <= 600 + 2 * 180
+
+
+def test_a_young_point_is_read_again(times):
+    slow = [node_metrics(NOW - timedelta(seconds=50), cpu="2")]
+    times.read_for(600, until=NOW - timedelta(seconds=60))
+    load = times.read(NOW + timedelta(seconds=1), nodes=slow)
+    assert len(known_points(load)) == 2
+    for back in range(300, -1, -15):
+        at = NOW + timedelta(seconds=300 - back)
+        load = times.read(at, nodes=[node_metrics(at, cpu="4")])
+    before_last = load.history["node-1"][CPU].ratios[-2]
+    assert before_last == pytest.approx(0.5 + 0.5 * 50 / 300, abs=0.02)
+
+
+def test_each_policy_has_a_history_of_its_own_window(times):
+    times.read_for(600)
+    load = times.read(NOW + timedelta(seconds=15), by=policy(rule(windows_seconds=(600,))))
+    assert load.history["node-1"][CPU].step_seconds == 600
+    assert len(load.history["node-1"][CPU].ratios) == 18 + 2
+
+
+# --- the past of pods --------------------------------------------------------------------------
+
+PASTS = PodChoice(pasts=frozenset({"node-1"}))
+
+
+def past_of(load, name="web-1"):
+    return load.pod_pasts["apps", name]
+
+
+def test_the_past_of_pods_begins_when_their_node_is_chosen(times):
+    times.read_for(900, until=NOW)
+    load = times.read(NOW + timedelta(seconds=15), choose=lambda _: PASTS)
+    past = past_of(load)
+    assert len(past.cpu_millicores) == len(load.history["node-1"][CPU].ratios) == 38
+    known = [value for value in past.cpu_millicores if value is not None]
+    assert known == pytest.approx([500.0] * 4)  # three, and now
+    assert past.memory_bytes[-1] == pytest.approx(GIB)
+    assert load.pods_of is None
+    assert times.read(NOW + timedelta(seconds=30)).pod_pasts == {}
+
+
+def test_the_past_of_pods_grows_as_that_of_nodes(times):
+    load = times.read_for(3 * 3600 + 900, step=60, choose=lambda _: PASTS)
+    past = past_of(load)
+    assert past.cpu_millicores == pytest.approx((500.0,) * 38)
+    assert past.memory_bytes == pytest.approx((1.0 * GIB,) * 38)
+
+
+def test_a_pod_that_is_gone_keeps_its_past_and_one_that_moved_has_none(times):
+    both = [node("node-1"), node("node-2")]
+    pods = [pod("web-1", "node-1"), pod("web-2", "node-1"), pod("web-3", "node-1")]
+    usage = [pod_metrics(NOW, ("500m", "1Gi"), name=f"web-{i}") for i in (1, 2, 3)]
+
+    def at(back):
+        found = NOW - timedelta(seconds=back)
+        return [usage_at | {"timestamp": pod_metrics(found)["timestamp"]} for usage_at in usage]
+
+    for back in range(900, -1, -30):
+        cluster = ClusterState(tuple(both), tuple(pods))
+        times.read(
+            NOW - timedelta(seconds=back), cluster=cluster, pods=at(back), choose=lambda _: PASTS
+        )
+    moved = ClusterState(tuple(both), (pods[0], pod("web-3", "node-2")))
+    load = times.read(
+        NOW + timedelta(seconds=30), cluster=moved, pods=at(-30)[:1], choose=lambda _: PASTS
+    )
+    assert load.pod_pasts.keys() == {("apps", "web-1"), ("apps", "web-2")}
+    gone = past_of(load, "web-2").cpu_millicores
+    assert gone[-1] is None
+    assert sum(value is not None for value in gone) >= 2
+
+
+def test_a_choice_may_grow_by_the_past_that_is_read(times):
+    two = ClusterState(
+        (node("node-1"), node("node-2")), (pod("web-1", "node-1"), pod("web-2", "node-2"))
+    )
+
+    def choose(load):
+        return PodChoice(pasts=frozenset({"node-1", "node-2"})) if load.pod_pasts else PASTS
+
+    for back in range(600, -1, -30):
+        at = NOW - timedelta(seconds=back)
+        usage = [pod_metrics(at, ("500m", "1Gi"), name=f"web-{i}") for i in (1, 2)]
+        load = times.read(at, cluster=two, pods=usage, choose=choose)
+    assert load.pod_pasts.keys() == {("apps", "web-1"), ("apps", "web-2")}
 
 
 def test_a_node_that_metrics_server_lacks_is_unknown(times):

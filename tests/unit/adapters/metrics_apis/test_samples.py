@@ -3,7 +3,7 @@ import pytest
 from desched.adapters.metrics_apis.node_loads import NodeSamples
 from desched.adapters.metrics_apis.samples import Sample, Track
 from desched.model.resources import Resource
-from desched.policy.policy import HistoryGrid, MetricsSource
+from desched.policy.policy import MetricsSource
 from tests.unit.adapters.prometheus.worlds import node
 
 
@@ -66,7 +66,7 @@ def test_old_samples_are_forgotten():
 
 
 @pytest.mark.parametrize("track", [None, Track()])
-def test_a_node_without_samples_has_neither_steps_nor_a_history(track):
+def test_a_node_without_samples_has_neither_steps_nor_points(track):
     samples = NodeSamples(node("n-a"), track, 1000.0, MetricsSource("", {}))
-    assert samples.steps(Resource.CPU, 600, 300) == [None, None]
-    assert samples.history(Resource.CPU, 300, HistoryGrid(10, 60)) is None
+    assert samples.steps(Resource.CPU, 600, 300) == (None, None)
+    assert samples.points(Resource.CPU, 300, (400.0, 700.0)) == (None, None)

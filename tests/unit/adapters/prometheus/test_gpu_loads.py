@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from msgspec.structs import replace
 
+from desched.adapters.kept_history import KeptTracks, Span
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
@@ -23,7 +24,15 @@ from desched.model.load import (
 )
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import MetricsSource, Policy
-from tests.unit.adapters.prometheus.fake_server import Asked, FakePrometheus, Reply, refusal, vector
+from tests.unit.adapters.prometheus.fake_server import (
+    EVALUATED_AT,
+    Asked,
+    FakePrometheus,
+    Reply,
+    matrix,
+    refusal,
+    vector,
+)
 from tests.unit.adapters.prometheus.test_reader import good, policy
 from tests.unit.adapters.prometheus.worlds import cluster, node, pod
 
@@ -279,7 +288,9 @@ def test_a_policy_without_gpus_asks_nothing_about_pods_and_the_past(fake: FakePr
     assert "group_left" not in fake.asked[0].query
     queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
     by = policy({Resource.CPU: (300,)})
-    assert GpuLoads(queries, NodeIndex(cluster(node("n-a"))), by).history() == {}
+    loads = GpuLoads(queries, NodeIndex(cluster(node("n-a"))), by)
+    span = Span.before(EVALUATED_AT, by.history)
+    assert loads.history(span, KeptTracks(), ClusterLoad({}, {})) == {}
     assert fake.requests == 1
 
 
@@ -290,7 +301,29 @@ def test_without_the_past_of_gpus_their_load_is_not_known_to_last(
     fake.answer = shared(used_by("web"))
     queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
     world = cluster(with_gpu("n-a"))
-    loads = GpuLoads(queries, NodeIndex(world), replace(WATCHED, sustained_seconds=600))
-    loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
+    loads = GpuLoads(queries, NodeIndex(world), WATCHED)
+    load = loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
     fake.answer = lambda _: refusal(422) if trouble == "refused" else vector(warnings=["partial"])
-    assert loads.history() == {}
+    span = Span.before(EVALUATED_AT, WATCHED.history)
+    assert loads.history(span, KeptTracks(), load) == {}
+
+
+def test_the_past_of_gpus_is_kept_as_that_of_nodes(fake: FakePrometheus) -> None:
+    world = cluster(with_gpu("n-a"))
+    span = Span.before(EVALUATED_AT, WATCHED.history)
+    kept = KeptTracks()
+    for asked_points in (37, 0):
+        fake.answer = shared(used_by("web"))
+        queries = CycleQueries(
+            PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False)
+        )
+        loads = GpuLoads(queries, NodeIndex(world), WATCHED)
+        load = loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
+        fake.answer = lambda asked: matrix(asked, ({"node": "n-a"}, [0.25] * 37))
+        fake.asked.clear()
+        found = loads.history(span, kept, load)[Resource.GPU]["n-a"]
+        assert sum(len(asked.times) for asked in fake.asked) == asked_points
+        assert found.ratios[:37] == (0.25,) * 37
+        gpus_now = load.gpus["n-a"]
+        assert isinstance(gpus_now, Measured)
+        assert found.ratios[37] == gpus_now.levels[0].ratio

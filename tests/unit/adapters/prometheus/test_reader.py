@@ -23,7 +23,14 @@ from desched.model.load import (
 from desched.model.load import UnknownReason as Why
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import MetricsSource, Policy, ResourceRule
-from tests.unit.adapters.prometheus.fake_server import Asked, FakePrometheus, Reply, refusal, vector
+from tests.unit.adapters.prometheus.fake_server import (
+    Asked,
+    FakePrometheus,
+    Reply,
+    matrix,
+    refusal,
+    vector,
+)
 from tests.unit.adapters.prometheus.worlds import NOW, cluster, node, pod
 
 CPU, MEMORY, PODS = Resource.CPU, Resource.MEMORY, Resource.PODS
@@ -43,6 +50,8 @@ class Answers:
         self.more: dict[str, Any] = {}
 
     def __call__(self, asked: Asked) -> Reply:
+        if asked.times:
+            return matrix(asked, **self.more)
         return vector(*self.results.get(kind_of(asked.query), []), **self.more)
 
 
@@ -82,7 +91,7 @@ def policy(
 ) -> Policy:
     rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, w) for r, w in windows.items())
     source = MetricsSource("", matchers or {}, queries or {})
-    return Policy("test", "", rules, source, sustained_seconds=0)
+    return Policy("test", "", rules, source)
 
 
 def read(
@@ -124,7 +133,7 @@ def test_every_query_is_put_once_whatever_the_number_of_nodes(fake: FakePromethe
 
     read(fake, good(*nodes), both, cluster(*map(node, nodes)))
 
-    queries = [asked.query for asked in fake.asked]
+    queries = [asked.query for asked in fake.asked if not asked.times]
     assert len(queries) == len(set(queries))
     # CPU: age, three per window, CPUs, kubelets, throttled pods; memory: two ages, pods
     assert len(queries) == 1 + 2 * 3 + 2 + 1 + 2 + 1
@@ -133,8 +142,9 @@ def test_every_query_is_put_once_whatever_the_number_of_nodes(fake: FakePromethe
 def test_the_queries_about_nodes_are_few_requests(fake: FakePrometheus) -> None:
     read(fake, good("n-a"), policy({CPU: (300,), MEMORY: (300,)}))
 
-    # Ages twice, because memory has no source in this world; loads; pods by resource; throttling.
-    assert fake.requests == 2 + 1 + 2 + 1
+    # Ages twice, because memory has no source in this world; loads; history; pods by
+    # resource; throttling.
+    assert fake.requests == 2 + 1 + 1 + 2 + 1
 
 
 def test_only_resources_with_a_rule_are_asked_for(fake: FakePrometheus) -> None:
@@ -167,7 +177,7 @@ def test_without_node_exporter_one_more_query_finds_cadvisor(fake: FakePrometheu
     )
 
     assert read(fake, answers).nodes["n-a"][CPU] == Measured((Level(300, 0.25),), (0.25,), 0.0)
-    assert [kind_of(asked.query) for asked in fake.asked] == [
+    assert [kind_of(asked.query) for asked in fake.asked if not asked.times] == [
         "age",
         "root_age",
         "root",
@@ -338,7 +348,7 @@ def test_an_own_query_that_is_the_same_for_all_windows_is_put_once(fake: FakePro
     load = read(fake, answers, policy({CPU: (300, 900)}, queries={"node_cpu": "own_metric"}))
 
     assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7), Level(900, 0.7)), (0.7, 0.7))
-    assert [kind_of(asked.query) for asked in fake.asked].count("own") == 1
+    assert [kind_of(a.query) for a in fake.asked if not a.times].count("own") == 1
 
 
 @pytest.mark.parametrize(
@@ -396,7 +406,7 @@ def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:
     load = read(fake, answers, policy({CPU: (300, 900)}, queries=own))
 
     assert load.pods["apps", "web"].cpu_millicores == (500.0, 500.0)
-    assert [kind_of(asked.query) for asked in fake.asked].count("own") == 1
+    assert [kind_of(a.query) for a in fake.asked if not a.times].count("own") == 1
 
 
 def test_the_times_of_evaluation_are_kept(fake: FakePrometheus) -> None:
