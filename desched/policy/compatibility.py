@@ -4,7 +4,6 @@ Each is written here and nowhere else: the policy that planning reads, the resol
 and the generated JSON Schema and reference take it from here.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -92,80 +91,6 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 EXTENDED = Defaults()
-STRICT = "Strict"
-
-
-class SteeringMode(StrEnum):
-    """When soft taints keep replacements away from nodes where they would do harm."""
-
-    OFF = "Off"
-    WHEN_NEEDED = "WhenNeeded"
-    ALWAYS = "Always"
-
-
-class GpuPods(StrEnum):
-    """Whether pods that request a GPU may move."""
-
-    PROTECT = "Protect"
-    ALLOW = "Allow"
-
-
-class CacheAffinity(StrEnum):
-    """Whether pods move only to nodes that hold their models."""
-
-    REQUIRE = "Require"
-    PREFER = "Prefer"
-    IGNORE = "Ignore"
-
-
-class GangMode(StrEnum):
-    """Which pods of a gang may move."""
-
-    SURPLUS = "Surplus"
-    WHOLE = "Whole"
-
-
-class VolcanoJobs(StrEnum):
-    """Whether pods of Volcano Jobs may move."""
-
-    STAY = "Stay"
-    SURPLUS = "Surplus"
-
-
-class Queues(StrEnum):
-    """Whether a pod may move while others wait in its queue."""
-
-    RESPECT = "Respect"
-    IGNORE = "Ignore"
-
-
-class Defaults(msgspec.Struct, frozen=True):
-    """Values of keys that are not written; margins, floor and dead band in percentage points."""
-
-    eviction_price_minutes: float = 5.0
-    stop_margin: float = 5.0
-    ceiling_margin: float = 10.0
-    deviation_floor: float = 50.0
-    dead_band: float = 5.0
-    max_landing_risk: float = 0.15
-    steering: SteeringMode = SteeringMode.WHEN_NEEDED
-    total_limit: int | Share = Share(0.05, at_least=20)
-    slow_start: bool = True
-    node_limit: int | None = 2
-    workload_limit: int | Share | None = Share(0.05)
-    workload_hourly_limit: int | Share | None = Share(0.5, rounded_up=True)
-    single_replicas: bool = True
-    gpu_pods: GpuPods = GpuPods.PROTECT
-    relieve_staying_excess: bool = False
-    domains: DomainMode = DomainMode.REQUIRE
-    cache_affinity: CacheAffinity = CacheAffinity.REQUIRE
-    max_grace_period_seconds: int = 600
-
-
-EXTENDED = Defaults()
-OF_SAMPLES: Mapping[str, int] = {"sustained_seconds": 300, "least_sustained_seconds": 300}
-"""Where desched keeps samples of its own: an hour of them, which shows how load swings, would take
-too much memory."""
 STRICT = Defaults(
     eviction_price_minutes=0.0,
     stop_margin=0.0,

@@ -69,7 +69,7 @@ class SimulatedLoad:
                 pods=pods.of(_chosen(cluster, read)),
                 pods_of=read,
                 pod_sums=load.pod_sums if read else {},
-                pod_pasts=self._pasts(cluster, policy, read.pasts if read else ()),
+                pod_pasts=self._pasts(policy, read.pasts if read else ()),
             )
         return load
 
@@ -103,9 +103,7 @@ class SimulatedLoad:
             history=self._back(cluster.nodes, rules, *policy.history),
         )
 
-    def _pasts(
-        self, cluster: ClusterState, policy: Policy, nodes: Collection[str]
-    ) -> dict[tuple[str, str], PodPast]:
+    def _pasts(self, policy: Policy, nodes: Collection[str]) -> dict[tuple[str, str], PodPast]:
         """The past of the pods that are or were on these nodes."""
         if not nodes:
             return {}

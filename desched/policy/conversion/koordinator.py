@@ -50,7 +50,7 @@ def convert_koordinator(root: OriginalSection, profile: OriginalSection, draft: 
     """A DeschedulerConfiguration, by one of its profiles."""
     for key, text in _SETTINGS.items():
         root.dropped(key, text)
-    seconds = root.seconds("deschedulingInterval")
+    root.seconds("deschedulingInterval")
     drop_settings(root)
     convert_limits(root, draft)
     nodes = both(selector_text(root, "nodeSelector"), selector_text(profile, "nodeSelector"))
@@ -60,7 +60,7 @@ def convert_koordinator(root: OriginalSection, profile: OriginalSection, draft: 
     if args is None:
         return
     drop_other_plugins(profile, (PLUGIN, CONTROLLER, "DefaultEvictor"))
-    _convert_low_node_load(args, draft, seconds or _INTERVAL_SECONDS)
+    _convert_low_node_load(args, draft)
     controller = args_of(profile, CONTROLLER)
     lists = [namespaces(args.section("evictableNamespaces"))]
     if controller is not None:
@@ -72,7 +72,7 @@ def convert_koordinator(root: OriginalSection, profile: OriginalSection, draft: 
         convert_default_evictor(evictor, draft)
 
 
-def _convert_low_node_load(args: OriginalSection, draft: Draft, interval_seconds: int) -> None:
+def _convert_low_node_load(args: OriginalSection, draft: Draft) -> None:
     for key, text in _DROPPED.items():
         args.dropped(key, text)
     for key in ("paused", "dryRun"):

@@ -34,6 +34,17 @@ from desched.policy.wording import did_you_mean, quoted
 MOST_PRICE_MINUTES = 90
 """More is never expected of an hour: with all of it far above the target, it counts for more."""
 
+_LASTING = (
+    "desched forecasts how long an overload lasts, and evictionPrice says how many minutes of it a "
+    "move must save."
+)
+_FORMER = {
+    "sustainedFor": _LASTING,
+    "sustainedForAtLeast": _LASTING,
+    "chainedMoves": "each move relieves its own node.",
+}
+"""What replaces the keys of earlier versions."""
+
 _INERT_ELSEWHERE = {
     "evict_local_storage_pods",
     "evict_system_critical_pods",
@@ -144,6 +155,17 @@ def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:
         )
 
 
+def _warn_of_former_keys(args: LoadAwareArgs, notes: Notes) -> None:
+    """Name the keys of earlier versions that have no effect any more."""
+    former = written(
+        sustainedFor=args.sustained_for,
+        sustainedForAtLeast=args.sustained_for_at_least,
+        chainedMoves=args.chained_moves,
+    )
+    for name in former:
+        notes.warn(f"has no effect any more; {_FORMER[name]}", name)
+
+
 def _warn_of_other_meanings(profile: ChosenProfile) -> None:
     """Where the same file would act differently under another descheduler, or not at all."""
     args, notes = profile.load_aware, profile.notes
@@ -154,16 +176,7 @@ def _warn_of_other_meanings(profile: ChosenProfile) -> None:
             "the list.",
             "compatibility",
         )
-    for name in written(
-        sustainedFor=args.sustained_for, sustainedForAtLeast=args.sustained_for_at_least
-    ):
-        notes.warn(
-            "has no effect any more: desched forecasts for how long an overload lasts; evictionPrice "
-            "says how many minutes of it a move must save.",
-            name,
-        )
-    if args.chained_moves is not None:
-        notes.warn("has no effect any more; each move relieves its own node.", "chainedMoves")
+    _warn_of_former_keys(args, notes)
     if args.deviation_floor is not None and not args.use_deviation_thresholds:
         notes.warn("has no effect, because useDeviationThresholds is not set.", "deviationFloor")
     for name in written(**dict(args)).keys() & _INERT_ELSEWHERE:

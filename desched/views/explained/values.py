@@ -94,10 +94,10 @@ class LoadSummary(msgspec.Struct, frozen=True):
 class NodeExplanation(msgspec.Struct, frozen=True):
     """A node with its load and its pods, the largest load first.
 
-    `leaving` are planned evictions from the node, `arriving` those whose replacements are expected on it.
-    `changes` is what would have to change for it to be relieved, or to be judged. `gpus` is what is
-    idle of its GPUs, None without any. `drains` are those that hold it, under way or planned;
-    `held` has for what it is held beside them.
+    `leaving` are planned evictions from the node, `arriving` those whose replacements are expected
+    on it. `changes` is what would have to change for it to be relieved, or to be judged. `gpus` is
+    what is idle of its GPUs, None without any. `drains` are those that hold it, under way or
+    planned; `held` has for what it is held beside them.
     """
 
     verdict: NodeVerdict
