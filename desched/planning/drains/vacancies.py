@@ -149,7 +149,7 @@ class Vacancies:
         return Movable(tuple(candidates), frozenset(later), staying)
 
     def _candidate(self, pod: Pod) -> Candidate:
-        found = candidate_of(pod, self._context)
+        found = candidate_of(pod, self._context, self._pressure.outlook.pasts)
         lost = lost_work(pod, self._context.cluster.workload_of(pod), self._context.now)
         return replace(found, cost=found.cost + lost)
 

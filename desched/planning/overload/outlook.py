@@ -5,6 +5,7 @@ measured, without the pods that desched has moved away or that are leaving, and 
 arrived since. Other load that came and went, such as that of Jobs, is part of it: it comes again.
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -265,21 +266,22 @@ class Outlook:
     def resources_above(self, node: str) -> frozenset[Resource]:
         """The resources that were above their target in the last hour."""
         recent = self.pasts.ages_seconds < AHEAD_SECONDS
-        above = (self.past_of(node)[recent] > self.targets_of(node)).any(axis=0)
+        above: list[bool] = np.any(
+            self.past_of(node)[recent] > self.targets_of(node), axis=0
+        ).tolist()
         return frozenset(
             r for r, is_above in zip(self.pasts.resources, above, strict=True) if is_above
         )
 
     def with_node(self, loaded: LoadedNode) -> "Outlook":
         """The same with another judgement of one node."""
-        nodes = self.__class__.__new__(self.__class__)
-        nodes.__dict__.update(self.__dict__)
+        changed: Outlook = copy.copy(self)
         i = self._position[loaded.node.name]
-        nodes.past, nodes.minutes = self.past.copy(), self.minutes.copy()
-        nodes.past[i] = self.pasts.of_node(loaded)
+        changed.past, changed.minutes = self.past.copy(), self.minutes.copy()
+        changed.past[i] = self.pasts.of_node(loaded)
         ages, targets = self.pasts.ages_seconds, self.targets[i]
-        nodes.minutes[i] = float(expected_minutes(nodes.past[i], ages, targets))
-        return nodes
+        changed.minutes[i] = float(expected_minutes(changed.past[i], ages, targets))
+        return changed
 
 
 def _denominators(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:

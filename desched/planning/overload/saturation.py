@@ -18,6 +18,9 @@ from desched.planning.overload.node_load import LoadedNode, weighted_mean
 NEEDED_HEADROOM_SHARE = 0.5
 """The share of the excess that must have room; with less, most nodes would stay overloaded."""
 
+FULL_RATIO = 1.0
+"""The ceiling of destinations in a saturated pool; what the source is left with is the limit."""
+
 Saturated = Mapping[tuple[str, Resource], str]
 """Why a resource of a pool is saturated, with the numbers, by pool and resource."""
 
@@ -48,7 +51,7 @@ def in_saturated_pools(loaded: LoadedNode, saturated: Saturated) -> LoadedNode:
         return loaded
     sources = tuple(
         msgspec.structs.replace(
-            source, thresholds=msgspec.structs.replace(source.thresholds, ceiling_ratio=math.inf)
+            source, thresholds=msgspec.structs.replace(source.thresholds, ceiling_ratio=FULL_RATIO)
         )
         if source.resource in found
         else source

@@ -32,11 +32,11 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     pod: Pod
     usage: Mapping[Resource, tuple[float, ...]]
     charge: Mapping[Resource, float]
+    past: Floats
     cost: float = 1.0
     workload: Workload | None = None
     measured: Mapping[Resource, float] = {}
     queue: str = ""
-    past: Floats | None = None
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ def _sifted(
         if finding.reason is RefusalReason.POD_GROUP:
             gang = eligibility.whole_gang(pod)
             if gang is not None and str(gang) not in gangs:
-                members = tuple(candidate_of(member, context) for member in gang.members)
+                members = tuple(candidate_of(member, context, pasts) for member in gang.members)
                 gangs[str(gang)] = Gang(str(gang), members)
         if eligibility.waits_for_moves(pod):
             later.append(candidate_of(pod, context, pasts))
@@ -136,16 +136,16 @@ def refusal_of(pod: Pod, finding: Finding[RefusalReason]) -> Refusal:
     return Refusal(pod.ref, pod.node, finding.reason, shortened(finding.detail))
 
 
-def candidate_of(pod: Pod, context: EligibilityContext, pasts: Pasts | None = None) -> Candidate:
+def candidate_of(pod: Pod, context: EligibilityContext, pasts: Pasts) -> Candidate:
     """The pod with what its move would bring, charge and cost."""
     book, workload = context.book, context.cluster.workload_of(pod)
     return Candidate(
         replacement_of(pod, workload),
         {resource: book.relief(pod, resource) for resource in book.windows},
         book.charge(pod),
+        pasts.of_pod(pod),
         cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod)),
         workload,
         {resource: max(book.measured(pod, resource), default=0.0) for resource in Resource},
         requeued(pod, context),
-        None if pasts is None else pasts.of_pod(pod),
     )

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from desched.model.plan import Finding, RefusalReason
-from desched.planning.arrays import Floats
 from desched.planning.placement.destinations import Destinations
+from desched.planning.placement.landing_limits import Bearable
 from desched.planning.selection.candidates import Candidate, OverloadedNode
 from desched.planning.selection.excess import Excess
 from desched.planning.selection.limits import EvictionQuota
@@ -33,11 +33,11 @@ def select_for_node(
 
     A quota of None ignores limits and budgets. `price` is in minutes of expected overload.
     """
-    trial = Trial(destinations, quota, node.loaded)
+    trial = Trial(destinations, quota)
     denied: dict[str, Finding[RefusalReason]] = {}
     left = list(node.candidates)
-    while left and trial.expected_minutes >= max(price, LEAST_SAVED_MINUTES):
-        best = _best(left, trial, price, denied)
+    while left and _expected_minutes(node, trial) >= max(price, LEAST_SAVED_MINUTES):
+        best = _best(left, node, trial, price, denied)
         left = [c for c in left if c.pod.uid not in denied]
         if best is None:
             break
@@ -61,6 +61,7 @@ class _Offer(NamedTuple):
 
 def _best(
     candidates: Sequence[Candidate],
+    node: OverloadedNode,
     trial: Trial,
     price: float,
     denied: dict[str, Finding[RefusalReason]],
@@ -70,7 +71,8 @@ def _best(
     What a landing costs only lowers the worth of a move, so the search ends with the first pod
     whose worth without any cost is no better than the best move.
     """
-    saved = trial.saved_minutes(candidates)
+    pasts = np.stack([candidate.past for candidate in candidates])
+    saved = trial.destinations.free.load.saved_minutes(node.name, pasts)
     offers = [
         _Offer(candidate, minutes, max(LEAST_SAVED_MINUTES, price * candidate.cost))
         for candidate, minutes in zip(candidates, saved.tolist(), strict=True)
@@ -83,7 +85,8 @@ def _best(
         if offer.saved_minutes < offer.price_minutes:
             denied[offer.candidate.pod.uid] = _too_little(offer.saved_minutes, offer.price_minutes)
             continue
-        found = trial.find(offer.candidate, offer.saved_minutes - offer.price_minutes)
+        most_minutes = offer.saved_minutes - offer.price_minutes
+        found = trial.find(offer.candidate, _bearable(offer.candidate, node, trial, most_minutes))
         if isinstance(found, Finding):
             denied[offer.candidate.pod.uid] = found
             continue
@@ -94,6 +97,25 @@ def _best(
         elif net / found.candidate.cost > best_worth:
             best, best_worth = found.with_saved(offer.saved_minutes), net / found.candidate.cost
     return best
+
+
+def _expected_minutes(node: OverloadedNode, trial: Trial) -> float:
+    """The expected overload of the node after the moves so far."""
+    return trial.destinations.free.load.expected_minutes(node.name)
+
+
+def _bearable(
+    candidate: Candidate, node: OverloadedNode, trial: Trial, most_minutes: float
+) -> Bearable:
+    """What the move may do to its destination.
+
+    In a saturated pool, that may become as full as the source is left.
+    """
+    saturated = node.loaded.saturated
+    if not saturated:
+        return Bearable(most_minutes=most_minutes)
+    left = Excess(node.loaded).levels([*(move.candidate for move in trial.moves), candidate])
+    return Bearable({r: level for r, level in left.items() if r in saturated}, most_minutes)
 
 
 def _too_little(saved: float, price: float) -> Finding[RefusalReason]:
@@ -116,9 +138,3 @@ def _selection(
     excess = Excess(node.loaded)
     outcome = SingleMoves(moves, excess.left(gone), excess.clears(gone))
     return NodeSelection(outcome, refusals, trial.destinations, trial.quota)
-
-
-def saved_minutes(before: float, after: Floats) -> Floats:
-    """The expected overload that each move saves on the source."""
-    found: Floats = np.maximum(before - after, 0.0)
-    return found

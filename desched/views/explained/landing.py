@@ -35,7 +35,7 @@ def placement_of(pod: Pod, decision: Decision) -> Placement | None:
     if not (pressure.known and placed):
         return None
     destinations = destinations_before(context, pressure, may_steer=decision.may_steer)
-    candidate = candidate_of(pod, context)
+    candidate = candidate_of(pod, context, pressure.outlook.pasts)
     if not all(candidate.usage.values()):
         return None
     return _Placing(destinations, candidate, decision).placement()
