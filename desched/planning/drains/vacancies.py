@@ -22,7 +22,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.selection.candidates import Candidate, candidate_of
-from desched.planning.selection.set_cover import Covering
+from desched.planning.selection.set_cover import cheapest_cover
 
 MOST_FOR_LOST_WORK = 3.0
 """A pod that has run for a day or longer without checkpoints costs as much as three more moves."""
@@ -99,8 +99,7 @@ class Vacancies:
         held = [named(each.pod.scheduling.requests) for each in pods]
         shares = np.array([[has.get(name, 0) / lacking[name] for name in lacking] for has in held])
         costs = np.array([each.cost for each in pods])
-        resources = tuple((column,) for column in range(len(lacking)))
-        chosen = Covering(shares, costs, resources).good() if pods else None
+        chosen = cheapest_cover(shares, costs) if pods else None
         if chosen is None:
             return self._why_not(node, lacking, priority)
         leaving = sorted((pods[i] for i in chosen), key=lambda each: (_size(each), each.pod.ref))

@@ -12,7 +12,7 @@ from desched.planning.arrays import Floats, Ints
 from desched.planning.gpus.leaving import Leaving, chooses_its_node
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.selection.set_cover import Covering
+from desched.planning.selection.set_cover import cheapest_cover
 
 MOST_CHOICES = 12
 """Of the pods of a node, so many that hold most of each resource are among those chosen from."""
@@ -102,8 +102,7 @@ class GpuRoom:
         shares = np.array([[_amount(p, name) / short for name, short in shortages] for p in pods])
         staying = np.array([self._leaving.refuse(each) is not None for each in pods])
         costs = 1.0 + staying / (len(pods) + 1)
-        needs = tuple((need,) for need in range(len(shortages)))
-        return [pods[i] for i in Covering(shares, costs, needs).good() or ()]
+        return [pods[i] for i in cheapest_cover(shares, costs) or ()] if pods else []
 
     def _choices(self, position: int, shortages: Sequence[tuple[str, int]]) -> Sequence[Pod]:
         """The pods that hold most of what is missing on a node, by name."""
