@@ -35,6 +35,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
+from desched.planning.overload.outlook import Outlook, Pasts
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.planner import plan_moves
@@ -195,8 +196,6 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "protections": Protections(),
         "max_landing_risk": 1.0,
         "steering": SteeringRules(SteeringMode.OFF),
-        "sustained_seconds": 0,
-        "least_sustained_seconds": fields.get("sustained_seconds", 0),
         "deviation_floor_ratio": 0.0,
     }
     return Policy(**(defaults | fields))
@@ -275,7 +274,9 @@ def context_of(
 
 def free_capacity(cluster: ClusterState) -> FreeCapacity:
     """The free capacity of a cluster without known load, by the scheduler's filters."""
-    return FreeCapacity.of(context_of(cluster), {}, ())
+    context = context_of(cluster)
+    outlook = Outlook(Pasts(context.book, context.state), ())
+    return FreeCapacity.of(context, {}, (), outlook)
 
 
 def evicted(plan: Plan) -> list[str]:

@@ -55,13 +55,6 @@ class LimitUse(msgspec.Struct, frozen=True, gc=False):
         return self.reason in of_one or (self.key[0] == "in flight" and self.key[1] != "")
 
 
-class Cap(msgspec.Struct, frozen=True, gc=False):
-    """At most `most` of these pods may go; `members` are their positions."""
-
-    most: int
-    members: tuple[int, ...]
-
-
 class EvictionQuota:
     """Counts the evictions of a plan, so that no prefix of it exceeds a limit or a budget."""
 
@@ -141,20 +134,6 @@ class EvictionQuota:
         """Count an eviction of the pod."""
         for use in self._uses_of(pod):
             self._taken[use.key] += 1
-
-    def caps(self, pods: Sequence[Pod]) -> list[Cap]:
-        """The rest of each limit and budget that all these pods together would exceed."""
-        members: dict[tuple[str, str], list[int]] = {}
-        left: dict[tuple[str, str], int] = {}
-        for position, pod in enumerate(pods):
-            for use in self._uses_of(pod):
-                members.setdefault(use.key, []).append(position)
-                left[use.key] = max(0, use.limit - self._taken[use.key])
-        return [
-            Cap(left[key], tuple(positions))
-            for key, positions in members.items()
-            if len(positions) > left[key]
-        ]
 
     def _uses_of(self, pod: Pod) -> tuple[LimitUse, ...]:
         found = self._uses.get(pod.uid)
