@@ -203,11 +203,9 @@ def _ours(cluster: ClusterState) -> list[Node]:
 
 
 def _traps(context: EligibilityContext, pressure: Pressure) -> Iterable[PlannedTaint]:
-    """The taints that relieved nodes keep."""
-    nodes, policy = context.cluster.nodes, context.policy
-    tainted = (n.name for n in nodes if _is_kept(n, context.now) and policy.looks_at(n.labels))
+    """The taints that relieved nodes need."""
     awaiting = _awaiting(context.state)
-    for taint in taints_for_traps(context, pressure, tainted):
+    for taint in taints_for_traps(context, pressure):
         if taint.node not in awaiting:
             yield taint
 

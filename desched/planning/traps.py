@@ -1,72 +1,56 @@
 """Relieved nodes that would attract new pods, although they have no room for what those use.
 
-kube-scheduler sees requests. A node that lost pods has the fewest, and gets what comes next until
-its requests are like those of other nodes. Where the use of so many pods would bring it above its
-target, it needs a soft taint.
+kube-scheduler sees requests. A node that lost pods has the fewest, and gets what comes next, such as
+all Jobs of the next hour. It keeps a soft taint until its requests are like those of other nodes, or
+its load is so low that it can bear them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from desched.model.plan import PlannedTaint
-from desched.model.resources import Resource
+from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
-from desched.planning.overload.node_load import LoadedNode
 
-USE_OF_REQUESTS = 3.0
-"""New pods may use so many times what they request: which ones come is not known, and a soft taint
-costs little."""
+MOST_SHARE = 0.3
+"""Of the nodes: on the others, what comes must find enough room."""
 
-ONE_POD_SHARE = 0.03
-"""A node with the fewest requests gets at least one more pod, of about so much of a node."""
-
-_SCORED = (Resource.CPU, Resource.MEMORY)
-"""The resources whose requests kube-scheduler compares."""
+COOL_SHARE = 0.5
+"""A node below this share of its target is no trap."""
 
 
-def taints_for_traps(
-    context: EligibilityContext, pressure: Pressure, tainted: Iterable[str]
-) -> Iterator[PlannedTaint]:
-    """The taints of nodes that desched relieved, or that have its taint already."""
-    state = context.state
-    relieved = {move.node for move in state.moves} | {each.node for each in state.evictions}
-    names = sorted((relieved | set(tainted)) & pressure.known.keys())
-    if not names:
+def relieved_nodes(state: State) -> frozenset[str]:
+    """The nodes that desched has moved pods off, as long as it knows the moves."""
+    nodes = {move.node for move in state.moves} | {record.node for record in state.evictions}
+    return frozenset(nodes - {""})
+
+
+def taints_for_traps(context: EligibilityContext, pressure: Pressure) -> Iterator[PlannedTaint]:
+    """The taints of relieved nodes, that with the fewest requests first."""
+    relieved = relieved_nodes(context.state) & pressure.known.keys()
+    if not relieved:
         return
-    shares = {name: _requested_share(name, context, pressure) for name in pressure.known}
-    usual = float(np.median(list(shares.values())))
-    for name in names:
-        missing = usual - shares[name]
-        if missing <= 0:
-            continue
-        loaded = pressure.known[name]
-        if resource := _would_exceed(loaded, max(missing, ONE_POD_SHARE), pressure):
-            yield PlannedTaint(
-                name,
-                f"it requests {100 * missing:.0f} points less than other nodes, and what new pods "
-                f"use would bring its {resource.value} above the target",
-            )
+    requested = {name: _requested_share(name, context, pressure) for name in pressure.known}
+    usual = float(np.median(list(requested.values())))
+    traps = sorted((requested[name], name) for name in relieved if requested[name] < usual)
+    for share, name in traps[: int(MOST_SHARE * len(requested))]:
+        if not _is_cool(name, pressure):
+            missing = 100 * (usual - share)
+            why = f"{missing:.0f} points less are requested of it than of others, so all new pods"
+            yield PlannedTaint(name, f"{why} would come here")
 
 
-def _would_exceed(loaded: LoadedNode, missing_share: float, pressure: Pressure) -> Resource | None:
-    """The resource that would exceed its target with that many more requests."""
+def _is_cool(name: str, pressure: Pressure) -> bool:
+    """Whether the node has so little load that new pods do no harm."""
     outlook = pressure.outlook
-    levels = outlook.level_of(loaded.node.name)
-    for resource, level in zip(outlook.pasts.resources, levels, strict=True):
-        if resource in _SCORED:
-            more = USE_OF_REQUESTS * missing_share
-            if level + more > loaded.source(resource).thresholds.target_ratio:
-                return resource
-    return None
+    return bool((outlook.level_of(name) <= COOL_SHARE * outlook.targets_of(name)).all())
 
 
 def _requested_share(name: str, context: EligibilityContext, pressure: Pressure) -> float:
-    """The mean of the requested shares of CPU and memory, as kube-scheduler scores them."""
-    node = pressure.known[name].node
+    """The share of the CPU that is requested on a node by pods that do not end by themselves."""
+    allocatable = pressure.known[name].node.allocatable.cpu_millicores
     pods = context.cluster.pods_by_node.get(name, ())
-    requests = [pod.scheduling.requests for pod in pods if not pod.finished]
-    cpu = sum(each.cpu_millicores for each in requests) / max(1, node.allocatable.cpu_millicores)
-    memory = sum(each.memory_bytes for each in requests) / max(1, node.allocatable.memory_bytes)
-    return (cpu + memory) / 2
+    lasting = (p for p in pods if not p.finished and not (p.owner and p.owner.kind == "Job"))
+    return sum(p.scheduling.requests.cpu_millicores for p in lasting) / max(1, allocatable)

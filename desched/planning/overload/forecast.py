@@ -17,7 +17,7 @@ from desched.planning.arrays import Floats
 AHEAD_SECONDS = 3600
 STEPS_AHEAD = 12
 
-LEVEL_HALF_LIFE_SECONDS = 1200.0
+LEVEL_HALF_LIFE_SECONDS = 1800.0
 SWING_HALF_LIFE_SECONDS = 3600.0
 """Of the weight of a point: the level of a load changes sooner than the size of its swing."""
 
