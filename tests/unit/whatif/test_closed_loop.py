@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from desched.early_cycle import early_cycle_at
 from desched.model.cluster import ClusterState, SchedulingClass
 from desched.model.load import ClusterLoad
 from desched.model.plan import NodeClass
@@ -129,28 +128,11 @@ def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice(
 
 def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
     slow = policy(limits=replace(policy().limits, per_minute=1))
-    result, reports = desched(a_morning(on_n000=25), slow)
+    result, reports = desched(a_morning(), slow)
     first, second, *_ = (move.at for move in result.moves)
     assert second - first == 60
     assert max(report.duration_seconds for report in reports) == 60
     assert {later - earlier for earlier, later in pairwise(ticks_of(reports))} == {INTERVAL}
-
-
-def test_early_cycles_follow_the_rule_of_the_service_and_count_from_tick_to_tick() -> None:
-    _, reports = desched(a_morning(on_n000=25), policy())
-    ticks = ticks_of(reports)
-    assert {later - earlier for earlier, later in pairwise(ticks)} == {INTERVAL}
-    early = 0
-    for before, report in pairwise(reports):
-        tick = max(at for at in ticks if at <= before.started_at)
-        ended_at = before.started_at + timedelta(seconds=before.duration_seconds)
-        begins = early_cycle_at(before, ended_at, tick + INTERVAL)
-        assert report.started_at == (begins or tick + INTERVAL)
-        if begins:
-            early += 1
-            assert report.state.counted_since == tick
-    assert early > 0
-    assert len(ticks) == CYCLES
 
 
 class ReadsAll(NamedTuple):
