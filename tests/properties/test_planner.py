@@ -203,12 +203,10 @@ def test_each_pod_on_a_source_is_evicted_or_refused_with_a_reason(
     seen: Snapshot,
 ) -> None:
     plan = planned(seen, LIMITED)
-    overloaded = {
-        v.node for v in plan.nodes if any(p.overloaded or p.recurring for p in v.pressures)
-    }
-    leaving = [e.pod for e in plan.evictions if e.node in overloaded]
+    hot = {v.node for v in plan.nodes if any(p.overloaded or p.recurring for p in v.pressures)}
+    leaving = [e.pod for e in plan.evictions if e.node in hot]
     named = sorted([*leaving, *(r.pod for r in plan.refusals)])
-    assert named == sorted(p.ref for p in seen.cluster.pods if p.node in overloaded)
+    assert named == sorted(p.ref for p in seen.cluster.pods if p.node in hot)
     assert {v.node for v in plan.nodes} == {n.name for n in seen.cluster.nodes}
 
 
