@@ -92,7 +92,7 @@ def _best(
     best: Move | None = None
     best_worth = 0.0
     for offer in sorted(offers, key=lambda each: (-each.worth, each.candidate.pod.ref)):
-        if offer.worth <= best_worth:
+        if best is not None and offer.worth <= best_worth:
             break
         if offer.saved_minutes < offer.price_minutes:
             denied[offer.candidate.pod.uid] = _too_little(offer.saved_minutes, offer.price_minutes)
