@@ -309,7 +309,6 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
             leadership,
             status.cycle_failed,
             runner.read_edit,
-            traces.cycle(runner.run_early) if schedule.allows_early_cycles else None,
         )
         with nullcontext() if leadership is None else leadership.contend():
             loop.run()

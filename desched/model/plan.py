@@ -411,8 +411,3 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     unsteered: Unsteered | None = None
     drains: tuple[Drain, ...] = ()
     unserved: tuple[Unserved, ...] = ()
-
-    @property
-    def next_sustained_at(self) -> datetime | None:
-        """When the first node has been overloaded for long enough; None if none waits for that."""
-        return None
