@@ -124,11 +124,15 @@ class ProjectedLoad:
         """Add a pod to the forecast of each other node where it may land, by the probability."""
         elsewhere = probabilities.copy()
         elsewhere[self.index[besides]] = 0.0
-        rows = np.flatnonzero(elsewhere)
+        self.share(pod, usage, elsewhere)
+
+    def share(self, pod: Pod, usage: Mapping[Resource, float], shares: Floats) -> None:
+        """Add to the forecast of each node this share of a pod."""
+        rows = np.flatnonzero(shares)
         if not len(rows):
             return
         past = self._charged(pod, usage) / self._past_bases[rows][:, None, :]
-        self._past[rows] += past * elsewhere[rows][:, None, None]
+        self._past[rows] += past * shares[rows][:, None, None]
         self._renew(rows)
 
     def remove(self, node: str, past: Floats) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from desched.early_cycle import early_cycle_at
 from desched.model.cluster import ClusterState, SchedulingClass
 from desched.model.load import ClusterLoad
 from desched.model.plan import NodeClass
@@ -96,10 +95,6 @@ def desched(day: Day, by: Policy) -> tuple[LoopResult, list[CycleReport]]:
     return run(day.begin(), act, by, CYCLES), reports
 
 
-def ticks_of(reports: list[CycleReport]) -> list[datetime]:
-    return [report.started_at for report in reports if report.state.counted_since is None]
-
-
 def nobody(day: Day, cycles: int = CYCLES) -> LoopResult:
     return run(day.begin(), lambda _: None, policy(), cycles)
 
@@ -133,24 +128,8 @@ def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
     first, second, *_ = (move.at for move in result.moves)
     assert second - first == 60
     assert max(report.duration_seconds for report in reports) == 60
-    assert {later - earlier for earlier, later in pairwise(ticks_of(reports))} == {INTERVAL}
-
-
-def test_early_cycles_follow_the_rule_of_the_service_and_count_from_tick_to_tick() -> None:
-    _, reports = desched(a_morning(on_n000=25), policy())
-    ticks = ticks_of(reports)
-    assert {later - earlier for earlier, later in pairwise(ticks)} == {INTERVAL}
-    early = 0
-    for before, report in pairwise(reports):
-        tick = max(at for at in ticks if at <= before.started_at)
-        ended_at = before.started_at + timedelta(seconds=before.duration_seconds)
-        begins = early_cycle_at(before, ended_at, tick + INTERVAL)
-        assert report.started_at == (begins or tick + INTERVAL)
-        if begins:
-            early += 1
-            assert report.state.counted_since == tick
-    assert early > 0
-    assert len(ticks) == CYCLES
+    began = [report.started_at for report in reports]
+    assert {later - earlier for earlier, later in pairwise(began)} == {INTERVAL}
 
 
 class ReadsAll(NamedTuple):
