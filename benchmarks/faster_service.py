@@ -27,7 +27,7 @@ from desched.policy.durations import duration_seconds
 LONGEST_SPEED = 20
 """At a higher speed some durations would be shorter than a policy may have them."""
 
-DECIDING = ("desched.early_cycle", "desched.eviction", "desched.model", "desched.planning")
+DECIDING = ("desched.eviction", "desched.model", "desched.planning")
 """The packages whose constants are divided, wherever they are used."""
 OF_THE_CLOCKS = {"SEEMS_EARLIER"}
 """What depends on the accuracy of real clocks stays."""

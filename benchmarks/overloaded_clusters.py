@@ -99,7 +99,7 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
         ),
         MetricsSource(""),
         limits=shape.limits,
-        sustained_seconds=0,
+        eviction_price_minutes=0.0,
     )
     snapshot = _snapshot(shape, trace, chance)
     cluster = snapshot.cluster

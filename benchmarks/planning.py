@@ -175,7 +175,7 @@ def main() -> None:
         f"{measured_by()}; {options.nodes:,} nodes, "
         f"{options.nodes * PODS:,} pods, {OVERLOADED} overloaded; CPU seconds, medians of {RUNS}"
     )
-    policy = msgspec.structs.replace(default_policy(), sustained_seconds=0)
+    policy = msgspec.structs.replace(default_policy(), eviction_price_minutes=0.0)
     with_or_without = (False, True) if options.gangs else (False,)
     print(f"{'':<26}{'seconds':>10}{'evictions':>11}  mostly refused for")
     for case, gangs in product(Case, with_or_without):

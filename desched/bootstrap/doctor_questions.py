@@ -65,7 +65,7 @@ from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
-from desched.policy.compatibility import OF_SAMPLES, VolcanoJobs
+from desched.policy.compatibility import VolcanoJobs
 from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.service.process.clock import SystemClock
@@ -216,7 +216,7 @@ class DoctorQuestions:
         """The examination with load from metrics-server; the same one if that knows no node."""
         policy = examination.policy.policy
         source = MetricsSource("", type=MetricsType.METRICS_SERVER)
-        policy = replace(policy, metrics=source, **OF_SAMPLES)
+        policy = replace(policy, metrics=source)
         found = self._with_samples(replace(examination, policy=PolicyFacts(policy)))
         load = found.load
         if isinstance(load, Unanswered):

@@ -1,6 +1,6 @@
 """One run of desched, from settings to the end: a single cycle or a service."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from signal import Signals
 from typing import NamedTuple, Protocol, TextIO
@@ -29,7 +29,8 @@ from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
-from desched.policy.loading import load_policy, parse_policy
+from desched.policy.loading import LoadedPolicy, load_policy, parse_policy
+from desched.policy.policy import Policy
 from desched.ports import Fence
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink
@@ -73,6 +74,9 @@ LOAD_UNKNOWN = frozenset(
 _log = structlog.get_logger(__name__)
 
 
+PolicyChange = Callable[[Policy], Policy]
+
+
 class Ending(NamedTuple):
     """How a run without an error ended.
 
@@ -108,10 +112,12 @@ def run(
     stderr: TextIO,
     view: ViewOf = CycleView,
     *sinks: ReportSink,
+    change: PolicyChange = lambda policy: policy,
 ) -> Ending:
     """Run one cycle, or cycles until a signal, depending on the settings.
 
-    `view` is how reports are shown. `sinks` get the reports after the output.
+    `view` is how reports are shown. `sinks` get the reports after the output. `change` is what the
+    command line changes about the policy.
 
     Raises:
         ConfigurationError: a person must change something.
@@ -124,7 +130,7 @@ def run(
     schedule_of(settings)
     listeners_of(settings, in_cluster=False)
     try:
-        policy_file = _policy_file(settings)
+        policy_file = _policy_file(settings, change)
     except ConfigurationError:
         look_once(settings)
         raise
@@ -309,7 +315,6 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
             leadership,
             status.cycle_failed,
             runner.read_edit,
-            traces.cycle(runner.run_early) if schedule.allows_early_cycles else None,
         )
         with nullcontext() if leadership is None else leadership.contend():
             loop.run()
@@ -345,7 +350,7 @@ def report_printer(settings: Settings, stdout: TextIO, view: ViewOf) -> ReportSi
     return write
 
 
-def _policy_file(settings: Settings) -> PolicyFile:
+def _policy_file(settings: Settings, change: PolicyChange) -> PolicyFile:
     """The policy file, read once so that an invalid one is refused before anything runs."""
     path, config_map = settings.policy, config_map_of(settings)
     if config_map is not None and settings.loops:
@@ -355,7 +360,11 @@ def _policy_file(settings: Settings) -> PolicyFile:
         )
     if path is None or config_map is not None or path.is_fifo():  # such as /dev/stdin
         loaded = parse_policy(*named_policy(settings, SystemClock().wait))
-        return PolicyFile(lambda: loaded)
-    policy_file = PolicyFile(lambda: load_policy(path))
+        return PolicyFile(lambda: _changed(loaded, change))
+    policy_file = PolicyFile(lambda: _changed(load_policy(path), change))
     policy_file.read()
     return policy_file
+
+
+def _changed(loaded: LoadedPolicy, change: PolicyChange) -> LoadedPolicy:
+    return loaded._replace(policy=change(loaded.policy))

@@ -28,6 +28,7 @@ if loaded_to_run(__name__):
     from desched.bootstrap.load_source import prometheus_url
     from desched.bootstrap.past import PastSource, read_past, span_of
     from desched.history.past import Past
+    from desched.policy.eviction_price import prices_minutes, with_price
     from desched.policy.loading import load_policy
     from desched.policy.policy import Policy
     from desched.service.process.clock import SystemClock
@@ -67,7 +68,8 @@ def run(invocation: Invocation) -> None:
     matchers = flags.get("kube_state_metrics", "")
     source = PastSource(matchers, step, answer_cache(invocation))
     span = span_of(begin, end, interval.total_seconds(), step)
-    found = backtested(clusters, _policies(invocation, settings), span, source, where)
+    policies = _policies(invocation, settings)
+    found = backtested(clusters, policies, span, source, where)
     if HERE not in found:
         of_each = tuple(ClusterBacktest(*each) for each in found.items())
         write_out(settings.output, Backtests(clusters=of_each), print_backtests)
@@ -118,7 +120,18 @@ def _clusters(invocation: Invocation, settings: Settings) -> Mapping[str, Settin
     return found or {HERE: settings}
 
 
-def _policies(invocation: Invocation, settings: Settings) -> list[Path]:
+def _policies(invocation: Invocation, settings: Settings) -> Sequence[Policy]:
+    """The policies that are named, or the only one at each price of --price."""
+    paths, text = _paths(invocation, settings), invocation.flags.get("price")
+    prices = prices_minutes(text) if text is not None else ()
+    if prices and len(paths) > 1:
+        raise ConfigurationError("--price is for one policy; name one, or omit it.")
+    configure_logs(settings.log_format, settings.log_level, sys.stderr)
+    policies = [load_policy(path).policy for path in paths]
+    return [with_price(policies[0], price) for price in prices] or policies
+
+
+def _paths(invocation: Invocation, settings: Settings) -> list[Path]:
     given = [Path(name) for name in invocation.flags.get("policies", ())]
     found = given or ([settings.policy] if settings.policy else [])
     if not found:
@@ -130,7 +143,7 @@ def _policies(invocation: Invocation, settings: Settings) -> list[Path]:
 
 def backtested(
     clusters: Mapping[str, Settings],
-    paths: Sequence[Path],
+    policies: Sequence[Policy],
     span: Span,
     source: PastSource,
     where: Where,
@@ -138,14 +151,10 @@ def backtested(
     """Read the past of each cluster, and replay it with each policy.
 
     Raises:
-        ConfigurationError: a policy or a worker cannot be used, or the policies need different
-            data.
+        ConfigurationError: a worker cannot be used, or the policies need different data.
         ObservationError: Prometheus could not be read, or its data does not suffice.
     """
-    any_settings = next(iter(clusters.values()))
-    configure_logs(any_settings.log_format, any_settings.log_level, sys.stderr)
-    policies = [load_policy(path).policy for path in paths]
-    _check_comparable(policies, any_settings)
+    _check_comparable(policies, next(iter(clusters.values())))
     clock = SystemClock()
     pasts = {
         name: read_past(settings, policies, span, source, clock)
@@ -204,6 +213,7 @@ COMMAND = Command(
     "the results with what really happened. It needs kube-state-metrics, and changes nothing.",
     examples={
         "desched backtest --since 7d --policy a.yaml --policy b.yaml": "compare two policies",
+        "desched backtest --since 7d --policy a.yaml --price 3m,5m,10m": "several prices",
         "desched backtest --since 2026-11-09 --until 2026-11-16 --policy a.yaml": "one week",
     },
     settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
@@ -214,6 +224,10 @@ COMMAND = Command(
             "A policy to replay it with; repeat the flag to compare several.",
             name="policies",
             multiple=True,
+        ),
+        own_flag(
+            "--price DURATIONS",
+            "The policy with each of these values of evictionPrice, such as 3m,5m,10m.",
         ),
         own_flag(
             "--cluster NAME=URL",

@@ -17,11 +17,13 @@ from desched.errors import ConfigurationError
 if loaded_to_run(__name__):
     from desched.bootstrap import runs
     from desched.bootstrap.look import LiveCluster, with_look
+    from desched.bootstrap.runs import PolicyChange
     from desched.cycle import planned_report
     from desched.cycle_report import CycleInfo
     from desched.model.report import CycleReport, Mode
     from desched.observation import observe
     from desched.policy.durations import duration_seconds, duration_text
+    from desched.policy.eviction_price import price_minutes, with_price
     from desched.policy.resolution.metrics_source import KEPT_WINDOW_SECONDS
     from desched.policy.windows_of_samples import with_one_window
     from desched.service.cycles.runner import ReportSink
@@ -44,20 +46,23 @@ def run(invocation: Invocation) -> int:
         raise ConfigurationError(
             f"--node and --all are for the table; {settings.output} always has everything."
         )
+    change = _change(invocation)
     sinks: list[ReportSink] = []
     if page is not None:
         sinks.append(lambda report: write_page(page, cycle_page(CycleView(report, single=True))))
     if "snapshot" not in flags and "wait" not in flags:
-        return exit_code_of(runs.run(settings, sys.stdout, sys.stderr, view, *sinks))
+        ending = runs.run(settings, sys.stdout, sys.stderr, view, *sinks, change=change)
+        return exit_code_of(ending)
     if "snapshot" in flags:
         refuse_live_settings(invocation, "--snapshot")
         if "wait" in flags:
             raise ConfigurationError("--wait has no effect with --snapshot; omit it.")
         # A policy from the environment is that of the live cluster.
         policy = settings.policy if "policy" in invocation.texts else None
-        report = report_of(*with_policy(Path(flags["snapshot"]), policy), SystemClock())
+        content, by = with_policy(Path(flags["snapshot"]), policy)
+        report = report_of(content, change(by), SystemClock())
     else:
-        found = plan_by_samples(settings, wait_seconds(flags["wait"]))
+        found = plan_by_samples(settings, wait_seconds(flags["wait"]), change)
         if isinstance(found, Signals):
             return exit_code_of(runs.Ending(cut_short_by=found))
         report = found
@@ -84,7 +89,17 @@ def wait_seconds(text: str) -> int:
     return seconds
 
 
-def plan_by_samples(settings: Settings, seconds: int) -> CycleReport | Signals:
+def _change(invocation: Invocation) -> PolicyChange:
+    """What the flags change about the policy."""
+    if "price" not in invocation.flags:
+        return lambda policy: policy
+    minutes = price_minutes(invocation.flags["price"])
+    return lambda policy: with_price(policy, minutes)
+
+
+def plan_by_samples(
+    settings: Settings, seconds: int, change: PolicyChange
+) -> CycleReport | Signals:
     """Take samples of load for so long, and plan by them; or the signal that ended it.
 
     Raises:
@@ -102,7 +117,7 @@ def plan_by_samples(settings: Settings, seconds: int) -> CycleReport | Signals:
             )
         for warning in look.policy.warnings:
             sys.stderr.write(f"desched: {warning}\n")
-        by = with_one_window(policy, seconds)
+        by = with_one_window(change(policy), seconds)
         what = f"Taking samples for {duration_text(seconds)}"
         with ProgressLine(what, sys.stderr, clock) as tell:
             look.source.collect(by, seconds, tell)
@@ -129,6 +144,10 @@ COMMAND = Command(
         own_flag(
             "--wait DURATION",
             "Without Prometheus: take samples for so long, such as 3m, and plan by them.",
+        ),
+        own_flag(
+            "--price DURATION",
+            "Plan with this evictionPrice, such as 3m, in place of the policy's.",
         ),
         own_flag("--node NAME", "Show only this node and its pods."),
         own_flag("--all", "Show each pod that stays, not ten names for each reason."),

@@ -249,6 +249,6 @@ def _story(eviction: PlannedEviction) -> str:
     is_relieved = relief and eviction.purpose is Purpose.RELIEF  # else the reason is all
     relieves = f"relieves it of {relief}; " if is_relieved else ""
     return (
-        f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; {relieves}"
+        f"Evicted {eviction.pod} from {eviction.node}: {eviction.grounds}; {relieves}"
         f"replacement expected on {eviction.expected_on}"
     )

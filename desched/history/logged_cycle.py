@@ -79,7 +79,7 @@ def _move(eviction: PlannedEviction, report: CycleReport, verdict: str) -> Logge
         workload=eviction.workload,
         expected_on=eviction.expected_on,
         landing_risk=round(eviction.landing_risk, 4),
-        reason=eviction.reason,
+        reason=eviction.grounds,
         dry_run=report.mode is Mode.DRY_RUN,
         verdict=verdict,
         purpose=eviction.purpose.value,

@@ -209,6 +209,11 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     departed_ratio: float = 0.0
     recurring: bool = False
 
+    @property
+    def hot(self) -> bool:
+        """Whether its node is relieved because of it."""
+        return self.overloaded or self.recurring
+
 
 class UnjudgedLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of one resource of a node that is not judged, as far as there is any.
@@ -234,6 +239,14 @@ class NodeOutlook(msgspec.Struct, frozen=True, gc=False):
     overload: float
     overload_after: float | None = None
 
+    @property
+    def in_words(self) -> str:
+        """The minutes above a target, before and expected."""
+        return (
+            f"above a target for {self.above_before:.0f} of the last 60 minutes, and is expected "
+            f"to be for {self.above_expected:.0f} of the next 60"
+        )
+
 
 class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
     """The class of a node and its numbers; `pool` is empty outside every pool.
@@ -251,6 +264,11 @@ class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
     unjudged: tuple[UnjudgedLoad, ...] = ()
     until: datetime | None = None
     outlook: NodeOutlook | None = None
+
+    @property
+    def hot(self) -> bool:
+        """Whether it may be relieved: it is overloaded now, or was and is expected to be again."""
+        return any(pressure.hot for pressure in self.pressures)
 
 
 class ResourceRelief(msgspec.Struct, frozen=True, gc=False):
@@ -324,6 +342,20 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     def expected_on(self) -> str:
         """The likeliest nodes in words."""
         return expected_on(self.landing, self.landing_nodes)
+
+    @property
+    def saving(self) -> str:
+        """What overload the move saves and costs, in words; empty if it is for something else."""
+        if not self.saved_minutes:
+            return ""
+        saved = round(self.saved_minutes)
+        minutes = "minute" if saved == 1 else "minutes"
+        return f"saves {saved} {minutes} of overload and costs {self.cost_minutes:.0f}"
+
+    @property
+    def grounds(self) -> str:
+        """Why the pod moves, and what that saves."""
+        return "; ".join(filter(None, (self.reason, self.saving)))
 
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
@@ -411,8 +443,3 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     unsteered: Unsteered | None = None
     drains: tuple[Drain, ...] = ()
     unserved: tuple[Unserved, ...] = ()
-
-    @property
-    def next_sustained_at(self) -> datetime | None:
-        """When the first node has been overloaded for long enough; None if none waits for that."""
-        return None

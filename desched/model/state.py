@@ -303,14 +303,24 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     hold_detail: ForPeople = ""
 
 
+class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What new pods of this cluster used at most, as a multiple of their requests.
+
+    `requested_nodes` is what they requested of CPU in an hour, 1.0 for that of a whole node.
+    """
+
+    use_of_requests: float
+    requested_nodes: float
+    at: datetime
+
+
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The whole state; `evictions` and `moves` are oldest first.
 
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
     a cycle during slow start, 0 in the first cycles. `drains` are those that have begun;
-    those that ended within a day are still there. Evictions since `counted_since` count against
-    the limits of the next cycle; None if it begins on its tick.
+    those that ended within a day are still there.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -324,18 +334,12 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     most_evictions: int = 0
     drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
-    counted_since: datetime | None = None
+    newcomers: Newcomers | None = None
 
     @property
     def in_flight(self) -> tuple[EvictionRecord, ...]:
         """The evictions without a result."""
         return tuple(record for record in self.evictions if record.in_flight)
-
-    @property
-    def since_tick(self) -> tuple[EvictionRecord, ...]:
-        """The evictions that count against the limits of the next cycle."""
-        since = self.counted_since
-        return tuple(r for r in self.evictions if since is not None and r.evicted_at >= since)
 
     def with_eviction(self, record: EvictionRecord, drain: Drain | None = None) -> "State":
         """Add an eviction, and the drain that it begins or goes on with.
@@ -394,8 +398,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         If a pod exists without a deletion timestamp, its eviction did not happen, unless a webhook
         may still carry it out. A record is removed once it has a result and its pod has been gone
         for the horizon, because then no window includes the pod any more. It is kept for an
-        eviction of the same workload that was in flight beside it: its replacement would seem free,
-        and as long as it counts against the limits of early cycles.
+        eviction of the same workload that was in flight beside it: its replacement would seem free.
         """
         if not self.evictions:
             return SeenMoves(self)
@@ -404,14 +407,12 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             since = waiting.get(record.workload_uid, record.evicted_at)
             waiting[record.workload_uid] = min(since, record.evicted_at)
         awaited = {record.pod.uid for record in self.evictions}
-        counted = {record.pod.uid for record in self.since_tick}
         present = {pod.uid: pod for pod in pods if pod.uid in awaited and not pod.finished}
         looked = [
             # `_is_past` uses the record before this update: an end must first be recorded.
             (record, _after_look(record, present.get(record.pod.uid), now))
             for record in self.evictions
-            if record.pod.uid in counted
-            or not _is_past(record, now, horizon, waiting.get(record.workload_uid))
+            if not _is_past(record, now, horizon, waiting.get(record.workload_uid))
         ]
         state = msgspec.structs.replace(self, evictions=tuple(seen for _, seen in looked if seen))
         left = {record.batch for record in state.in_flight}

@@ -70,8 +70,7 @@ def decode_state(text: str | bytes) -> StoredState:
         for record in state.evictions
     ):
         return StoredState(problem="it has an eviction with negative usage")
-    # An early cycle sets it, and only for itself.
-    return StoredState(msgspec.structs.replace(state, counted_since=None))
+    return StoredState(state)
 
 
 def encode_state(state: State) -> bytes:

@@ -14,6 +14,7 @@ from desched.model.plan import (
     PlannedEviction,
     Refusal,
     RefusalReason,
+    ResourcePressure,
     ResourceRelief,
     Unsteered,
 )
@@ -154,15 +155,19 @@ def _of_drain(each: DrainMove) -> PlannedEviction:
     return msgspec.structs.replace(found, reason=reason, drain=drain, purpose=purpose)
 
 
+def _above(pressure: ResourcePressure) -> str:
+    """How a resource is above its target, or was and will be."""
+    now, target = f"{pressure.resource.value} {pressure.lowest_ratio:.1%}", pressure.target_ratio
+    if pressure.overloaded:
+        return f"{now} > {target:.1%}"
+    return f"{now}, expected above {target:.1%} again"
+
+
 def _eviction(move: Move, loaded: LoadedNode, *, probe: bool) -> PlannedEviction:
     """The move with its reasons and numbers, for the plan."""
     pod, workload, measured = move.candidate.pod, move.candidate.workload, move.candidate.measured
     landing = move.destination.landing
-    reason = "; ".join(
-        f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > "
-        f"{loaded.source(p.resource).thresholds.target_ratio:.1%}"
-        for p in loaded.hot
-    )
+    reason = "; ".join(f"node {loaded.node.name} {_above(p)}" for p in loaded.hot)
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,

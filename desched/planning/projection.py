@@ -10,6 +10,7 @@ from desched.model.plan import Finding, NodeReason, NodeVerdict
 from desched.model.resources import Resource
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import SourceLoad
+from desched.planning.placement.projected_load import ProjectedLoad
 from desched.planning.selection.all_nodes import Selection
 from desched.planning.selection.candidates import Candidate
 from desched.planning.selection.outcomes import Chosen
@@ -18,7 +19,7 @@ from desched.planning.selection.outcomes import Chosen
 def with_projected_load(
     pressure: Pressure, moves: Sequence[Chosen], selection: Selection
 ) -> tuple[NodeVerdict, ...]:
-    """Add the projected load to the verdicts of nodes that lose a pod or may receive one.
+    """Add the projected load and overload to the verdicts of nodes that lose or may receive a pod.
 
     Each replacement counts with its usage times the probability of the node. `moves` are those of
     the plan; probing may leave out some moves of the selection.
@@ -26,6 +27,7 @@ def with_projected_load(
     leaving = grouped((source.node.name, move.candidate) for source, move in moves)
     likely = {chance.node for _, move in moves for chance in move.destination.likely}
     before = selection.before.free
+    later = _forecast_after(before.load, moves)
     found = []
     for verdict in pressure.verdicts:
         after: dict[Resource, float] = {}
@@ -39,8 +41,28 @@ def with_projected_load(
                     ratio = before.load.ratio(verdict.node, load.resource)
                 after[load.resource] = ratio + _arriving(load, position, moves)
         chosen = selection.by_node.get(verdict.node)
-        found.append(_projected(verdict, after, chosen.stuck if chosen else None))
+        projected = _projected(verdict, after, chosen.stuck if chosen else None)
+        found.append(_with_outlook(projected, later) if after else projected)
     return tuple(found)
+
+
+def _with_outlook(verdict: NodeVerdict, later: ProjectedLoad) -> NodeVerdict:
+    """The verdict with the expected overload after the plan, if it has one before."""
+    if verdict.outlook is None:
+        return verdict
+    minutes = later.expected_minutes(verdict.node)
+    outlook = msgspec.structs.replace(verdict.outlook, overload_after=minutes)
+    return msgspec.structs.replace(verdict, outlook=outlook)
+
+
+def _forecast_after(load: ProjectedLoad, moves: Iterable[Chosen]) -> ProjectedLoad:
+    """The forecast with the moves, each replacement by the probability that it lands there."""
+    later = load.copy()
+    for source, move in moves:
+        candidate, shares = move.candidate, move.destination.shares
+        later.remove(source.node.name, candidate.past)
+        later.share(candidate.pod, candidate.charge, shares)
+    return later
 
 
 def _relieved(load: SourceLoad, gone: Iterable[Candidate]) -> float:

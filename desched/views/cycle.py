@@ -16,6 +16,7 @@ from desched.model.groups import grouped
 from desched.model.load import UnknownReason
 from desched.model.plan import (
     NodeClass,
+    NodeReason,
     NodeVerdict,
     PlannedEviction,
     Refusal,
@@ -50,6 +51,7 @@ from desched.views.formatting import (
     words,
 )
 from desched.views.gpus import GpuView
+from desched.views.outlook import describe_outlook
 from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
 from desched.views.rendering import View
 from desched.views.status import Section, StateView
@@ -150,7 +152,7 @@ class NodeView(NamedTuple):
     @property
     def why(self) -> str:
         """Why it is left alone; empty if it is not."""
-        return describe(self.verdict.reason, self.detail)
+        return describe(self.verdict.reason, self.detail) if _is_left_alone(self.verdict) else ""
 
 
 class NodeColumn(NamedTuple):
@@ -218,6 +220,8 @@ class EvictionView(NamedTuple):
     def notes(self) -> Iterator[str]:
         """What else decides about it."""
         eviction = self.eviction
+        if eviction.saving:
+            yield eviction.saving
         if eviction.purpose is not Purpose.RELIEF:
             yield f"purpose: {eviction.purpose}"
         if eviction.steered:
@@ -371,9 +375,14 @@ class CycleView(View):
         found = grouped(
             ((type(reason), reason), Member(each.name, each.detail))
             for each in self.nodes
-            if (reason := each.verdict.reason) is not None
+            if (reason := each.verdict.reason) is not None and _is_left_alone(each.verdict)
         )
         return [ReasonGroup(reason, members) for (_, reason), members in found.items()]
+
+    @property
+    def outlooks(self) -> Sequence[str]:
+        """What is expected of the nodes that were above a target or may be soon."""
+        return [f"{line}." for each in self.nodes if (line := describe_outlook(each.verdict))]
 
     @property
     def stays(self) -> Sequence[ReasonGroup]:
@@ -554,6 +563,10 @@ class CycleView(View):
         windows = {window for part in pressures for window, _ in part.measured}
         wait = duration_text(max(windows)) if windows else "the longest window"
         return f"run it again only after {wait}, when the measurements show the effect"
+
+
+def _is_left_alone(verdict: NodeVerdict) -> bool:
+    return verdict.reason not in {None, NodeReason.RECURRING_OVERLOAD}
 
 
 def by_name(refusal: Refusal) -> tuple[str, PodRef]:

@@ -26,6 +26,8 @@ def print_cycle(cycle: CycleView, console: Console) -> None:
     console.print(Text(f"{cycle.observed}\n"))
     print_nodes(cycle, console)
     console.print()
+    outlooks = Section("", cycle.outlooks).first(MOST_EXAMPLES, "the JSON of the report has all")
+    print_lines("The next hour:", outlooks, console)
     if cycle.left_alone:
         print_section("Nodes that are left alone:", groups(cycle.left_alone), console)
     _print_evictions(cycle, console)

@@ -41,7 +41,7 @@ from desched.views.formatting import (
 )
 from desched.views.gpus import describe_gpus, describe_wait
 from desched.views.grouped_list import block, plain_table, print_section
-from desched.views.outlook import describe_outlook
+from desched.views.outlook import describe_outlook, describe_saving
 from desched.views.reasons import describe
 
 _GIB, _MIB = 2**30, 2**20
@@ -69,17 +69,9 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
 
 
 def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> None:
-    verdict = node.verdict
     console.print(Text(plain(_class_of(node)), style="bold"))
-    if verdict.reason is not None:
-        console.print(Text(plain(f"{verdict.reason}: {describe(verdict.reason, verdict.detail)}")))
-    if verdict.until is not None:
-        until = clock_time(verdict.until, whole.taken_at)
-        console.print(Text(f"This ends at {until} at the earliest."))
-    for drain in node.drains:
-        console.print(Text(plain(_held(drain, whole))))
-    for why in node.held:
-        console.print(Text(plain(f"New pods are kept off it: {why}.")))
+    for line in _judgement(node, whole):
+        console.print(Text(plain(line)))
     console.print()
     _print_loads(node, console)
     for line in _remaining(node):
@@ -94,13 +86,25 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
     _print_pods("on it, the largest load first", node.pods, console)
 
 
+def _judgement(node: NodeExplanation, whole: Explanation) -> Iterator[str]:
+    """What is expected of the node, why it is not relieved, and what it is held for."""
+    verdict = node.verdict
+    if outlook := describe_outlook(verdict):
+        yield f"{outlook}."
+    if verdict.reason is not None:
+        yield f"{verdict.reason}: {describe(verdict.reason, verdict.detail)}"
+    if verdict.until is not None:
+        yield f"This ends at {clock_time(verdict.until, whole.taken_at)} at the earliest."
+    for drain in node.drains:
+        yield _held(drain, whole)
+    for why in node.held:
+        yield f"New pods are kept off it: {why}."
+
+
 def _class_of(node: NodeExplanation) -> str:
     verdict = node.verdict
     of_pool = f" (pool {verdict.pool})" if verdict.pool else ""
-    name = f"{verdict.node}{of_pool} is {words(verdict.node_class)}"
-    if verdict.outlook is None:
-        return f"{name}."
-    return f"{name}: {describe_outlook(verdict.outlook)}."
+    return f"{verdict.node}{of_pool} is {words(verdict.node_class)}."
 
 
 def _print_loads(node: NodeExplanation, console: Console) -> None:
@@ -223,7 +227,7 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
     verdict = f"{summary.pod}{on} {_verdict_of(summary)}"
     console.print(Text(plain(describe_wait(pod.waits) if pod.waits else verdict), style="bold"))
     console.print(Text(plain(_about(pod))))
-    for line in _drains(pod, whole):
+    for line in (*_saving(pod), *_drains(pod, whole)):
         console.print(Text(plain(line)))
     for spread in pod.spreads:
         console.print(Text(plain(f"{describe_spread(spread)}.")))
@@ -231,8 +235,8 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
         console.print()
         _print_in_the_way(pod.waits, console)
         return
-    if pod.node_verdict is not None:
-        console.print(Text(plain(_node_line(pod.node_verdict))))
+    for line in _node_lines(pod.node_verdict) if pod.node_verdict else ():
+        console.print(Text(plain(line)))
     if pod.queue:
         console.print(Text(plain(f"If it is evicted, {pod.queue}.")))
     console.print()
@@ -240,6 +244,12 @@ def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> Non
     _print_rules(pod.rules, console)
     if pod.placement is not None:
         _print_placement(pod.placement, summary.node, pod.scheduler, console)
+
+
+def _saving(pod: PodExplanation) -> Iterator[str]:
+    """What its move saves, if the plan evicts it for that."""
+    if pod.eviction is not None and (saving := describe_saving(pod.eviction)):
+        yield saving
 
 
 def _drains(pod: PodExplanation, whole: Explanation) -> Iterator[str]:
@@ -303,7 +313,7 @@ def _memory(amount_bytes: float) -> str:
     return f"{amount_bytes / _MIB:.0f} MiB of memory"
 
 
-def _node_line(verdict: NodeVerdict) -> str:
+def _node_lines(verdict: NodeVerdict) -> Iterator[str]:
     highest = sorted(verdict.pressures, key=lambda p: p.target_ratio - p.lowest_ratio)
     loads = ", ".join(
         f"{RESOURCE_NAMES[p.resource]} {percent(p.lowest_ratio)} % "
@@ -313,7 +323,9 @@ def _node_line(verdict: NodeVerdict) -> str:
     known = f": {loads}" if loads else ""
     why = describe(verdict.reason, verdict.detail)
     reason = f"; {verdict.reason}: {why}" if verdict.reason else ""
-    return f"{verdict.node} is {words(verdict.node_class)}{known}{reason}"
+    yield f"{verdict.node} is {words(verdict.node_class)}{known}{reason}"
+    if outlook := describe_outlook(verdict):
+        yield f"{outlook}."
 
 
 def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:

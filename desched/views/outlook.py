@@ -1,23 +1,22 @@
-"""What a forecast of the next hour says, in words."""
+"""What the forecast of the next hour says, in words."""
 
-from desched.model.plan import NodeOutlook, PlannedEviction
+from desched.model.plan import NodeVerdict, PlannedEviction
 
 
-def describe_outlook(outlook: NodeOutlook) -> str:
-    """For how long a node was above a target, and for how long it is expected to be."""
-    before, expected = round(outlook.above_before), round(outlook.above_expected)
-    text = (
-        f"above a target for {before} of the last 60 minutes, and expected to be for {expected} of "
-        "the next 60"
-    )
+def describe_outlook(verdict: NodeVerdict) -> str:
+    """How long the node was above a target, and how long it is expected to be; empty if unknown."""
+    outlook = verdict.outlook
+    if outlook is None:
+        return ""
+    text = f"{verdict.node} was {outlook.in_words}"
     if outlook.overload_after is None:
         return text
-    return f"{text}; after the plan its overload is {outlook.overload_after:.0f} minutes"
+    before, after = round(outlook.overload), round(outlook.overload_after)
+    return f"{text}; by the plan, its expected overload goes from {before} to {after} minutes"
 
 
 def describe_saving(eviction: PlannedEviction) -> str:
-    """What a move saves, and what it costs where the pod may land; empty for other purposes."""
-    if not eviction.saved_minutes:
+    """What the move saves and costs, as a sentence; empty if it is for something else."""
+    if not eviction.saving:
         return ""
-    saved, costs = round(eviction.saved_minutes), round(eviction.cost_minutes)
-    return f"saves {saved} minutes of overload in the next hour, costs {costs} elsewhere"
+    return f"Moving {eviction.pod} to {eviction.expected_on} {eviction.saving}."

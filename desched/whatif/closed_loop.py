@@ -6,18 +6,15 @@ The same day can be run with several policies, or with another descheduler.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
-from desched.early_cycle import early_cycle_at
 from desched.history.overload import Overload, overload_of
 from desched.model.cluster import Node, PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
@@ -31,8 +28,8 @@ from desched.whatif.scheduler.choice import NodeSample
 from desched.whatif.template import PodTemplate
 from desched.whatif.world import Simulation
 
-Act = Callable[[World], CycleReport | None]
-"""Runs one cycle; without a report no early cycle follows."""
+Act = Callable[[World], object]
+"""Runs one cycle."""
 Event = Callable[[Simulation], None]
 """Puts what happens to the cluster on the clock of a new simulation."""
 
@@ -202,35 +199,24 @@ class LoopResult:
 
 
 class Descheduler:
-    """desched itself: real cycles, each with the state of the cycle before.
-
-    A cycle less than an interval after the last tick is an early one.
-    """
+    """desched itself: real cycles, each with the state of the cycle before."""
 
     def __init__(
         self,
         policy: Policy,
         target: str,
         state: State | None = None,
-        interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
         self._policy = policy
         self._target = target
         self._state = state or State()
-        self._interval = timedelta(seconds=interval_seconds)
-        self._tick = datetime.min.replace(tzinfo=UTC)
         self._cycles = 0
 
     def cycle(self, world: World) -> CycleReport:
         """Run the next cycle."""
         self._cycles += 1
-        now = world.clock.now()
-        early = now < self._tick + self._interval
-        if not early:
-            self._tick = now
-        state = replace(self._state, counted_since=self._tick if early else None)
         info = CycleInfo(self._cycles, Mode.EVICT, self._target)
-        report, _ = run_cycle(world, self._policy, state, info)
+        report, _ = run_cycle(world, self._policy, self._state, info)
         self._state = report.state
         return report
 
@@ -252,7 +238,7 @@ def run(
     cycles: int,
     pace: Pace = ORDINARY_PACE,
 ) -> LoopResult:
-    """Call `act` with the simulated world in each cycle, also in early ones, as `run_cycles`.
+    """Call `act` with the simulated world in each cycle, as `run_cycles`.
 
     A node is overloaded above a target of the policy. A node counts while it exists.
     """
@@ -270,21 +256,14 @@ def run_cycles(
     pace: Pace,
     evictor: "RecordingEvictor",
 ) -> None:
-    """Call `act` on each tick and in the early cycles between, then let one more interval pass."""
+    """Call `act` on each tick, then let one more interval pass."""
     world = simulation.world(acting=True)._replace(evictor=evictor)
     clock = simulation.clock
     for tick in range(1, cycles + 2):
         # Acting takes time, too; the next cycle begins on its tick nevertheless.
         clock.advance(pace.begins_at + tick * pace.interval_seconds - clock.monotonic())
-        report = act(world) if tick <= cycles else None
-        while report is not None:
-            left = pace.begins_at + (tick + 1) * pace.interval_seconds - clock.monotonic()
-            now = clock.now()
-            at = early_cycle_at(report, now, now + timedelta(seconds=left))
-            if at is None:
-                break
-            clock.advance((at - now).total_seconds())
-            report = act(world)
+        if tick <= cycles:
+            act(world)
 
 
 def load_by_step(simulation: Simulation, nodes: Sequence[Node], pace: Pace) -> Floats:

@@ -52,7 +52,7 @@ class CycleCounts:
             self._refused.setdefault(refusal.reason, set()).add(refusal.pod)
             self._decisions[refusal.reason] += 1
         for eviction in report.plan.evictions:
-            self.reasons[eviction.pod.uid] = eviction.reason
+            self.reasons[eviction.pod.uid] = eviction.grounds
             self.workloads[eviction.pod.uid] = eviction.workload
         self.results |= {r.pod.uid: r.result for r in report.settled if r.result is not None}
         if self._policy.deviation:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from desched.model.report import CycleReport
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.policy.policy import Policy
@@ -104,9 +103,7 @@ class _Runs:
     def figures(self, policy: Policy, without: Floats, progress: Progress) -> PolicyFigures:
         """The figures of one policy."""
         beginning, counts = self._beginning, CycleCounts(policy)
-        desched = Descheduler(
-            policy, beginning.target, beginning.state, self._pace.interval_seconds
-        )
+        desched = Descheduler(policy, beginning.target, beginning.state)
         load, evictor = self._run(lambda world: counts.add(desched.cycle(world)), progress)
         nodes = self._continuation.nodes
         run = PolicyRun(
@@ -126,9 +123,9 @@ class _Runs:
         simulation = self._continuation.begin()
         evictor = RecordingEvictor(simulation)
 
-        def step(world: World) -> CycleReport | None:
+        def step(world: World) -> None:
             progress(self._pace.done_share(simulation.clock.monotonic(), self._cycles))
-            return act(world)
+            act(world)
 
         run_cycles(simulation, step, self._cycles, self._pace, evictor)
         return load_by_step(simulation, self._continuation.nodes, self._pace), evictor

@@ -144,17 +144,12 @@ def _with_outlook(loaded: LoadedNode, outlook: Outlook, policy: Policy) -> Loade
         msgspec.structs.replace(p, recurring=p.resource in above) for p in verdict.pressures
     )
     verdict = msgspec.structs.replace(
-        verdict, pressures=pressures, reason=NodeReason.RECURRING_OVERLOAD, detail=_in_words(seen)
+        verdict,
+        pressures=pressures,
+        reason=NodeReason.RECURRING_OVERLOAD,
+        detail=f"it was {seen.in_words}",
     )
     return msgspec.structs.replace(loaded, verdict=verdict, receives=False)
-
-
-def _in_words(outlook: NodeOutlook) -> str:
-    """What a forecast says, for people."""
-    return (
-        f"above its target for {outlook.above_before:.0f} of the last 60 minutes, and expected to "
-        f"be for {outlook.above_expected:.0f} of the next 60"
-    )
 
 
 class _Pool(msgspec.Struct, frozen=True):
@@ -222,7 +217,7 @@ def _wait(
         return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail, until)
     outlook, price = loaded.verdict.outlook, book.policy.eviction_price_minutes
     if outlook is not None and outlook.overload < price:
-        detail = f"{_in_words(outlook)}; a move must save {price:g}"
+        detail = f"it was {outlook.in_words}; a move must save {price:g}"
         return Wait(NodeReason.OVERLOAD_PASSES, RefusalReason.OVERLOAD_PASSES, detail)
     return None
 

@@ -121,7 +121,7 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
     @property
     def hot(self) -> tuple[ResourcePressure, ...]:
         """The resources that are relieved: overloaded now, or again and again; memory first."""
-        return tuple(p for p in self.verdict.pressures if p.overloaded or p.recurring)
+        return tuple(p for p in self.verdict.pressures if p.hot)
 
     @property
     def excess_ratio(self) -> float:

@@ -9,7 +9,6 @@ import msgspec
 from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import State
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.virtual_machines import (
     is_taken_over,
@@ -78,7 +77,6 @@ class EvictionQuota:
         moved = eligibility.moved_within_hour
         self._taken.update({("hour", uid): count for uid, count in moved.items()})
         self._taken.update(migrations_under_way(context.migration_sources, state))
-        self._taken.update(_since_tick(state))
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
         self._over_next_cycles = False
         self._pods_in: Mapping[str, int] = (
@@ -206,12 +204,3 @@ class EvictionQuota:
             for reason, key, limit in uses
             if limit is not None
         )
-
-
-def _since_tick(state: State) -> Iterator[tuple[str, str]]:
-    """The limits per cycle that the evictions since the last tick have used, one after another."""
-    for record in state.since_tick:
-        yield ("total", "")
-        yield ("node", record.node)
-        yield ("namespace", record.pod.namespace)
-        yield ("workload", record.workload_uid)

@@ -13,6 +13,7 @@ from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.scheduler import SchedulerSection
 from desched.policy.document.values import all_of, written
 from desched.policy.durations import duration_text
+from desched.policy.eviction_price import MOST_PRICE_MINUTES
 from desched.policy.placement_domains import NO_TIER, names_no_tier, tier_of
 from desched.policy.policy import Policy, SteeringRules
 from desched.policy.reading.problems import Notes
@@ -30,9 +31,6 @@ from desched.policy.resolution.rules import resource_rules
 from desched.policy.resolution.schedulers import scheduler_rules
 from desched.policy.share import Share
 from desched.policy.wording import did_you_mean, quoted
-
-MOST_PRICE_MINUTES = 90
-"""More is never expected of an hour: with all of it far above the target, it counts for more."""
 
 _LASTING = (
     "desched forecasts how long an overload lasts, and evictionPrice says how many minutes of it a "

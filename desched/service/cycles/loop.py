@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from threading import Lock
 
 import structlog
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
@@ -13,9 +11,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from desched.early_cycle import early_cycle_at
 from desched.errors import ConfigurationError, ObservationError
-from desched.model.report import CycleReport
 from desched.service.cycles.schedule import Schedule
 from desched.service.election.leadership import Leadership, LeadershipChange
 from desched.service.process.clock import SystemClock
@@ -28,7 +24,7 @@ EDIT_SECONDS = 20
 LATE_TICK_SECONDS = 30
 """A tick that is later than this, for example after a suspend, is skipped."""
 
-_CYCLE, _EARLY = "cycle", "early cycle"
+_CYCLE = "cycle"
 _SKIPPED = {
     EVENT_JOB_MAX_INSTANCES: SkippedTick.CYCLE_RUNNING,
     EVENT_JOB_MISSED: SkippedTick.MISSED,
@@ -43,8 +39,6 @@ _log = structlog.get_logger(__name__)
 class ServiceLoop:
     """Runs the first cycle at once, then one per tick, never two at a time.
 
-    With `run_early_cycle`, an early cycle begins between two ticks when a node has been overloaded
-    for long enough.
     If a cycle cannot observe or fails by a bug, the loop logs and counts it and continues. An
     invalid configuration ends the loop unless a cycle has succeeded before. With `leadership`, only
     the replica that may act runs cycles, the first as soon as it may. `on_failure` gets the reason
@@ -60,11 +54,8 @@ class ServiceLoop:
     leadership: Leadership | None = None
     on_failure: Callable[[str], None] = lambda _: None
     read_edit: Callable[[], None] = lambda: None
-    run_early_cycle: Callable[[], object] | None = None
     _refused: ConfigurationError | None = field(default=None, init=False)
     _cycles: int = field(default=0, init=False)
-    _at_work: Lock = field(default_factory=Lock, init=False)
-    _last: tuple[CycleReport, datetime] | None = field(default=None, init=False)
 
     def run(self) -> None:
         """Run until the clock stops, and let the current cycle end.
@@ -89,37 +80,15 @@ class ServiceLoop:
         if self.leadership is not None:
             self.leadership.on_change(lambda change: self._start_at_once(scheduler, change))
         first = self.clock.now()
-        scheduler.add_job(self._tick, self.schedule.trigger, id=_CYCLE, next_run_time=first)
+        scheduler.add_job(self.tick, self.schedule.trigger, id=_CYCLE, next_run_time=first)
         while not self.clock.wait(_WAKE_UP_SECONDS):
-            # Not in a cycle's thread: a shutdown locks the scheduler until the cycle has ended.
-            if self._is_early_cycle_due(scheduler):
-                scheduler.add_job(self._early_tick, id=_EARLY, replace_existing=True)
+            pass
         scheduler.shutdown(wait=True)
         if self._refused is not None:
             raise self._refused
 
-    def _tick(self) -> None:
-        with self._at_work:
-            self.tick()
-
-    def _early_tick(self) -> None:
-        if self.run_early_cycle is not None and self._at_work.acquire(blocking=False):
-            try:
-                self.tick(self.run_early_cycle)
-            finally:
-                self._at_work.release()
-
-    def _is_early_cycle_due(self, scheduler: BackgroundScheduler) -> bool:
-        if self._at_work.locked() or self.run_early_cycle is None or self._last is None:
-            return False
-        report, ended_at = self._last
-        job = scheduler.get_job(_CYCLE)
-        at = early_cycle_at(report, ended_at, job.next_run_time) if job else None
-        return at is not None and at <= self.clock.now()
-
-    def tick(self, run: Callable[[], object] | None = None) -> None:
-        """Run one cycle, the usual one if no other is given; a failure does not end the service."""
-        self._last = None
+    def tick(self) -> None:
+        """Run one cycle; a failure does not end the service."""
         if self.leadership is not None and not self.leadership.may_act():
             _log.debug("cycle.left_to_leader", holder=self.leadership.holder)
             return
@@ -127,10 +96,8 @@ class ServiceLoop:
         self.health.cycle_began()
         observed = False
         try:
-            report = (run or self.run_cycle)()
+            self.run_cycle()
             observed = True
-            if isinstance(report, CycleReport):
-                self._last = report, self.clock.now()
         except ObservationError as error:
             self._not_observed(error)
         except ConfigurationError as error:

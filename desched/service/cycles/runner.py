@@ -2,9 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from datetime import datetime
-
-from msgspec.structs import replace
 
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
@@ -45,7 +42,6 @@ class CycleRunner:
         self._listeners: tuple[PolicyListener, ...] = ()
         self._deciding: tuple[DecisionListener, ...] = ()
         self._at_work = threading.Lock()
-        self._tick: datetime | None = None
 
     def on_report(self, *sinks: ReportSink) -> None:
         """Call these as well with each report."""
@@ -60,23 +56,26 @@ class CycleRunner:
         self._listeners += listeners
 
     def run(self) -> CycleReport:
-        """Run the cycle of a tick.
+        """Run one cycle.
 
         Raises:
             ObservationError: the cluster or its load could not be read.
             ConfigurationError: there is no valid policy.
         """
-        self._tick = self._world.clock.now()
-        return self._run(counted_since=None)
-
-    def run_early(self) -> CycleReport:
-        """Run a cycle between two ticks; its limits count from the last tick on.
-
-        Raises:
-            ObservationError: the cluster or its load could not be read.
-            ConfigurationError: there is no valid policy.
-        """
-        return self._run(counted_since=self._tick)
+        with self._at_work:
+            self._info = self._info._replace(number=self._info.number + 1)
+            reading = self._policy_file.read()
+            try:
+                report = self._run_with(reading.policy)
+            except ConfigurationError as error:
+                reading = self._policy_file.refuse(reading.policy, error)
+                report = self._run_with(reading.policy)
+            finally:
+                self._publish(reading)
+            self._policy_file.accept(reading)
+            for sink in self._sinks:
+                sink(report)
+            return report
 
     def read_edit(self) -> None:
         """Between cycles, pass on an edit of the policy file that the next cycle will use.
@@ -92,22 +91,6 @@ class CycleRunner:
         finally:
             self._at_work.release()
 
-    def _run(self, counted_since: datetime | None) -> CycleReport:
-        with self._at_work:
-            self._info = self._info._replace(number=self._info.number + 1)
-            reading = self._policy_file.read()
-            try:
-                report = self._run_with(reading.policy, counted_since)
-            except ConfigurationError as error:
-                reading = self._policy_file.refuse(reading.policy, error)
-                report = self._run_with(reading.policy, counted_since)
-            finally:
-                self._publish(reading)
-            self._policy_file.accept(reading)
-            for sink in self._sinks:
-                sink(report)
-            return report
-
     def _publish(self, reading: PolicyReading) -> None:
         reading = self._policy_file.mark_news(reading)
         if reading.changes:
@@ -116,8 +99,8 @@ class CycleRunner:
         for listen in self._listeners:
             listen(reading)
 
-    def _run_with(self, policy: Policy, counted_since: datetime | None) -> CycleReport:
-        state = replace(self._state.load(policy), counted_since=counted_since)
+    def _run_with(self, policy: Policy) -> CycleReport:
+        state = self._state.load(policy)
         report, decision = run_cycle(self._world, policy, state, self._info, self._state.write)
         if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # pruning would use the wrong time
             self._state.write_last(report.state)

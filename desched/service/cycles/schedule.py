@@ -19,14 +19,10 @@ SHORTEST_INTERVAL_SECONDS = 1
 
 @dataclass(frozen=True)
 class Schedule:
-    """The trigger of cycles, and its description for people; whether early cycles may come between.
-
-    A person who writes a cron expression has chosen the times.
-    """
+    """The trigger of cycles, and its description for people."""
 
     trigger: BaseTrigger
     text: str
-    allows_early_cycles: bool = False
 
 
 def every(seconds: int) -> Schedule:
@@ -37,11 +33,8 @@ def every(seconds: int) -> Schedule:
     """
     if seconds < SHORTEST_INTERVAL_SECONDS:
         raise ConfigurationError("The interval between cycles must be at least 1s.")
-    return Schedule(
-        IntervalTrigger(seconds=seconds, timezone=UTC),
-        f"every {duration_text(seconds)}",
-        allows_early_cycles=True,
-    )
+    trigger = IntervalTrigger(seconds=seconds, timezone=UTC)
+    return Schedule(trigger, f"every {duration_text(seconds)}")
 
 
 def cron(expression: str, timezone: str = "UTC") -> Schedule:

@@ -83,6 +83,8 @@ def _eviction_of(outcome: Outcome, eviction: PlannedEviction) -> dict[str, Any]:
             "priority": eviction.priority,
             "replicas": eviction.replicas,
             "cost": eviction.cost,
+            "saved_minutes": eviction.saved_minutes,
+            "cost_minutes": eviction.cost_minutes,
             "probe": eviction.probe,
         },
         "forecast": {

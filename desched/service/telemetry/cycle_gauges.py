@@ -19,6 +19,9 @@ from desched.views.cycle import CycleView
 MOST_NAMESPACES = 20
 """Namespaces that have a series of their own: tenants decide how many there are."""
 
+_JUDGED = (NodeClass.OVERLOADED, NodeClass.BALANCED, NodeClass.UNDERLOADED)
+"""The classes of nodes whose load is forecast."""
+
 
 class CycleGauges(Collector):
     """Gauges made from the last report at the time of the scrape, so that they are consistent."""
@@ -46,6 +49,8 @@ class CycleGauges(Collector):
             for pressure in verdict.pressures
         )
         yield _family("desched_node_load_ratio", ["node", "resource"], loads)
+        expected = (([kind.value], _minutes(report, kind)) for kind in _JUDGED)
+        yield _family("desched_expected_overload_minutes", ["class"], expected)
         planned = [([self._mode], len(report.plan.evictions))]
         yield _family("desched_planned_evictions", ["mode"], planned)
         for name, number in _NUMBERS:
@@ -105,6 +110,12 @@ def _gpu_families(gpus: ClusterGpus) -> Iterator[GaugeMetricFamily]:
         for size, number in each.places.items()
     )
     yield _family("desched_domain_gpu_places", ["level", "domain", "gpus"], of_sizes)
+
+
+def _minutes(report: CycleReport, kind: NodeClass) -> float:
+    """The expected overload of the nodes of this class."""
+    outlooks = (v.outlook for v in report.plan.nodes if v.node_class is kind)
+    return sum(each.overload for each in outlooks if each is not None)
 
 
 def _too_large(report: CycleReport) -> Iterable[tuple[list[str], float]]:

@@ -73,7 +73,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
             for group in sorted(cycle.left_alone, key=lambda group: group.reason)
             if isinstance(group.reason, UnknownReason)
         },
-        "evictions": [f"{e.pod} from {e.node}: {e.reason}" for e in plan.evictions[:MOST_NAMES]],
+        "evictions": [f"{e.pod} from {e.node}: {e.grounds}" for e in plan.evictions[:MOST_NAMES]],
         "hold": plan.hold and plan.hold.value,
         "hold_detail": plan.hold_detail,
         "not_acting": report.not_acting and report.not_acting.value,

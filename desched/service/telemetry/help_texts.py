@@ -39,6 +39,7 @@ HELP_TEXTS: Mapping[str, str] = {
     "desched_domain_gpu_places": "Places in a placement domain for pods with so many GPUs.",
     "desched_unrelieved_nodes": "Overloaded nodes that the plan does not relieve, by reason.",
     "desched_node_load_ratio": "Highest load of a node over its windows, as a share of capacity.",
+    "desched_expected_overload_minutes": "Expected overload of the next hour, by class of nodes.",
     "desched_planned_evictions": "Evictions in the last plan.",
     "desched_refusals": "Pods that stay on overloaded nodes, by reason.",
     "desched_hold": "1 for the reason why the whole cycle evicts nothing, 0 for all others.",

@@ -7,7 +7,7 @@ from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.load import Unknown
 from desched.model.model_caches import CACHE_KEY, CachedModel
-from desched.model.plan import Finding, NodeClass, NodeVerdict, Plan, RefusalReason
+from desched.model.plan import Finding, NodeVerdict, Plan, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.policy.compatibility import CacheAffinity, SteeringMode
 from desched.views.explained.values import Placement, PodOutcome
@@ -25,7 +25,7 @@ def changes_for_node(
             "Let Prometheus measure its GPUs; until then its pods with a GPU stay, and it takes no "
             f"further ones ({why})."
         )
-    if plan.hold is not None and verdict.node_class is NodeClass.OVERLOADED:
+    if plan.hold is not None and verdict.hot:
         found.append(text_of(plan.hold).remedy)
     if verdict.reason is not None:
         sentence = text_of(verdict.reason).remedy.format(pool=verdict.pool)
@@ -51,7 +51,7 @@ def changes_for_pod(
     reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
     found = [_for_pod(reason, pod, decision) for reason in reasons]
     verdict = next((each for each in decision.plan.nodes if each.node == pod.node), None)
-    if verdict is not None and verdict.node_class is not NodeClass.OVERLOADED:
+    if verdict is not None and not verdict.hot:
         found.append(_overload_first(verdict))
     elif finding is not None and finding.reason not in reasons:
         found.append(_for_pod(finding.reason, pod, decision))

@@ -114,7 +114,7 @@ def _excess(
     pressure: ResourcePressure | None, leaving: Iterable[PlannedEviction]
 ) -> tuple[float | None, float | None]:
     """What an overloaded resource is above its stop line, and what the plan takes off it."""
-    if pressure is None or not (pressure.overloaded or pressure.recurring):
+    if pressure is None or not pressure.overloaded:
         return None, None
     reliefs = (each for eviction in leaving for each in eviction.relief)
     relief = sum(each.ratio for each in reliefs if each.resource is pressure.resource)

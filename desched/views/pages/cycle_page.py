@@ -8,6 +8,7 @@ from desched.policy.durations import duration_text
 from desched.views.cycle import CycleView, LoadView, by_name
 from desched.views.formatting import percent, resource_title
 from desched.views.pages.document import document
+from desched.views.status import Section
 
 MOST_NODES = 1_000
 MOST_REFUSALS = 2_000
@@ -106,6 +107,7 @@ def cycle_values(cycle: CycleView, most_nodes: int) -> Mapping[str, object]:
         "tiles": list(_tiles(cycle)),
         "nodes": nodes,
         "nodes_left": left,
+        "outlooks": Section("", cycle.outlooks).first(most_nodes, "the JSON of the report has all"),
         "columns": cycle.columns(wide=True),
         "resources": [resource_title(resource) for resource in cycle.resources],
         "bars": bars,

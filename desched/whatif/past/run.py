@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from desched.model.report import CycleReport
 from desched.policy.policy import Policy
 from desched.ports import World
 from desched.whatif.closed_loop import (
@@ -68,16 +67,16 @@ class PastRun:
         )
         self._simulation = replay.begin()
         self._evictor = RecordingEvictor(self._simulation)
-        self._desched = Descheduler(policy, TARGET, interval_seconds=span.interval_seconds)
+        self._desched = Descheduler(policy, TARGET)
         self._calm = CalmCycles(self._simulation, policy, has_gpus=replay.has_gpus)
         self._acted = 0
 
     def figures(self, progress: Progress = lambda _: None) -> PolicyFigures:
         """The figures of the run, beside what really happened."""
 
-        def act(world: World) -> CycleReport | None:
+        def act(world: World) -> None:
             progress(self._pace.done_share(self._simulation.clock.monotonic(), self._cycles))
-            return self._act(world)
+            self._act(world)
 
         with _without_garbage_collection():
             run_cycles(self._simulation, act, self._cycles, self._pace, self._evictor)
@@ -85,14 +84,14 @@ class PastRun:
         after = replace(result, demand_is_known=False)
         return self._run.figures(self._happened(after), after)
 
-    def _act(self, world: World) -> CycleReport | None:
+    def _act(self, world: World) -> None:
         self._acted += 1
         if self._acted % COLLECTED_CYCLES == 0:
             gc.collect()
         if self._calm.is_next(self._desched):
             self._counts.add_calm(world.clock.now())
-            return None
-        return self._counts.add(self._desched.cycle(world))
+        else:
+            self._counts.add(self._desched.cycle(world))
 
     def _load(self) -> Floats:
         """The load in all steps: node x step x MEASURED; nodes that never joined have none."""

@@ -186,3 +186,31 @@ def test_a_time_is_a_date_or_so_long_ago(text, meant):
 def test_another_text_is_refused_with_the_forms_that_are_known(text):
     with pytest.raises(ConfigurationError, match=r"--since: .* is not a time; write one such as"):
         point_in_time("--since", text, NOON)
+
+
+def test_one_policy_is_compared_at_several_prices(policy, capsys) -> None:
+    assert main([*words(policy), "--no-cache", "--price", "0s,5m,90m", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["policies"]
+    names = [each["policy"] for each in found]
+    assert names == [f"{policy} (evictionPrice: {price})" for price in ("0s", "5m", "1h30m")]
+    assert [each["evictions"] for each in found] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("prices", "problem"),
+    [
+        ("5", '--price: "5" has no unit'),
+        ("5m,,", '--price: "" is not a duration'),
+        ("5m,300s", '--price: "5m,300s" has a price twice'),
+        ("91m", '--price: found "91m", allowed is at most "90m"'),
+    ],
+)
+def test_prices_that_cannot_be_compared_are_refused(policy, capsys, prices, problem) -> None:
+    assert main([*words(policy), "--price", prices]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_several_policies_have_their_own_prices(policy, tmp_path, capsys) -> None:
+    other = written(tmp_path / "other.yaml", policy.read_text().split('"')[1])
+    assert main([*words(policy, other), "--price", "5m"]) == 2
+    assert "--price is for one policy" in capsys.readouterr().err

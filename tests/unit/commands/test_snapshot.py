@@ -98,13 +98,34 @@ def test_another_policy_can_plan_a_snapshot(tmp_path, capsys) -> None:
     for old, new, missing in (
         ("thresholds:", "duration: 7m\n          thresholds:", "the load of memory over 7m"),
         ("thresholds:", "nodeSelector: disk=fast\n          thresholds:", "node label disk"),
-        ("thresholds:", "sustainedFor: 3m\n          thresholds:", "sustainedFor of 3m"),
     ):
         other.write_text(POLICY.read_text().replace(f"          {old}", f"          {new}"))
         assert main(["plan", "--snapshot", str(path), "--policy", str(other)]) == 2
         said = capsys.readouterr().err
         assert missing in said
         assert said.count("\n") == 1
+
+
+@pytest.mark.usefixtures("live")
+def test_a_snapshot_can_be_planned_at_another_price(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s")
+    plans, written = {}, {"1m": "1m", "90m": "1h30m"}
+    for price in ("1m", "90m"):
+        assert main(["plan", "--snapshot", str(path), "--price", price, "-o", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["policy"] == f"{POLICY_FILE} in {path} (evictionPrice: {written[price]})"
+        plans[price] = found["plan"]
+    assert plans["1m"]["evictions"]
+    assert not plans["90m"]["evictions"]
+    (hot,) = (each for each in plans["90m"]["nodes"] if each["node"] == OVERLOADED_NODE)
+    assert hot["reason"] == "overload_passes"
+
+
+@pytest.mark.usefixtures("live")
+def test_a_price_that_is_no_duration_is_refused(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s")
+    assert main(["plan", "--snapshot", str(path), "--price", "5"]) == 2
+    assert '--price: "5" has no unit' in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("live")

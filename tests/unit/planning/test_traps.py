@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -11,8 +12,11 @@ from desched.model.cluster import STEERING_TAINT, Owner, Pod
 from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, MoveResult, RecentMove, State
-from desched.planning.traps import relieved_nodes
+from desched.model.state import EvictionRecord, MoveResult, Newcomers, RecentMove, State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.traps import Traps, seen_newcomers
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from tests.builders import (
@@ -67,7 +71,7 @@ def test_a_relieved_node_with_few_requests_is_tainted_and_says_why() -> None:
     plan = planned(cluster({"n0": 0.4}), steering(), relieved("n0"))
     (taint,) = plan.taints
     assert taint.node == "n0"
-    assert taint.why.startswith("40 points less are requested of it than of others")
+    assert taint.why.startswith("only 10% of its CPU is requested since it was relieved")
     assert taint.until_landed_of is None
 
 
@@ -97,16 +101,16 @@ def test_pods_that_end_by_themselves_do_not_fill_a_node() -> None:
     assert tainted(planned(cluster({"n0": 0.4}, done), steering(), relieved("n0"))) == ["n0"]
 
 
-def test_at_most_three_of_ten_nodes_are_tainted_those_with_the_fewest_requests() -> None:
+def test_at_most_a_fifth_of_the_nodes_is_tainted_those_with_the_fewest_requests() -> None:
     """What comes must find room."""
     requested = {f"n{i}": 0.4 + i / 10 for i in range(4)}
     plan = planned(cluster(requested), steering(), relieved(*requested))
-    assert tainted(plan) == ["n0", "n1", "n2"]
+    assert tainted(plan) == ["n0", "n1"]
 
 
 def test_the_limit_of_the_policy_counts_too() -> None:
-    requested = {f"n{i}": 0.4 + i / 10 for i in range(3)}
-    assert len(tainted(planned(cluster(requested), steering(2), relieved(*requested)))) == 2
+    requested = {f"n{i}": 0.4 + i / 10 for i in range(2)}
+    assert len(tainted(planned(cluster(requested), steering(1), relieved(*requested)))) == 1
     off = steering(mode=SteeringMode.OFF)
     assert tainted(planned(cluster(requested), off, relieved(*requested))) == []
 
@@ -128,9 +132,106 @@ def test_the_taint_stays_as_long_as_the_node_is_a_trap() -> None:
         assert [removal.node for removal in plan.removed_taints] == removed
 
 
-def test_nodes_are_relieved_by_moves_that_are_known() -> None:
+def test_moves_whose_pods_have_not_settled_relieve_a_node_too() -> None:
     record = EvictionRecord(
-        pod("gone", on="a").ref, "a", "uid-web", NOW, certain("b"), result=MoveResult.NEVER_CAME
+        pod("gone", on="n9").ref,
+        "n0",
+        "uid-other",
+        NOW,
+        certain("n9"),
+        result=MoveResult.NEVER_CAME,
     )
-    assert relieved_nodes(State((record,), moves=relieved("c").moves)) == {"a", "c"}
-    assert relieved_nodes(State(moves=(RecentMove("uid-web", NOW),))) == frozenset()
+    assert tainted(planned(cluster({"n0": 0.4}), steering(), State((record,)))) == ["n0"]
+
+
+# --- what freed requests attract -----------------------------------------------------------------
+
+
+def traps(state: State, *, may_steer: bool = False, requested: Mapping[str, float] = {}) -> Traps:
+    seen = cluster(requested)
+    context = EligibilityContext.of(UsageBook(seen, steering(), NOW), state)
+    return Traps.of(context, classify(context.book, state), may_steer=may_steer)
+
+
+NEWCOMERS = Newcomers(use_of_requests=2.0, requested_nodes=0.5, at=NOW)
+"""They fill ten nodes that are half requested, up to 55 %."""
+
+
+def attracted(of: Traps, node_name: str, *freed: float) -> list[float]:
+    found: list[float] = of.attracted(node_name, np.array(freed)).tolist()
+    return found
+
+
+def test_what_is_freed_attracts_as_much_and_new_pods_use_more_than_they_request() -> None:
+    found = traps(State(newcomers=NEWCOMERS))
+    assert found.line == pytest.approx(0.55)
+    assert attracted(found, "n0", 0.0, 0.1, 0.2) == pytest.approx([0.0, 0.2, 0.4])
+
+
+def test_a_node_that_is_fuller_than_others_will_be_attracts_only_what_is_below_them() -> None:
+    found = traps(State(newcomers=NEWCOMERS), requested={"n0": 2.6})
+    assert attracted(found, "n0", 0.05, 0.2) == pytest.approx(
+        [0.0, 2 * (found.line - 0.45)], abs=1e-6
+    )
+
+
+def test_without_new_pods_nothing_is_attracted() -> None:
+    assert attracted(traps(State()), "n0", 0.2) == [0.0]
+
+
+def test_nodes_that_have_or_may_get_the_taint_attract_nothing() -> None:
+    """A fifth of ten nodes may have it."""
+    state = State(newcomers=NEWCOMERS)
+    found = traps(state, may_steer=True)
+    assert found.more == 2
+    assert attracted(found, "n2", 0.2) == [0.0]
+    both = found.after_relief_of("n0").after_relief_of("n0").after_relief_of("n1")
+    assert both.protected == ("n0", "n1")
+    assert attracted(both, "n0", 0.2) == [0.0]
+    assert attracted(both, "n2", 0.2) == pytest.approx([0.4])
+
+
+# --- which pods are new --------------------------------------------------------------------------
+
+
+def seen_with(*uses: float, state: State | None = None, minutes: float = 10) -> Newcomers | None:
+    """Young pods on n0 that request 0.4 cores, and use so many times that."""
+    born = NOW - timedelta(minutes=minutes)
+    pods = [
+        pod(f"new{i}", on="n0", request=amounts(0.4, 0.1), created_at=born, started_at=born)
+        for i in range(len(uses))
+    ]
+    of_load = load(
+        dict.fromkeys(NAMES, (0.5, 0.1)),
+        {f"new{i}": (0.4 * use, 0.1) for i, use in enumerate(uses)},
+    )
+    seen = snapshot([node(name) for name in NAMES], pods, of_load)
+    return seen_newcomers(UsageBook(seen, steering(), NOW), state or State())
+
+
+def test_new_pods_show_what_they_use_and_how_many_come() -> None:
+    assert seen_with(1.0, 2.0, 4.0) == Newcomers(2.0, pytest.approx(0.3), NOW)
+
+
+def test_few_show_nothing_and_pods_that_are_old_or_were_moved_are_not_new() -> None:
+    known = Newcomers(3.0, 0.2, NOW - timedelta(hours=1))
+    for state in (State(), State(newcomers=known)):
+        assert seen_with(2.0, 2.0, state=state) == state.newcomers
+        assert seen_with(2.0, 2.0, 2.0, minutes=61, state=state) == state.newcomers
+    moved = tuple(RecentMove("uid-web", NOW, f"uid-new{i}") for i in range(3))
+    assert seen_with(2.0, 2.0, 2.0, state=State(moves=moved)) is None
+
+
+def test_more_pods_than_usual_are_those_of_a_new_cluster() -> None:
+    found = seen_with(*[2.0] * 40)
+    assert found is not None
+    assert found.requested_nodes == pytest.approx(0.5)  # of the 4 nodes that they request
+
+
+def test_what_was_seen_fades() -> None:
+    """Its use within 12 hours, its rate within 2."""
+    state = State(newcomers=Newcomers(8.0, 0.4, NOW - timedelta(hours=12)))
+    found = seen_with(2.0, 2.0, 2.0, state=state)
+    assert found is not None
+    assert found.use_of_requests == pytest.approx(4.0)
+    assert found.requested_nodes == pytest.approx(0.3)

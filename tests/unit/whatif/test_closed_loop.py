@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -95,10 +95,6 @@ def desched(day: Day, by: Policy) -> tuple[LoopResult, list[CycleReport]]:
     return run(day.begin(), act, by, CYCLES), reports
 
 
-def ticks_of(reports: list[CycleReport]) -> list[datetime]:
-    return [report.started_at for report in reports if report.state.counted_since is None]
-
-
 def nobody(day: Day, cycles: int = CYCLES) -> LoopResult:
     return run(day.begin(), lambda _: None, policy(), cycles)
 
@@ -126,13 +122,21 @@ def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice(
     assert not [v for v in reports[-1].plan.nodes if v.node_class is NodeClass.OVERLOADED]
 
 
+@pytest.mark.xfail(strict=True, reason="each pod alone saves less than its eviction costs")
+def test_a_node_far_above_its_target_is_relieved_like_one_just_above_it() -> None:
+    """Pods of 3.75 points: at 86 % two of them leave, at 94 % none."""
+    result, _ = desched(a_morning(on_n000=25), policy())
+    assert result.moves
+
+
 def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
     slow = policy(limits=replace(policy().limits, per_minute=1))
     result, reports = desched(a_morning(), slow)
     first, second, *_ = (move.at for move in result.moves)
     assert second - first == 60
     assert max(report.duration_seconds for report in reports) == 60
-    assert {later - earlier for earlier, later in pairwise(ticks_of(reports))} == {INTERVAL}
+    began = [report.started_at for report in reports]
+    assert {later - earlier for earlier, later in pairwise(began)} == {INTERVAL}
 
 
 class ReadsAll(NamedTuple):

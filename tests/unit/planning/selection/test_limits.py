@@ -1,22 +1,16 @@
 """What a plan may still take."""
 
-from datetime import timedelta
-from typing import Any
-
 import msgspec
 import pytest
 
-from desched.model.cluster import ClusterState, Pod, PodRef
+from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.selection.limits import EvictionQuota
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share
 from tests.builders import (
-    NOW,
     budget,
-    certain,
     context_of,
     no_limits_but,
     pod,
@@ -111,48 +105,3 @@ def test_a_share_of_a_namespace_is_of_its_pods_that_have_not_finished() -> None:
     half = quota_of(ClusterState((), pods), limits)
     assert allowed(half, WEB[0]) == 2
     assert allowed(half, elsewhere) == 1
-
-
-def taken(name: str, minutes_ago: int, **fields: str) -> EvictionRecord:
-    by: dict[str, Any] = {"namespace": "apps", "node": "n1", "workload_uid": "uid-web"} | fields
-    ref = PodRef(by.pop("namespace"), name, f"uid-{name}")
-    at = NOW - timedelta(minutes=minutes_ago)
-    return EvictionRecord(pod=ref, evicted_at=at, landing=certain("n3"), left_at=at, **by)
-
-
-LIMITED = {
-    "limit_total": (no_limits_but(total=2, node=None), {}),
-    "limit_node": (no_limits_but(node=2), {"node": "n2"}),
-    "limit_namespace": (no_limits_but(namespace=2, node=None), {"namespace": "other"}),
-    "limit_workload": (no_limits_but(workload=2, node=None), {"workload_uid": "uid-db"}),
-}
-
-
-@pytest.mark.parametrize("refused", LIMITED)
-def test_the_limits_per_cycle_of_an_early_cycle_count_from_the_last_tick_on(refused: str) -> None:
-    """Two were taken, one of them before the tick; what another node or workload took is free."""
-    limits, elsewhere = LIMITED[refused]
-    moves = (taken("x", 9), taken("y", 2), *([taken("z", 1, **elsewhere)] if elsewhere else []))
-    owners = {("apps", "uid-web"): workload("web", replicas=9, ready_replicas=9)}
-    cluster = ClusterState((), tuple(WEB), owners)
-
-    def within(minutes_ago: int | None) -> EvictionQuota:
-        since = None if minutes_ago is None else NOW - timedelta(minutes=minutes_ago)
-        state = State(moves, counted_since=since)
-        by = policy(limits=limits)
-        return EvictionQuota(Eligibility(context_of(cluster, by, state)))
-
-    assert allowed(within(None), WEB[0]) == 2
-    assert allowed(within(5), WEB[0]) == 1
-    assert allowed(within(10), WEB[0]) == 0
-    assert reason(within(10), WEB[0]) == refused
-
-
-def test_an_eviction_counts_until_the_next_tick_although_no_window_has_its_pod_any_more() -> None:
-    """With an interval of an hour and windows of five minutes."""
-    done = msgspec.structs.replace(taken("x", 40), result=MoveResult.LANDED_ELSEWHERE)
-    early = State((done,), counted_since=NOW - timedelta(minutes=50))
-    kept, _ = early.observed((), NOW, timedelta(minutes=5))
-    assert kept.since_tick == (done,)
-    tick = msgspec.structs.replace(early, counted_since=None)
-    assert tick.observed((), NOW, timedelta(minutes=5)).state.evictions == ()

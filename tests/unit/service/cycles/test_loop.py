@@ -4,21 +4,17 @@ from typing import Any
 
 import pytest
 from apscheduler.triggers.interval import IntervalTrigger
-from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from desched import early_cycle
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.model.plan import NodeClass, NodeReason, NodeVerdict, Plan
 from desched.model.report import Mode
 from desched.service.cycles import loop as loop_module
 from desched.service.cycles.loop import LATE_TICK_SECONDS, ServiceLoop
-from desched.service.cycles.schedule import Schedule, cron, every
+from desched.service.cycles.schedule import Schedule, every
 from desched.service.election.leadership import Leadership
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
 from desched.service.telemetry.metrics import ServiceMetrics, SkippedTick
-from tests.unit.service.example_reports import REPORT
 
 QUICK = Schedule(IntervalTrigger(seconds=0.02, timezone=UTC), "every 20ms")
 HOURLY = every(3600)
@@ -232,102 +228,3 @@ def test_each_failed_cycle_is_passed_on_with_its_reason(loop_of, health, error, 
     health.cycle_ended(observed=True)
     loop_of(cycle, on_failure=failures.append).tick()
     assert [each.startswith(why) for each in failures] == [True]
-
-
-# --- early cycles ------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def no_pause(mocker):
-    """Early cycles may follow at once, and the loop looks for them often."""
-    mocker.patch.object(early_cycle, "LEAST_PAUSE", timedelta(0))
-    mocker.patch.object(loop_module, "_WAKE_UP_SECONDS", 0.01)
-
-
-def report_that_waits(clock):
-    """A report with a node that has been overloaded for long enough now."""
-    node = NodeVerdict(
-        "hot", NodeClass.OVERLOADED, (), NodeReason.NOT_SUSTAINED_YET, until=clock.now()
-    )
-    return replace(REPORT, plan=Plan((node,), (), ()))
-
-
-@pytest.mark.usefixtures("no_pause")
-def test_an_early_cycle_runs_between_two_ticks_and_another_may_follow(loop_of, clock):
-    cycles = []
-
-    def tick():
-        cycles.append("tick")
-        return report_that_waits(clock)
-
-    def early():
-        cycles.append("early")
-        if len(cycles) == 3:
-            clock.stop()
-        return report_that_waits(clock)
-
-    loop_of(tick, HOURLY, run_early_cycle=early).run()
-    assert cycles == ["tick", "early", "early"]
-
-
-@pytest.mark.usefixtures("no_pause")
-def test_an_early_cycle_that_fails_is_followed_by_the_next_tick(loop_of, clock, metrics):
-    ticks = []
-
-    def tick():
-        ticks.append(1)
-        if len(ticks) == 2:
-            clock.stop()
-        return report_that_waits(clock)
-
-    early_cycles = []
-
-    def early():
-        early_cycles.append(1)
-        raise ObservationError(ObservationSource.PROMETHEUS, "gone")
-
-    slower = Schedule(IntervalTrigger(seconds=1, timezone=UTC), "every second")
-    loop_of(tick, slower, run_early_cycle=early).run()
-    assert (len(ticks), len(early_cycles)) == (2, 1)
-    assert counted(metrics, 'desched_observation_failures_total{source="prometheus"}') == 1
-
-
-@pytest.mark.usefixtures("no_pause")
-def test_no_tick_begins_beside_an_early_cycle(clock):
-    watched = WatchedMetrics()
-    running, most_at_once, waited = [], [], []
-
-    def cycle():
-        running.append(1)
-        most_at_once.append(len(running))
-        running.pop()
-        return report_that_waits(clock)
-
-    def early():
-        running.append(1)
-        watched.skipped.clear()
-        waited.append(watched.skipped.wait(PATIENCE_SECONDS))  # a tick was due twice meanwhile
-        running.pop()
-        clock.stop()
-
-    often = Schedule(IntervalTrigger(seconds=0.2, timezone=UTC), "every 200ms")
-    health = Health(clock.monotonic, 600)
-    ServiceLoop(cycle, often, clock, health, watched, run_early_cycle=early).run()
-    assert waited == [True]
-    assert max(most_at_once) == 1
-
-
-def test_a_replica_that_does_not_lead_runs_no_early_cycle(loop_of, mocker):
-    leadership = mocker.create_autospec(Leadership, instance=True)
-    leadership.may_act.return_value = False
-    early = mocker.Mock()
-    loop_of(mocker.Mock(), HOURLY, leadership=leadership, run_early_cycle=early).tick(early)
-    early.assert_not_called()
-
-
-@pytest.mark.parametrize(
-    ("schedule", "allowed"),
-    [(every(300), True), (cron("@every 5m"), True), (cron("*/5 * * * *"), False)],
-)
-def test_a_person_who_writes_a_cron_expression_has_chosen_the_times(schedule, allowed):
-    assert schedule.allows_early_cycles is allowed

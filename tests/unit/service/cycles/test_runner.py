@@ -79,36 +79,6 @@ def test_the_next_cycle_gets_the_state_of_the_last_one(simulation, editor):
     assert runner.run().outcomes == ()
 
 
-def test_the_limits_of_an_early_cycle_count_from_the_last_tick_on(simulation, editor):
-    runner = runner_for(simulation, editor)
-    tick = simulation.clock.now()
-    assert runner.run().state.counted_since is None
-    for _ in range(2):
-        simulation.clock.advance(60)
-        assert runner.run_early().state.counted_since == tick
-    simulation.clock.advance(60)
-    tick = simulation.clock.now()
-    assert runner.run().state.counted_since is None
-    simulation.clock.advance(60)
-    assert runner.run_early().state.counted_since == tick
-
-
-def test_a_replica_that_has_just_started_counts_from_its_own_tick_on(simulation, editor):
-    store = SimulatedConfigMap()
-    runner = runner_for(simulation, editor, store=store)
-    runner.run()
-    simulation.clock.advance(60)
-    assert runner.run_early().state.counted_since
-    simulation.clock.advance(60)
-    other = runner_for(simulation, editor, store=store)
-    tick = simulation.clock.now()
-    report = other.run()
-    assert report.state.counted_since is None
-    assert len(report.state.evictions) > 0
-    simulation.clock.advance(60)
-    assert other.run_early().state.counted_since == tick
-
-
 def test_the_state_keeps_what_the_last_edit_of_the_policy_changed(simulation, editor):
     runner = runner_for(simulation, editor)
     assert runner.run().state.last_cycle.edit is None
