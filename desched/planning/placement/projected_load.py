@@ -146,7 +146,8 @@ class ProjectedLoad:
         past = self._pasts.of_pod(pod)
         wanted = np.array([usage.get(r, 0.0) for r in self._pasts.resources])
         used = np.array([self._pasts.measured(pod, r) for r in self._pasts.resources])
-        factors = np.where((used > 0) & (wanted > used), wanted / np.maximum(used, 1e-9), 1.0)
+        scaled = (used > 0) & (wanted > used)
+        factors = np.where(scaled, wanted, 1.0) / np.where(scaled, used, 1.0)
         found: Floats = np.where(used > 0, past * factors, wanted)
         return found
 
