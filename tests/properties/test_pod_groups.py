@@ -28,7 +28,7 @@ from tests.builders import (
 
 NAME = "gang.scheduling.koordinator.sh/name"
 LEAST = "gang.scheduling.koordinator.sh/min-available"
-EAGER = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.0), limits=no_limits_but())
+EAGER = policy(rule(target_ratio=0.6, ceiling_margin_ratio=0.0), limits=no_limits_but())
 
 
 def gang_cluster(

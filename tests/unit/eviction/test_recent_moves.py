@@ -1,8 +1,11 @@
 """Which moves are kept, and for how long."""
 
+from datetime import timedelta
+
 from desched.eviction.recent_moves import with_recent_moves
 from desched.model.state import MoveResult, RecentMove
 from desched.policy.follow_up import FollowUpRules
+from desched.policy.policy import HISTORY_SECONDS
 from tests.builders import NOW
 from tests.unit.eviction.moves import EVICTED_AT, minutes, record, ref
 
@@ -33,9 +36,9 @@ def test_failures_count_as_well_and_may_have_no_replacement():
     assert (move.workload_uid, move.replacement_uid) == ("uid-web", "")
 
 
-def test_moves_are_kept_for_half_a_day_or_as_long_as_a_rule_needs_them():
-    """So long a node counts as relieved."""
-    old, older = (RecentMove("uid-web", NOW - minutes(ago)) for ago in (719, 720))
+def test_moves_are_kept_as_long_as_the_past_has_their_pods_or_a_rule_needs_them():
+    at = NOW - timedelta(seconds=HISTORY_SECONDS)
+    old, older = (RecentMove("uid-web", time) for time in (at + minutes(1), at))
     assert with_recent_moves((older, old), (), RULES, NOW) == (old,)
     long = FollowUpRules(cool_down_first_seconds=86_400)
     assert with_recent_moves((older, old), (), long, NOW) == (older, old)
