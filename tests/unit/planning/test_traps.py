@@ -123,7 +123,10 @@ def test_a_node_that_awaits_a_replacement_is_not_tainted() -> None:
 
 
 def test_the_taint_stays_as_long_as_the_node_is_a_trap() -> None:
-    ours = {"taints": (STEERING_TAINT,), "steered_until": NOW + timedelta(minutes=10)}
+    ours: dict[str, Any] = {
+        "taints": (STEERING_TAINT,),
+        "steered_until": NOW + timedelta(minutes=10),
+    }
     for requested, removed in ((0.4, []), (2, ["n0"])):
         seen = cluster({"n0": requested})
         nodes = (node("n0", **ours), *seen.cluster.nodes[1:])
@@ -210,7 +213,10 @@ def seen_with(*uses: float, state: State | None = None, minutes: float = 10) -> 
 
 
 def test_new_pods_show_what_they_use_and_how_many_come() -> None:
-    assert seen_with(1.0, 2.0, 4.0) == Newcomers(2.0, pytest.approx(0.3), NOW)
+    found = seen_with(1.0, 2.0, 4.0)
+    assert found is not None
+    assert (found.use_of_requests, found.at) == (2.0, NOW)
+    assert found.requested_nodes == pytest.approx(0.3)
 
 
 def test_few_show_nothing_and_pods_that_are_old_or_were_moved_are_not_new() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from desched.model.load import LoadHistory, PodPast
+from desched.model.load import LoadHistory, PodPast, UnknownReason
 from desched.model.plan import NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
@@ -66,7 +66,7 @@ def at_price(minutes: float) -> Policy:
     return replace(CPU, eviction_price_minutes=minutes)
 
 
-def verdict(plan: Plan) -> NodeReason | None:
+def verdict(plan: Plan) -> NodeReason | UnknownReason | None:
     return next(v for v in plan.nodes if v.node == "hot").reason
 
 
@@ -152,7 +152,8 @@ def test_a_pod_that_swings_against_its_node_stays_and_one_that_makes_the_peaks_g
     """Now both use the same; `against` is idle whenever the node is above its target."""
     wave = [0.9, 0.9, 0.7, 0.7] * 6
     with_it, against = [1.2, 1.2, 0.0, 0.0] * 6, [0.0, 0.0, 1.2, 1.2] * 6
-    seen = hot(0.8, **{"with": 0.6, "against": 0.6})
+    cores: dict[str, Any] = {"with": 0.6, "against": 0.6}
+    seen = hot(0.8, **cores)
     seen = swinging(
         seen,
         {"hot": [*wave, 0.82], "cool": [0.1] * 25},
@@ -184,5 +185,5 @@ def test_a_peak_that_passes_moves_nobody() -> None:
 @pytest.mark.xfail(strict=True, reason="each alone saves too little, all together the whole hour")
 def test_a_node_of_small_pods_is_relieved_too() -> None:
     """90 % of 4 cores by pods of 1.5 points each."""
-    small = {f"p{i:02}": 0.06 for i in range(60)}
+    small: dict[str, Any] = {f"p{i:02}": 0.06 for i in range(60)}
     assert evicted(planned(hot(0.9, **small)))
