@@ -34,7 +34,17 @@ OF_THE_CLOCKS = {"SEEMS_EARLIER"}
 IN_SECONDS = {
     "desched.eviction.pacing": ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"),
     "desched.planning.selection.eviction_cost": ("SETTLED_AFTER_SECONDS",),
-    "desched.policy.policy": ("SWING_SECONDS",),
+    "desched.planning.overload.classification": (
+        "LEAST_RECURRING_MINUTES",
+        "LEAST_SHOWN_MINUTES",
+    ),
+    "desched.planning.overload.forecast": (
+        "AHEAD_SECONDS",
+        "LEVEL_HALF_LIFE_SECONDS",
+        "SWING_HALF_LIFE_SECONDS",
+    ),
+    "desched.planning.selection.one_node": ("LEAST_SAVED_MINUTES",),
+    "desched.policy.policy": ("HISTORY_SECONDS", "LEAST_STEP_SECONDS"),
 }
 """Further constants that are times of the cluster's life, by the module that defines them."""
 
@@ -87,11 +97,17 @@ def _section_in(annotation: Any) -> type[Section] | None:
 def divide_constants(speed: float) -> None:
     """Divide the times that decide in this process, in every module that uses them."""
     known = list(modules())
-    faster = {id(value): value / speed for value in _constants(known)}
+    faster = {id(value): _divided(value, speed) for value in _constants(known)}
     for module in known:
         for name, value in list(vars(module).items()):
             if id(value) in faster and name.isupper():
                 setattr(module, name, faster[id(value)])
+
+
+def _divided(value: Any, speed: float) -> Any:
+    """The quotient; whole numbers stay whole if they can, because some are numbers of steps."""
+    found = value / speed
+    return int(found) if isinstance(value, int) and found == int(found) else found
 
 
 def modules() -> Iterable[ModuleType]:
