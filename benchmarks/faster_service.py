@@ -105,9 +105,8 @@ def divide_constants(speed: float) -> None:
 
 
 def _divided(value: Any, speed: float) -> Any:
-    """The quotient; whole numbers stay whole if they can, because some are numbers of steps."""
-    found = value / speed
-    return int(found) if isinstance(value, int) and found == int(found) else found
+    """A whole number stays one."""
+    return max(1, round(value / speed)) if isinstance(value, int) else value / speed
 
 
 def modules() -> Iterable[ModuleType]:

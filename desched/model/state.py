@@ -303,6 +303,17 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     hold_detail: ForPeople = ""
 
 
+class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What new pods of this cluster used at most, as a multiple of their requests.
+
+    `requested_nodes` is what they requested of CPU in an hour, 1.0 for that of a whole node.
+    """
+
+    use_of_requests: float
+    requested_nodes: float
+    at: datetime
+
+
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The whole state; `evictions` and `moves` are oldest first.
 
@@ -323,6 +334,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     most_evictions: int = 0
     drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
+    newcomers: Newcomers | None = None
 
     @property
     def in_flight(self) -> tuple[EvictionRecord, ...]:

@@ -30,6 +30,7 @@ from desched.planning.selection.probes import cut_to_probes
 from desched.planning.selection.staying_excess import without_staying_excess
 from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.taints import SoftTaints
+from desched.planning.traps import Traps
 from desched.policy.compatibility import SteeringMode
 
 
@@ -67,7 +68,7 @@ def _planned(
         room = StartingRoom.of(context, pressure)
         hold(room.free, context)
         destinations = room.destinations(taints.steerable(room.free.arrays))
-        selection = _choose(sifted, destinations, eligibility, pressure)
+        selection = _choose(sifted, destinations, eligibility, pressure, taints.traps)
         drained = plan_drains(eligibility, pressure, selection.destinations, selection.quota)
     except PlanningTooSlowError as error:
         held = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
@@ -78,14 +79,18 @@ def _planned(
 
 
 def _choose(
-    sifted: Sifted, destinations: Destinations, eligibility: Eligibility, pressure: Pressure
+    sifted: Sifted,
+    destinations: Destinations,
+    eligibility: Eligibility,
+    pressure: Pressure,
+    traps: Traps,
 ) -> Selection:
     """Choose the moves of the nodes that may be relieved now."""
     nodes = [node for node in sifted.nodes if node.name not in pressure.waiting]
     quota = EvictionQuota(eligibility)
     gangs = WholeMoves(eligibility.context, pressure)
     price = eligibility.context.policy.eviction_price_minutes
-    return select_moves(nodes, destinations, quota, gangs, price=price)
+    return select_moves(nodes, destinations, quota, gangs, price=price, traps=traps)
 
 
 def destinations_before(

@@ -21,7 +21,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
-from desched.planning.traps import taints_for_traps
+from desched.planning.traps import Traps
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy.share import count_of
@@ -36,7 +36,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
     `standing` taints do not depend on the moves of this cycle. Nodes in `due` lose their taint
     before the first eviction, unless the plan needs it. `kept` names the other nodes with desched's
     taint. At most `most` nodes may have it at a time; 0 if steering is off. Nodes in `awaiting` get
-    no taint, because they await replacements.
+    no taint, because they await replacements. `traps` are relieved nodes that new pods would fill.
     """
 
     policy: Policy
@@ -45,6 +45,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
     kept: frozenset[str]
     most: int
     awaiting: frozenset[str]
+    traps: Traps
 
     @classmethod
     def of(
@@ -52,15 +53,17 @@ class SoftTaints(msgspec.Struct, frozen=True):
     ) -> "SoftTaints":
         """The taints that overloaded nodes and evictions in flight need."""
         cluster, now = context.cluster, context.now
-        traps = () if mode is SteeringMode.OFF else tuple(_traps(context, pressure))
-        due = _due(context, pressure.verdicts, mode, {taint.node for taint in traps})
+        traps = Traps.of(context, pressure, may_steer=mode is not SteeringMode.OFF)
+        due = _due(context, pressure.verdicts, mode, traps.protected)
         leaving = {removal.node for removal in due}
         # The due taints do not count: forecasts that relied on them would be wrong.
         kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
         most = _most_nodes(context, mode, kept)
-        wanted = [*_wanted(context, pressure, mode), *traps]
+        awaiting = _awaiting(context.state)
+        of_traps = (taint for taint in traps.taints() if taint.node not in awaiting)
+        wanted = [*_wanted(context, pressure, mode), *of_traps]
         standing = _standing(context, wanted, kept, most)
-        return cls(context.policy, standing, due, kept, most, _awaiting(context.state))
+        return cls(context.policy, standing, due, kept, most, awaiting, traps)
 
     def steerable(self, arrays: NodeArrays) -> Steerable:
         """The nodes that a plan may keep replacements away from, as masks."""
@@ -200,16 +203,6 @@ def _ours(cluster: ClusterState) -> list[Node]:
         (node for node in cluster.nodes if node.steered_until is not None),
         key=lambda node: (node.steered_until, node.name),
     )
-
-
-def _traps(context: EligibilityContext, pressure: Pressure) -> Iterable[PlannedTaint]:
-    """The taints that relieved nodes keep."""
-    nodes, policy = context.cluster.nodes, context.policy
-    tainted = (n.name for n in nodes if _is_kept(n, context.now) and policy.looks_at(n.labels))
-    awaiting = _awaiting(context.state)
-    for taint in taints_for_traps(context, pressure, tainted):
-        if taint.node not in awaiting:
-            yield taint
 
 
 def _due(

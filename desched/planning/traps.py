@@ -1,72 +1,168 @@
-"""Relieved nodes that would attract new pods, although they have no room for what those use.
+"""What new pods of this cluster would do to a relieved node, and the taints that keep them off.
 
-kube-scheduler sees requests. A node that lost pods has the fewest, and gets what comes next until
-its requests are like those of other nodes. Where the use of so many pods would bring it above its
-target, it needs a soft taint.
+kube-scheduler sees requests. A node that lost pods has the fewest, and gets what comes next, such
+as all Jobs of the next hour. A few relieved nodes keep a soft taint until as much is requested of
+them as of others, or their load is low. With more of them the other nodes would get too much, so
+what the freed requests of further nodes attract is a cost of the move.
 """
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterator
+from datetime import timedelta
 
+import msgspec
 import numpy as np
 
+from desched.model.cluster import Pod
 from desched.model.plan import PlannedTaint
 from desched.model.resources import Resource
+from desched.model.state import Newcomers, State
+from desched.planning.arrays import Floats
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
-from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.pod_usage import UsageBook
 
-USE_OF_REQUESTS = 3.0
-"""New pods may use so many times what they request: which ones come is not known, and a soft taint
-costs little."""
+MOST_SHARE = 0.2
+"""Of the nodes that keep the taint: on the others, what comes must find enough room."""
 
-ONE_POD_SHARE = 0.03
-"""A node with the fewest requests gets at least one more pod, of about so much of a node."""
+COOL_SHARE = 0.5
+"""A node below this share of its target needs no taint."""
 
-_SCORED = (Resource.CPU, Resource.MEMORY)
-"""The resources whose requests kube-scheduler compares."""
+NEW_SECONDS = 3600
+LEAST_KNOWN = 3
+USE_HALF_LIFE, RATE_HALF_LIFE = timedelta(hours=12), timedelta(hours=2)
+"""New pods show what they use where at least so many are measured. What was seen fades slowly."""
 
+MOST_REQUESTED_SHARE = 0.05
+"""Of the nodes: more new pods in an hour are those of a new cluster, which do not come again."""
 
-def taints_for_traps(
-    context: EligibilityContext, pressure: Pressure, tainted: Iterable[str]
-) -> Iterator[PlannedTaint]:
-    """The taints of nodes that desched relieved, or that have its taint already."""
-    state = context.state
-    relieved = {move.node for move in state.moves} | {each.node for each in state.evictions}
-    names = sorted((relieved | set(tainted)) & pressure.known.keys())
-    if not names:
-        return
-    shares = {name: _requested_share(name, context, pressure) for name in pressure.known}
-    usual = float(np.median(list(shares.values())))
-    for name in names:
-        missing = usual - shares[name]
-        if missing <= 0:
-            continue
-        loaded = pressure.known[name]
-        if resource := _would_exceed(loaded, max(missing, ONE_POD_SHARE), pressure):
-            yield PlannedTaint(
-                name,
-                f"it requests {100 * missing:.0f} points less than other nodes, and what new pods "
-                f"use would bring its {resource.value} above the target",
-            )
+_EPSILON = 1e-9
 
 
-def _would_exceed(loaded: LoadedNode, missing_share: float, pressure: Pressure) -> Resource | None:
-    """The resource that would exceed its target with that many more requests."""
+class Traps(msgspec.Struct, frozen=True):
+    """How attractive the known nodes are for new pods.
+
+    `requested` is the share of each node's CPU that is requested by pods that do not end by
+    themselves. The nodes `protected` keep the soft taint; `more` others may get it. New pods fill
+    the nodes without it up to `line`, and use so many times what they request.
+    """
+
+    requested: dict[str, float]
+    protected: tuple[str, ...] = ()
+    more: int = 0
+    line: float = 0.0
+    use_of_requests: float = 0.0
+
+    @classmethod
+    def of(cls, context: EligibilityContext, pressure: Pressure, *, may_steer: bool) -> "Traps":
+        """The traps among the nodes that desched has relieved."""
+        requested = {name: _requested_share(name, context, pressure) for name in pressure.known}
+        if not requested:
+            return cls({})
+        usual, newcomers = float(np.median(list(requested.values()))), context.state.newcomers
+        relieved = _relieved(context.state) & requested.keys()
+        found = sorted((requested[n], n) for n in relieved if requested[n] < usual)
+        most = math.ceil(MOST_SHARE * len(requested)) if may_steer else 0
+        protected = tuple(name for _, name in found if not _is_cool(name, pressure))[:most]
+        others = np.array([share for name, share in requested.items() if name not in protected])
+        line, use = 0.0, 0.0
+        if newcomers is not None and len(others):
+            line = _water_line(others, newcomers.requested_nodes)
+            use = newcomers.use_of_requests
+        return cls(requested, protected, most - len(protected), line, use)
+
+    def taints(self) -> Iterator[PlannedTaint]:
+        """The taints of relieved nodes."""
+        for name in self.protected:
+            share = f"{self.requested[name]:.0%}"
+            why = f"only {share} of its CPU is requested since it was relieved: new pods would come"
+            yield PlannedTaint(name, why)
+
+    def attracted(self, node: str, freed_shares: Floats) -> Floats:
+        """The CPU that new pods would use there, as a ratio, if so much less were requested."""
+        share = self.requested.get(node, 0.0)
+        if node in self.protected or self.more > 0:
+            return np.zeros_like(freed_shares)
+        before = max(0.0, self.line - share)
+        more: Floats = np.maximum(0.0, self.line - share + freed_shares) - before
+        return more * self.use_of_requests
+
+    def after_relief_of(self, node: str) -> "Traps":
+        """The same once this node has lost a pod: it may get the taint, too."""
+        if node in self.protected or self.more <= 0:
+            return self
+        return msgspec.structs.replace(self, protected=(*self.protected, node), more=self.more - 1)
+
+
+NO_TRAPS = Traps({})
+"""Without any new pods."""
+
+
+def _relieved(state: State) -> frozenset[str]:
+    """The nodes that desched has moved pods off, as long as it knows the moves."""
+    nodes = {move.node for move in state.moves} | {record.node for record in state.evictions}
+    return frozenset(nodes - {""})
+
+
+def _is_cool(name: str, pressure: Pressure) -> bool:
+    """Whether the node has so little load that new pods do no harm."""
     outlook = pressure.outlook
-    levels = outlook.level_of(loaded.node.name)
-    for resource, level in zip(outlook.pasts.resources, levels, strict=True):
-        if resource in _SCORED:
-            more = USE_OF_REQUESTS * missing_share
-            if level + more > loaded.source(resource).thresholds.target_ratio:
-                return resource
-    return None
+    return bool((outlook.level_of(name) <= COOL_SHARE * outlook.targets_of(name)).all())
 
 
 def _requested_share(name: str, context: EligibilityContext, pressure: Pressure) -> float:
-    """The mean of the requested shares of CPU and memory, as kube-scheduler scores them."""
-    node = pressure.known[name].node
+    """The share of a node's CPU that is requested by pods that do not end by themselves."""
     pods = context.cluster.pods_by_node.get(name, ())
-    requests = [pod.scheduling.requests for pod in pods if not pod.finished]
-    cpu = sum(each.cpu_millicores for each in requests) / max(1, node.allocatable.cpu_millicores)
-    memory = sum(each.memory_bytes for each in requests) / max(1, node.allocatable.memory_bytes)
-    return (cpu + memory) / 2
+    lasting = (p for p in pods if not p.finished and not (p.owner and p.owner.kind == "Job"))
+    return sum(
+        share_of(pod, pressure.known[name].node.allocatable.cpu_millicores) for pod in lasting
+    )
+
+
+def share_of(pod: Pod, allocatable_millicores: int) -> float:
+    """The share of a node's CPU that a pod requests."""
+    return pod.scheduling.requests.cpu_millicores / max(1, allocatable_millicores)
+
+
+def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
+    """What new pods request in an hour and use, by those that are there now, or were before.
+
+    Replacements of desched's own moves are not new.
+    """
+    moved = {move.replacement_uid for move in state.moves}
+    moved |= {record.replacement.uid for record in state.evictions if record.replacement}
+    since = book.now - timedelta(seconds=NEW_SECONDS)
+    new = [
+        pod
+        for pod in book.snapshot.cluster.pods
+        if pod.node and pod.uid not in moved and (pod.started_at or pod.created_at) > since
+    ]
+    known = state.newcomers
+    nodes = book.snapshot.cluster.node_by_name
+    cpu = [(pod, pod.scheduling.requests.cpu_millicores) for pod in new if pod.node in nodes]
+    ratios = [
+        max(used) / requested
+        for pod, requested in cpu
+        if requested and (used := book.measured(pod, Resource.CPU))
+    ]
+    requested = math.fsum(
+        wanted / max(1, nodes[pod.node].allocatable.cpu_millicores) for pod, wanted in cpu
+    )
+    requested = min(requested, MOST_REQUESTED_SHARE * len(nodes))
+    if len(ratios) < LEAST_KNOWN:
+        return known
+    use = float(np.median(ratios))
+    if known is not None:
+        passed = book.now - known.at
+        use = max(use, known.use_of_requests * math.exp2(-(passed / USE_HALF_LIFE)))
+        requested = max(requested, known.requested_nodes * math.exp2(-(passed / RATE_HALF_LIFE)))
+    return Newcomers(use, requested, book.now)
+
+
+def _water_line(shares: Floats, amount: float) -> float:
+    """The level to which this amount fills these shares, the lowest first."""
+    ordered = np.sort(shares)
+    counts = np.arange(1, len(ordered) + 1)
+    lines = (amount + np.cumsum(ordered)) / counts
+    following = np.append(ordered[1:], np.inf)
+    return float(lines[np.argmax(lines <= following + _EPSILON)])

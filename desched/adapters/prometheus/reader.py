@@ -98,7 +98,8 @@ class PrometheusLoadReader:
         expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
         tracks = LoadTracks(queries, index, {r: e for r, e in expressions.items() if e})
         # Of its own, so that neither its warnings nor its errors touch the other resources.
-        gpus = GpuLoads(CycleQueries(self._client), index, policy)
+        of_gpus = CycleQueries(self._client)
+        gpus = GpuLoads(of_gpus, index, policy)
         of_nodes = ClusterLoad(
             {node.name: {r: of[node.name] for r, of in loads.items()} for node in cluster.nodes},
             {},
@@ -106,7 +107,7 @@ class PrometheusLoadReader:
             pods_of=PodChoice(),
         )
         of_nodes = gpus.added_to(of_nodes, cluster)
-        span = Span.before(queries.now, policy.history)
+        span = Span.before(queries.now or of_gpus.now, policy.history)
         sources = Sources(index, kubelets, pod_loads, cluster)
         pasts = PodPasts(queries, sources, policy.metrics, self._kept_pasts, span)
         pods = Pods(kubelets, pod_loads, pasts)

@@ -17,7 +17,7 @@ from desched.planning.arrays import Floats
 AHEAD_SECONDS = 3600
 STEPS_AHEAD = 12
 
-LEVEL_HALF_LIFE_SECONDS = 1200.0
+LEVEL_HALF_LIFE_SECONDS = 1800.0
 SWING_HALF_LIFE_SECONDS = 3600.0
 """Of the weight of a point: the level of a load changes sooner than the size of its swing."""
 
@@ -90,10 +90,12 @@ def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats,
     left = memory[..., None, :] ** steps
     mean = level[..., None, :] + left * distance[..., -1:, :]
     deviation = np.sqrt(variance[..., None, :] * (1.0 - left**2)) + LEAST_DEVIATION
-    score = (mean - targets[..., None, :]) / deviation
+    gap = mean - targets[..., None, :]
+    score = gap / deviation
     above = normal_distribution(score)
     density = math.sqrt(0.5 / math.pi) * np.exp(-0.5 * np.minimum(score * score, 1400.0))
-    height = np.maximum(deviation * density + (mean - targets[..., None, :]) * above, 0.0)
+    # A target may be infinite, and infinity times 0 is not a number.
+    height = np.maximum(deviation * density + np.where(above > 0.0, gap, 0.0) * above, 0.0)
     return above, height
 
 

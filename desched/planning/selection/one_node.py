@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from desched.model.plan import Finding, RefusalReason
+from desched.planning.arrays import Floats
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.landing_limits import Bearable
 from desched.planning.selection.candidates import Candidate, OverloadedNode
@@ -19,6 +20,7 @@ from desched.planning.selection.excess import Excess
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.outcomes import NodeSelection, SingleMoves
 from desched.planning.selection.trial import Move, Trial
+from desched.planning.traps import NO_TRAPS, Traps, share_of
 
 NOT_NEEDED = Finding(RefusalReason.NOT_NEEDED)
 
@@ -27,7 +29,11 @@ LEAST_SAVED_MINUTES = 0.5
 
 
 def select_for_node(
-    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota | None, price: float
+    node: OverloadedNode,
+    destinations: Destinations,
+    quota: EvictionQuota | None,
+    price: float,
+    traps: Traps = NO_TRAPS,
 ) -> NodeSelection:
     """Select the node's moves; the arguments are not modified.
 
@@ -37,13 +43,20 @@ def select_for_node(
     denied: dict[str, Finding[RefusalReason]] = {}
     left = list(node.candidates)
     while left and _expected_minutes(node, trial) >= max(price, LEAST_SAVED_MINUTES):
-        best = _best(left, node, trial, price, denied)
+        best = _best(left, node, trial, _Terms(price, traps), denied)
         left = [c for c in left if c.pod.uid not in denied]
         if best is None:
             break
         trial.take(best)
         left = [c for c in left if c is not best.candidate and c.pod.uid != best.candidate.pod.uid]
     return _selection(node, trial, denied)
+
+
+class _Terms(NamedTuple):
+    """What a move must save in minutes, and what new pods would do to relieved nodes."""
+
+    price: float
+    traps: Traps
 
 
 class _Offer(NamedTuple):
@@ -63,7 +76,7 @@ def _best(
     candidates: Sequence[Candidate],
     node: OverloadedNode,
     trial: Trial,
-    price: float,
+    terms: "_Terms",
     denied: dict[str, Finding[RefusalReason]],
 ) -> Move | None:
     """The move that saves most for its cost; adds why others are not possible.
@@ -71,8 +84,7 @@ def _best(
     What a landing costs only lowers the worth of a move, so the search ends with the first pod
     whose worth without any cost is no better than the best move.
     """
-    pasts = np.stack([candidate.past for candidate in candidates])
-    saved = trial.destinations.free.load.saved_minutes(node.name, pasts)
+    saved, price = _saved_minutes(candidates, node, trial, terms.traps), terms.price
     offers = [
         _Offer(candidate, minutes, max(LEAST_SAVED_MINUTES, price * candidate.cost))
         for candidate, minutes in zip(candidates, saved.tolist(), strict=True)
@@ -80,7 +92,7 @@ def _best(
     best: Move | None = None
     best_worth = 0.0
     for offer in sorted(offers, key=lambda each: (-each.worth, each.candidate.pod.ref)):
-        if offer.worth <= best_worth:
+        if best is not None and offer.worth <= best_worth:
             break
         if offer.saved_minutes < offer.price_minutes:
             denied[offer.candidate.pod.uid] = _too_little(offer.saved_minutes, offer.price_minutes)
@@ -97,6 +109,19 @@ def _best(
         elif net / found.candidate.cost > best_worth:
             best, best_worth = found.with_saved(offer.saved_minutes), net / found.candidate.cost
     return best
+
+
+def _saved_minutes(
+    candidates: Sequence[Candidate], node: OverloadedNode, trial: Trial, traps: Traps
+) -> Floats:
+    """The overload that the node would lose with each pod, less that of new pods in its place."""
+    size = node.loaded.node.allocatable.cpu_millicores
+    freed = sum(share_of(move.candidate.pod, size) for move in trial.moves)
+    shares = np.array([share_of(candidate.pod, size) for candidate in candidates])
+    attracted = traps.attracted(node.name, freed + shares)
+    attracted -= traps.attracted(node.name, np.full_like(shares, freed))
+    pasts = np.stack([candidate.past for candidate in candidates])
+    return trial.destinations.free.load.saved_minutes(node.name, pasts, attracted)
 
 
 def _expected_minutes(node: OverloadedNode, trial: Trial) -> float:

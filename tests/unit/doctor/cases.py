@@ -741,7 +741,7 @@ HISTORY = cases(
         examination(load=loads(0.5, 0.5, 0.5, history=CPU_LATE)),
         WARNING,
         "3 nodes have no history of 3h",
-        "Wait until 12:10 UTC",
+        "Wait until Prometheus has data for so long",
     ),
     (examination(load=loads(0.5, 0.5, 0.5, history={})), WARNING, "3 nodes"),
     (examination(cluster=cluster(nodes=YOUNG)), SKIPPED, "old enough"),

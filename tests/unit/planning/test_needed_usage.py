@@ -148,7 +148,7 @@ def test_the_sum_of_each_node_with_pods_is_needed_once_a_node_may_be_relieved() 
     lost = EvictionRecord(pod("gone").ref, "hot", "uid-web", NOW, certain("far"), left_at=NOW)
     settling = State(evictions=(replace(lost, result=MoveResult.NOT_WANTED),))
     assert summed(seen, state=settling) == set()
-    assert summed(seen, policy(sustained_seconds=600)) == set()
+    assert summed(seen, policy(eviction_price_minutes=200)) == set()
 
 
 def test_without_overload_the_sum_is_needed_where_it_may_show_overload() -> None:

@@ -50,11 +50,11 @@ def verdict(plan: Plan, name: str) -> tuple[str, str | None]:
     return found.node_class.value, found.reason.value if found.reason else None
 
 
-def test_the_single_pod_that_clears_the_excess_is_moved_and_no_other() -> None:
-    plan = planned(hot_node(big=2.0, right=0.5, other=0.5, small=0.4))
-    # 85 % must come to 75 %: 0.4 cores are 10 points and the smallest pod that is enough.
-    assert evicted(plan) == ["small"]
-    assert reasons(plan) == dict.fromkeys(["big", "right", "other"], "not_needed")
+def test_the_pod_that_saves_most_is_moved_and_no_other() -> None:
+    plan = planned(hot_node(most=2.0, right=0.5, other=0.5, small=0.4))
+    # Each alone would end the overload; the largest leaves most room for what may come.
+    assert evicted(plan) == ["most"]
+    assert reasons(plan) == dict.fromkeys(["right", "other", "small"], "not_needed")
     assert plan.evictions[0].expected_node == "cool"
 
 
@@ -80,17 +80,17 @@ def with_priorities(seen: Snapshot, **priorities: int) -> Snapshot:
     return msgspec.structs.replace(seen, cluster=loaded)
 
 
-def test_two_small_pods_go_before_one_of_a_high_priority() -> None:
+def test_a_small_pod_goes_before_one_of_a_high_priority() -> None:
     seen = hot_node(important=0.6, batch1=0.3, batch2=0.3, rest=2.2)
     plan = planned(with_priorities(seen, important=1_000_000, rest=1_000_000))
-    assert evicted(plan) == ["batch1", "batch2"]
+    assert evicted(plan) == ["batch1"]
 
 
 def test_one_fair_move_beats_twelve_tiny_ones() -> None:
     tiny = {f"tiny{i:02}": 0.05 for i in range(12)}
-    seen = hot_node(fair=0.6, rest=2.2, **tiny)
-    plan = planned(with_priorities(seen, fair=1_000_000, rest=1_000_000))
-    assert evicted(plan) == ["fair"]
+    plan = planned(hot_node(fair=0.6, rest=0.2, host=2.0, **tiny))
+    assert len(plan.evictions) == 1
+    assert evicted(plan)[0] not in tiny
 
 
 def test_a_destination_is_judged_by_its_worst_window() -> None:
@@ -149,19 +149,7 @@ def test_load_that_is_not_the_pods_to_take_away_moves_nobody() -> None:
     host = load({"hot": (0.95, 0.1), "cool": (0.05, 0.05)}, {"a": (0.1, 0), "b": (0.1, 0)})
     plan = planned(msgspec.structs.replace(seen, load=host))
     assert verdict(plan, "hot") == ("overloaded", "excess_not_movable")
-    assert reasons(plan) == dict.fromkeys(["a", "b"], "excess_not_movable")
-
-
-@pytest.mark.parametrize(("share", "expected"), [(0.45, []), (0.55, ["a"])])
-def test_half_of_the_excess_is_worth_a_move(share: float, expected: list[str]) -> None:
-    excess = 0.9 - 0.75
-    used = {"a": (share * excess * 4, 0.1)}
-    seen = snapshot(
-        [node("hot"), node("cool")],
-        [pod("a", on="hot")],
-        load({"hot": (0.9, 0.1), "cool": (0.05, 0.05)}, used),
-    )
-    assert evicted(planned(seen)) == expected
+    assert reasons(plan) == dict.fromkeys(["a", "b"], "no_relief")
 
 
 def test_one_huge_pod_whose_move_only_moves_the_problem_stays() -> None:

@@ -89,7 +89,7 @@ def test_one_plan_takes_no_more_replicas_of_a_workload_than_it_can_do_without() 
         load({"hot": (0.95, 0.1), "cool": (0.05, 0.05)}, dict.fromkeys(names, (0.6, 0.1))),
         [workload("web", replicas=4)],
     )
-    deep = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
+    deep = policy(rule(target_ratio=0.5))
     assert len(evicted(planned(seen, deep))) == 2
     with_budget = msgspec.structs.replace(seen.cluster, budgets=(budget("a", 3, app="web"),))
     budgeted = msgspec.structs.replace(seen, cluster=with_budget)

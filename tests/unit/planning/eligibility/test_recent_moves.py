@@ -194,7 +194,7 @@ def test_a_destination_that_awaits_as_many_as_allowed_gets_no_further_one() -> N
 
 
 def test_moves_of_one_plan_count_towards_the_most_that_a_destination_may_await() -> None:
-    deep = rule(stop_margin_ratio=0.34)
+    deep = rule(target_ratio=0.6, ceiling_margin_ratio=0.1)
     chosen = policy(deep, limits=no_limits_but(in_flight_destination=1))
     plan = planned(two_hot_nodes(), chosen)
     assert sorted(e.expected_node for e in plan.evictions) == ["blue-2", "red-2"]

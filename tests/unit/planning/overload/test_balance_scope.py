@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from desched.model.network_topology import HyperNode
-from desched.model.plan import NodeClass, Plan
+from desched.model.plan import NodeClass, NodeReason, Plan
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.policy.placement_domains import PlacementDomains
 from tests.builders import (
@@ -128,5 +128,6 @@ def test_a_full_domain_needs_capacity_while_others_are_relieved() -> None:
     """S0.5: saturation is judged by domain."""
     loads = {"pg1-a": 0.9, "pg1-b": 0.9, "pg2-a": 0.9, "pg2-b": 0.1}
     plan = plan_of(loads, {"a": "pg1-a", "b": "pg2-a"})
-    assert reasons(plan) == {"a": "pool_saturated"}
+    assert reasons(plan) == {"a": "no_node_under_ceiling"}
+    assert {v.node: v.reason for v in plan.nodes}["pg1-a"] is NodeReason.POOL_SATURATED
     assert evicted(plan) == ["b"]

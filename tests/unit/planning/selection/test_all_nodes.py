@@ -1,6 +1,7 @@
 """The moves of several overloaded nodes that compete for limits and destinations."""
 
 import msgspec
+import pytest
 
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
@@ -32,7 +33,7 @@ def two_hot_nodes(pods: list[Pod], cores: dict[str, float], **cool: float) -> Sn
 
 def test_a_cooler_node_does_not_take_the_last_evictions_of_the_cycle() -> None:
     pods = [pod(f"{n}{i}", on=f"hot{n}") for n in (1, 2) for i in range(3)]
-    seen = two_hot_nodes(pods, {p.name: 0.55 for p in pods}, cool=0.1)
+    seen = two_hot_nodes(pods, {p.name: 0.25 for p in pods}, cool=0.1)
     plan = planned(seen, policy(limits=no_limits_but(total=2, node=None)))
     assert evicted(plan) == ["10", "11"]
     assert {r for name, r in reasons(plan).items() if name.startswith("2")} == {"limit_total"}
@@ -47,19 +48,15 @@ def test_a_budget_shared_by_two_nodes_is_not_overdrawn() -> None:
     assert reasons(plan) == {"a2": "budget_exhausted"}
 
 
-def test_where_memory_and_cpu_are_both_too_high_memory_is_relieved_first() -> None:
+@pytest.mark.xfail(strict=True, reason="no single move saves an overload of two resources")
+def test_where_memory_and_cpu_are_both_too_high_both_are_relieved() -> None:
     usage = {"cpu": (1.0, 0.1), "memory": (0.1, 4.0)}
     seen = snapshot(
         [node("hot"), node("cool")],
         [pod(name, on="hot") for name in usage],
         load({"hot": (0.95, 0.98), "cool": (0.1, 0.1)}, usage),
     )
-    one = policy(
-        rule(Resource.CPU),
-        rule(Resource.MEMORY, target_ratio=0.85),
-        limits=no_limits_but(total=1, node=1, workload=9),
-    )
-    assert evicted(planned(seen, one)) == ["memory"]
+    assert sorted(evicted(planned(seen))) == ["cpu", "memory"]
 
 
 # --- what moves cost -----------------------------------------------------------------------------
@@ -84,7 +81,14 @@ def test_a_dear_pod_moves_if_cheaper_ones_cannot_relieve_the_node() -> None:
     assert evicted(plan) == ["dear"]
 
 
-def test_a_dear_pod_stays_if_cheaper_ones_relieve_the_node() -> None:
+def test_a_dear_pod_moves_if_that_saves_more_for_its_cost() -> None:
+    """One eviction of 3.3 instead of two of 1.3, which would save a fifth of it at first."""
     plan = planned(full_node(a=0.5, b=0.5, dear=0.9))
-    assert evicted(plan) == ["a", "b"]
+    assert evicted(plan) == ["dear"]
+    assert reasons(plan) == {"a": "not_needed", "b": "not_needed"}
+
+
+def test_a_dear_pod_stays_if_a_cheaper_one_relieves_the_node() -> None:
+    plan = planned(full_node(a=0.9, dear=0.9))
+    assert evicted(plan) == ["a"]
     assert reasons(plan) == {"dear": "not_needed"}

@@ -6,7 +6,7 @@ import pytest
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.eligibility import Eligibility
-from desched.planning.selection.limits import Cap, EvictionQuota
+from desched.planning.selection.limits import EvictionQuota
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share
 from tests.builders import (
@@ -78,14 +78,6 @@ def test_an_exhausted_limit_says_its_figure_and_what_it_grows_to(
 
     assert within.exhausted == Finding(RefusalReason.LIMIT_TOTAL, detail)
     assert within.refuse(pods[-1]) == within.exhausted
-
-
-def test_only_limits_that_not_all_would_keep_are_caps() -> None:
-    both = quota(no_limits_but(total=3, node=1), allowed=2)
-    assert both.caps(WEB) == [Cap(1, (0, 1)), Cap(2, (0, 1, 2))]
-    both.take(WEB[2])
-    assert both.caps(WEB[:2]) == [Cap(1, (0, 1)), Cap(1, (0, 1))]
-    assert quota().caps(WEB) == []
 
 
 def allowed(quota: EvictionQuota, one: Pod) -> int:
