@@ -155,7 +155,7 @@ def constants() -> Iterator[None]:
 def test_constants_are_divided_wherever_they_are_used() -> None:
     divide_constants(20)
     assert vars(eligibility)["HOUR"] == timedelta(minutes=3)
-    assert vars(recent_moves)["PAST_KEPT"] == timedelta(minutes=9)
+    assert vars(recent_moves)["RELIEVED_KEPT"] == timedelta(minutes=36)
     assert vars(forecast)["AHEAD_SECONDS"] == vars(outlook)["AHEAD_SECONDS"] == 180
     assert timedelta(seconds=7) == clocks.SEEMS_EARLIER  # of the real clocks
 
