@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 
 from desched.model.state import EvictionRecord, RecentMove
 from desched.policy.follow_up import FollowUpRules
+from desched.policy.policy import HISTORY_SECONDS
 
-RELIEVED_KEPT = timedelta(hours=12)
-"""So long a node counts as relieved; its past includes the pod for less."""
+PAST_KEPT = timedelta(seconds=HISTORY_SECONDS)
+"""So long the past of the node that a pod left includes the pod."""
 
 
 def with_recent_moves(
@@ -18,7 +19,7 @@ def with_recent_moves(
 ) -> tuple[RecentMove, ...]:
     """Add these evictions, and remove those that no rule needs any more; oldest first."""
     longest_seconds = max(rules.cool_down_first_seconds, rules.pause_within_seconds)
-    kept = max(RELIEVED_KEPT, timedelta(seconds=longest_seconds))
+    kept = max(PAST_KEPT, timedelta(seconds=longest_seconds))
     new = (
         RecentMove(
             r.workload_uid,

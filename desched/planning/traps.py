@@ -60,7 +60,7 @@ class Traps(msgspec.Struct, frozen=True):
         if not requested:
             return cls({})
         usual, newcomers = float(np.median(list(requested.values()))), context.state.newcomers
-        relieved = _relieved(context.state) & requested.keys()
+        relieved = (_relieved(context.state) | _tainted(context)) & requested.keys()
         found = sorted((requested[n], n) for n in relieved if requested[n] < usual)
         most = math.ceil(MOST_SHARE * len(requested)) if may_steer else 0
         protected = tuple(name for _, name in found if not _is_cool(name, pressure))[:most]
@@ -102,6 +102,12 @@ def _relieved(state: State) -> frozenset[str]:
     """The nodes that desched has moved pods off, as long as it knows the moves."""
     nodes = {move.node for move in state.moves} | {record.node for record in state.evictions}
     return frozenset(nodes - {""})
+
+
+def _tainted(context: EligibilityContext) -> frozenset[str]:
+    """The nodes with desched's taint: they keep it although the moves are long over."""
+    nodes, now = context.cluster.nodes, context.now
+    return frozenset(n.name for n in nodes if n.steered_until is not None and n.steered_until > now)
 
 
 def _is_cool(name: str, pressure: Pressure) -> bool:

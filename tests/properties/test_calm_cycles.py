@@ -60,7 +60,7 @@ def policies(draw: st.DrawFn) -> Policy:
     )
     mode = draw(st.sampled_from(list(SteeringMode)))
     return replace(
-        policy(*rules[: draw(st.integers(1, 2))], sustained_seconds=600),
+        policy(*rules[: draw(st.integers(1, 2))]),
         steering=SteeringRules(mode),
         deviation=draw(st.sampled_from([False, False, False, True])),
         min_underloaded_nodes=draw(st.sampled_from([0, 2])),
@@ -109,7 +109,7 @@ def cycles_run(past: Past, by: Policy) -> int:
 )
 def test_only_cycles_with_something_to_do_run(mode: SteeringMode, fewest: int, most: int) -> None:
     past = a_past([Life(f"web-{i}", "a", HOT_FOR_AN_HOUR) for i in range(4)], HOSTS, STEPS)
-    by = replace(policy(rule(), sustained_seconds=600), steering=SteeringRules(mode))
+    by = replace(policy(rule()), steering=SteeringRules(mode))
     found = some_cycles(past, by)
     assert found == all_cycles(past, by)
     assert found.policies[0].evictions

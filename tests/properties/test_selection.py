@@ -14,6 +14,7 @@ from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destinations
+from desched.planning.placement.landing_limits import Bearable
 from desched.planning.placement.reservations import room_left
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.candidates import Candidate, OverloadedNode
@@ -21,6 +22,7 @@ from desched.planning.selection.limits import EvictionQuota
 from tests.builders import NOW, load, no_limits_but, node, pod, policy, snapshot, workload
 
 ONE_EACH = policy(limits=no_limits_but(workload=1))
+PRICE = ONE_EACH.eviction_price_minutes
 
 Arguments = tuple[tuple[OverloadedNode, ...], Destinations, EvictionQuota]
 
@@ -55,6 +57,7 @@ def choices(draw: st.DrawFn) -> Arguments:
                     one,
                     {r: book.measured(one, r) for r in resources},
                     {r: book.demand(one, r) for r in resources},
+                    pressure.outlook.pasts.of_pod(one),
                     1.0 + one.priority / 10_000,
                 )
                 for one in context.cluster.pods_by_node[loaded.node.name]
@@ -77,20 +80,22 @@ def test_a_selection_exceeds_no_limit_and_all_its_pods_have_a_destination(
 ) -> None:
     _, destinations, quota = arguments
     left, taken = quota.copy(), destinations.copy()
-    for _, move in select_moves(*arguments).moves:
+    for _, move in select_moves(*arguments, price=PRICE).moves:
         candidate = move.candidate
         assert left.refuse(candidate.pod) is None
         left.take(candidate.pod)
-        found = taken.find(candidate.pod, candidate.charge)
+        bearable = Bearable(most_minutes=move.saved_minutes - PRICE * candidate.cost)
+        found = taken.find(candidate.pod, candidate.charge, bearable)
         assert not isinstance(found, Finding)
         assert found.expected_node == move.destination.expected_node
         taken.take(move.destination, candidate.pod, candidate.charge)
+        assert move.saved_minutes - found.cost_minutes >= PRICE * candidate.cost
 
 
 @settings(deadline=None)
 @given(choices())
 def test_each_candidate_moves_or_has_a_reason_to_stay(arguments: Arguments) -> None:
-    made = select_moves(*arguments)
+    made = select_moves(*arguments, price=PRICE)
     moved = set(uids(made))
     for each in made.nodes:
         assert {*each.pods} - moved == made.by_node[each.name].refusals.keys()
@@ -99,7 +104,9 @@ def test_each_candidate_moves_or_has_a_reason_to_stay(arguments: Arguments) -> N
 @settings(deadline=None)
 @given(choices())
 def test_choosing_changes_neither_the_destinations_nor_the_quota(arguments: Arguments) -> None:
-    assert uids(select_moves(*arguments)) == uids(select_moves(*arguments))
+    assert uids(select_moves(*arguments, price=PRICE)) == uids(
+        select_moves(*arguments, price=PRICE)
+    )
 
 
 @settings(deadline=None)
@@ -110,8 +117,8 @@ def test_what_a_cooler_node_may_move_does_not_change_what_hotter_ones_do(
     nodes, destinations, quota = arguments
     position = data.draw(st.integers(1, len(nodes) - 1))
     without = [*nodes[:position], msgspec.structs.replace(nodes[position], candidates=())]
-    all_of_them = select_moves(nodes, destinations, quota)
-    first = select_moves(without, destinations, quota)
+    all_of_them = select_moves(nodes, destinations, quota, price=PRICE)
+    first = select_moves(without, destinations, quota, price=PRICE)
     for each in nodes[:position]:
         found, expected = (
             [move.candidate.pod.uid for _, move in made.by_node[each.name].moves]

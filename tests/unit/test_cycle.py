@@ -34,7 +34,7 @@ from desched.ports import (
 from tests.builders import NOW, certain, load, node, pod, policy, reasons, rule, snapshot
 from tests.chosen_load import known_on
 
-DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
+DEEP = policy(rule(target_ratio=0.6))
 OK = EvictionAnswer(EvictionVerdict.EVICTED)
 
 
@@ -447,7 +447,9 @@ def test_the_load_is_read_once() -> None:
 
     report = report_of(seen, load_reader)
 
-    assert load_reader.choices == [PodChoice(frozenset({"hot"}), sums=frozenset({"hot"}))]
+    assert load_reader.choices == [
+        PodChoice(frozenset({"hot"}), sums=frozenset({"hot"}), pasts=frozenset({"hot"}))
+    ]
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
 
 

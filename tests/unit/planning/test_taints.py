@@ -269,7 +269,7 @@ def test_a_node_on_which_a_replacement_under_way_is_expected_is_not_tainted() ->
 
 
 def test_the_taints_of_a_move_under_way_are_kept_until_it_has_settled() -> None:
-    cool = dict.fromkeys(HOT, 0.5)
+    cool = dict.fromkeys(HOT, 0.3)
     state = State((under_way("hot1", "gone"),))
     plan = planned(trap(cool, hot1=OURS), steering(), state)
     assert plan.taints == (
@@ -352,7 +352,7 @@ def test_the_oldest_taint_goes_first() -> None:
 
 
 def test_a_taint_stays_while_a_move_needs_it_and_goes_when_that_has_settled() -> None:
-    quiet = dict.fromkeys(HOT, 0.5)
+    quiet = dict.fromkeys(HOT, 0.3)
     assert removed(trap(quiet, hot1=OURS), steering(), State((under_way("hot1"),))) == []
     settled = under_way("hot1", result=MoveResult.STILL_PENDING)
     assert removed(trap(quiet, hot1=OURS), steering(), State((settled,))) == ["hot1"]

@@ -26,7 +26,6 @@ POLICY = Policy(
         ResourceRule(Resource.CPU, 0.3, 0.8, 0.05, 0.1, (300, 900)),
         ResourceRule(Resource.MEMORY, 0.3, 0.8, 0.05, 0.1, (300,)),
     ),
-    sustained_seconds=0,
 )
 
 
@@ -92,9 +91,8 @@ def test_a_node_that_joined_within_the_window_is_unknown() -> None:
 
 
 def history(of: Simulation, node: str = "a") -> LoadHistory:
-    """CPU over the last ten minutes."""
-    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600, least_sustained_seconds=600)
-    found = of.load.read_load(of.cluster.read_cluster(), lasting)
+    """CPU at the points by which plans forecast."""
+    found = of.load.read_load(of.cluster.read_cluster(), POLICY)
     return found.history[node][Resource.CPU]
 
 
@@ -102,20 +100,19 @@ def test_the_history_shows_when_load_began() -> None:
     world = simulation()
     world.clock.advance(450)
     points = history(world).ratios
-    assert history(world).step_seconds == 60
-    # Means over five minutes, at -10 to 0 minutes: the pod has been there for seven and a half.
-    assert points == pytest.approx([0, 0, 0, 0.05, 0.15, 0.25, 0.35, 0.45, 0.5, 0.5, 0.5])
-
-
-def test_without_a_time_to_last_there_is_no_history() -> None:
-    assert load(simulation()).history == {}
+    assert (len(points), history(world).step_seconds) == POLICY.history._replace(
+        steps=POLICY.history.steps + 1
+    )
+    # Means over five minutes: the pod has been there for seven and a half.
+    assert points[-4:] == pytest.approx((0, 0, 0.25, 0.5))
 
 
 def test_the_history_has_no_points_before_the_node() -> None:
     made = Simulation()
     made.cluster.add_node("a")
     made.clock.advance(600)
-    assert history(made).ratios == pytest.approx([None] * 5 + [0.0] * 6)
+    assert history(made).ratios[-2:] == (0.0, 0.0)
+    assert set(history(made).ratios[:-2]) == {None}
 
 
 def test_destination_windows_are_statistics_of_means_over_the_shortest_window() -> None:
@@ -131,8 +128,7 @@ def test_destination_windows_are_statistics_of_means_over_the_shortest_window() 
 def of_chosen(made: Simulation, *choices: PodChoice) -> ClusterLoad:
     """The load if these pods are chosen, one choice after the other."""
     asked = iter((*choices, choices[-1]))
-    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600, least_sustained_seconds=600)
-    return made.load.read_load(made.cluster.read_cluster(), lasting, lambda _: next(asked))
+    return made.load.read_load(made.cluster.read_cluster(), POLICY, lambda _: next(asked))
 
 
 def two_nodes() -> Simulation:
@@ -155,7 +151,7 @@ def test_of_pods_that_are_not_chosen_only_the_sum_on_their_node_is_read() -> Non
         assert sums[Resource.CPU][i] == pytest.approx(both)
     assert sums[Resource.MEMORY] == pytest.approx((2 * GIB,))
     assert set(found.history) == {"a", "b"}  # destinations are judged by it as well
-    assert of_chosen(two_nodes(), PodChoice()).history == {}
+    assert set(of_chosen(two_nodes(), PodChoice()).history) == {"a", "b"}
     assert everything.pods_of is None
     assert everything.pod_sums == {}
 
@@ -166,10 +162,20 @@ def test_pods_are_chosen_until_no_more_are_needed() -> None:
     assert found.pods_of is not None
     assert not found.pods_of.has_pods
     assert found.pods == {}
-    assert found.history == {}
     both = of_chosen(two_nodes(), first, second).pods_of
     assert both is not None
     assert both.nodes == {"a", "b"}
+
+
+def test_the_pasts_of_pods_are_read_that_are_or_were_on_a_chosen_node() -> None:
+    made = two_nodes()
+    made.clock.advance(900)
+    found = of_chosen(made, PodChoice(frozenset({"a"}), pasts=frozenset({"b"})))
+    assert set(found.pod_pasts) == {("default", "calm"), ("default", "quiet")}
+    calm = found.pod_pasts["default", "calm"].cpu_millicores
+    assert len(calm) == len(found.history["b"][Resource.CPU].ratios)
+    assert calm[-3:] == pytest.approx((100, 100, 100))
+    assert calm[0] is None
 
 
 def test_the_pods_of_a_controller_can_be_chosen() -> None:
@@ -191,7 +197,6 @@ def test_people_see_the_last_hour_of_all_nodes() -> None:
     made.clock.advance(600)
     reader = SimulatedLoad(made.cluster, last_hour=True)
     found = reader.read_load(made.cluster.read_cluster(), POLICY, lambda _: PodChoice())
-    assert found.history == {}
     points = found.last_hour["a"][Resource.CPU].ratios
     assert points == pytest.approx([0.0] * 11 + [0.5, 0.5])
     assert set(found.last_hour) == {"a", "b"}

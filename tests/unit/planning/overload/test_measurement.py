@@ -1,6 +1,5 @@
 """The load of a node: unknown loads, and arrivals that the windows do not show yet."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +10,6 @@ from desched.model.cluster import Pod
 from desched.model.load import (
     ClusterLoad,
     Level,
-    LoadHistory,
     Measured,
     PodUsage,
     Unknown,

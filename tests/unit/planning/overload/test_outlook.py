@@ -16,7 +16,6 @@ from desched.planning.overload.classification import Pressure, classify
 from desched.planning.overload.node_load import Basis
 from desched.planning.overload.outlook import Outlook, Pasts
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.policy import Policy
 from tests.builders import GIB, NOW, amounts, certain, load, node, pod, policy, rule, snapshot
 
 STEP_SECONDS = 300
@@ -37,12 +36,10 @@ def pressure(
     usage: Mapping[str, float] = {},
     pasts: Mapping[str, Points] = {},
     state: State | None = None,
-    by: Policy = CPU,
-    now: float | None = None,
     nodes: Sequence[Node] = (),
 ) -> Pressure:
     """A node `n` of 4 cores with this past, and pods with their use and past, in cores."""
-    present = now if now is not None else (points or [0.5])[-1]
+    present = (points or [0.5])[-1]
     assert present is not None
     of_load: ClusterLoad = load(
         {"n": (present, 0.1)}, {name: (cores, 0.1) for name, cores in usage.items()}
@@ -57,7 +54,7 @@ def pressure(
     known = {} if points is None else {"n": {Resource.CPU: history(points)}}
     of_load = replace(of_load, history=known, pod_pasts=found)
     seen = snapshot(nodes or [node("n")], pods, of_load)
-    book = UsageBook(seen, by, NOW)
+    book = UsageBook(seen, CPU, NOW)
     return classify(book, state or State())
 
 
@@ -210,7 +207,7 @@ def test_no_past_is_below_zero() -> None:
 
 
 def test_memory_against_allocatable_is_judged_as_now() -> None:
-    """7 of 14 allocatable GiB of 16, by the points of capacity: the difference counts throughout."""
+    """7 of 14 allocatable GiB of 16; the difference to capacity counts for all points."""
     size = replace(amounts(4, 14), pods=110)
     seen = snapshot(
         [node("n", allocatable=size)],

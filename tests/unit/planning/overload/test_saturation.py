@@ -19,7 +19,6 @@ from tests.builders import (
     planned,
     pod,
     policy,
-    reasons,
     rule,
     selector,
     snapshot,

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from desched.model.cluster import Pod
-from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from tests.builders import (
@@ -17,7 +16,6 @@ from tests.builders import (
     pod,
     policy,
     reasons,
-    rule,
     snapshot,
     workload,
 )

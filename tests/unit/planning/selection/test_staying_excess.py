@@ -48,7 +48,7 @@ def test_the_policy_may_let_neighbours_leave() -> None:
 
 
 def test_only_overload_by_others_is_relieved() -> None:
-    """Without the burner's excess of 0.5 cores the node is at 85 %, and at 70 % with smaller ones."""
+    """Without the burner's excess of 0.5 cores the node is at 85 %, or at 70 % in the end."""
     (with_it,) = plan_beside(burner(0.2), 0.7, 0.8).evictions
     (without,) = plan_beside(burner(0.2), 0.2, 0.8).evictions
     assert with_it.saved_minutes == pytest.approx(without.saved_minutes)

@@ -19,9 +19,9 @@ from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import classify
+from desched.planning.overload.outlook import Pasts
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import destinations_before
-from desched.planning.overload.outlook import Pasts
 from desched.planning.selection.candidates import Gang, OverloadedNode, candidate_of
 from desched.planning.selection.outcomes import NodeSelection, Stuck, WholeMove
 from desched.planning.selection.trial import Move, Trial

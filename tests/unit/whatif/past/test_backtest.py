@@ -38,7 +38,7 @@ def hot_past(**changes: Any) -> Past:
 
 
 def a_policy(name: str = "policy.yaml", **changes: object) -> Policy:
-    return replace(policy(rule(), sustained_seconds=600), source=name, **changes)
+    return replace(policy(rule()), source=name, **changes)
 
 
 def span(past: Past) -> Span:
@@ -166,8 +166,9 @@ def test_progress_ends_with_the_whole() -> None:
 
 def test_the_past_begins_early_enough_for_every_window() -> None:
     long = rule(windows_seconds=(300, 3600))
-    assert lead_seconds([a_policy()]) == 900
-    assert lead_seconds([a_policy(), a_policy(rules=(long,))]) == 4200
+    past = a_policy().history.seconds
+    assert lead_seconds([a_policy()]) == past + 300
+    assert lead_seconds([a_policy(), a_policy(rules=(long,))]) == past + 3600
 
 
 def test_coverage_is_that_of_nodes_while_they_were_there() -> None:
