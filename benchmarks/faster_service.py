@@ -34,6 +34,16 @@ OF_THE_CLOCKS = {"SEEMS_EARLIER"}
 IN_SECONDS = {
     "desched.eviction.pacing": ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"),
     "desched.planning.selection.eviction_cost": ("SETTLED_AFTER_SECONDS",),
+    "desched.planning.overload.classification": (
+        "LEAST_RECURRING_MINUTES",
+        "LEAST_SHOWN_MINUTES",
+    ),
+    "desched.planning.overload.forecast": (
+        "AHEAD_SECONDS",
+        "LEVEL_HALF_LIFE_SECONDS",
+        "SWING_HALF_LIFE_SECONDS",
+    ),
+    "desched.planning.selection.one_node": ("LEAST_SAVED_MINUTES",),
     "desched.policy.policy": ("HISTORY_SECONDS", "LEAST_STEP_SECONDS"),
 }
 """Further constants that are times of the cluster's life, by the module that defines them."""

@@ -129,8 +129,7 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     no_limit = "no limit"
     unbounded = of.max_grace_period_seconds == LONGEST_SECONDS
     grace_period = no_limit if unbounded else f"`{duration_text(of.max_grace_period_seconds)}`"
-    least = f", from {duration_text(of.least_sustained_seconds)} on" * bool(of.sustained_seconds)
-    yield "sustainedFor", f"`{duration_text(of.sustained_seconds)}`{least}"
+    yield "evictionPrice", f"`{duration_text(round(60 * of.eviction_price_minutes))}`"
     yield "stopMargin", f"{of.stop_margin:g}"
     yield "ceilingMargin", f"{of.ceiling_margin:g}"
     yield "deviationFloor", f"{of.deviation_floor:g}, and {of.dead_band:g} points above the mean"

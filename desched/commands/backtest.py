@@ -214,7 +214,6 @@ COMMAND = Command(
     examples={
         "desched backtest --since 7d --policy a.yaml --policy b.yaml": "compare two policies",
         "desched backtest --since 7d --policy a.yaml --price 3m,5m,10m": "several prices",
-        "desched backtest --since 2026-11-09 --until 2026-11-16 --policy a.yaml": "one week",
     },
     settings=("output", "interval", "kubeconfig", "context", *PROMETHEUS),
     parameters=(
@@ -225,10 +224,7 @@ COMMAND = Command(
             name="policies",
             multiple=True,
         ),
-        own_flag(
-            "--price DURATIONS",
-            "The policy with each of these values of evictionPrice, such as 3m,5m,10m.",
-        ),
+        own_flag("--price DURATIONS", "Its evictionPrice, or several: 3m,5m,10m."),
         own_flag(
             "--cluster NAME=URL",
             "A cluster by its Prometheus; repeat it for several.",

@@ -15,6 +15,7 @@ from desched.doctor.thresholds import ResourceLoad, pressure_of, resource_loads
 from desched.doctor.windows import FINEST_INTERVAL_SECONDS, intervals_text, shortest_window_seconds
 from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
+from desched.policy.compatibility import EXTENDED
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, MetricsType, Policy
@@ -214,10 +215,9 @@ def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:
         given = base.windows(resource) if base else ()
         windows = fitting_windows(given, intervals.get(resource, 0.0))
         yield f"  {resource.value}: [{', '.join(map(duration_text, windows))}]"
-    if base is None:
-        return
+    price = base.eviction_price_minutes if base else EXTENDED.eviction_price_minutes
     yield "# How many minutes of expected overload the move of a pod must save."
-    yield f"evictionPrice: {duration_text(round(60 * base.eviction_price_minutes))}"
+    yield f"evictionPrice: {duration_text(round(60 * price))}"
 
 
 def fitting_windows(given: Sequence[int], interval_seconds: float) -> tuple[int, ...]:

@@ -23,7 +23,8 @@ from desched.planning.overload.classification import Pressure
 from desched.planning.overload.pod_usage import UsageBook
 
 MOST_SHARE = 0.2
-"""Of the nodes that keep the taint: on the others, what comes must find enough room."""
+MOST_DISPLACED_RATIO = 0.01
+"""Of the nodes that keep the taint, and of the CPU of the others, which get what comes instead."""
 
 COOL_SHARE = 0.5
 """A node below this share of its target needs no taint."""
@@ -62,7 +63,7 @@ class Traps(msgspec.Struct, frozen=True):
         usual, newcomers = float(np.median(list(requested.values()))), context.state.newcomers
         relieved = (_relieved(context.state) | _tainted(context)) & requested.keys()
         found = sorted((requested[n], n) for n in relieved if requested[n] < usual)
-        most = math.ceil(MOST_SHARE * len(requested)) if may_steer else 0
+        most = _most_protected(newcomers, len(requested)) if may_steer else 0
         protected = tuple(name for _, name in found if not _is_cool(name, pressure))[:most]
         others = np.array([share for name, share in requested.items() if name not in protected])
         line, use = 0.0, 0.0
@@ -96,6 +97,15 @@ class Traps(msgspec.Struct, frozen=True):
 
 NO_TRAPS = Traps({})
 """Without any new pods."""
+
+
+def _most_protected(newcomers: Newcomers | None, nodes: int) -> int:
+    """How many nodes may keep the taint so that the others bear what comes."""
+    share = MOST_SHARE
+    if newcomers is not None:
+        used = newcomers.use_of_requests * newcomers.requested_nodes / nodes
+        share = min(share, MOST_DISPLACED_RATIO / max(used, MOST_DISPLACED_RATIO))
+    return math.ceil(share * nodes)
 
 
 def _relieved(state: State) -> frozenset[str]:

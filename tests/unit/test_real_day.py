@@ -19,6 +19,7 @@ from desched.eviction import recent_moves
 from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.planning import clocks
+from desched.planning.overload import forecast, outlook
 from desched.policy.loading import parse_policy
 from desched.whatif.closed_loop import Day, Pace
 from desched.whatif.history import UsageSeries
@@ -118,8 +119,9 @@ def test_the_faster_policy_divides_every_duration() -> None:
     for part in ("follow_up", "limits", ""):
         slow_part, fast_part = (getattr(p, part) if part else p for p in (usual, fast))
         for name in slow_part.__struct_fields__:
-            if name.endswith("_seconds") and (seconds := getattr(slow_part, name)):
-                assert getattr(fast_part, name) == seconds / LONGEST_SPEED, name
+            is_time = name.endswith(("_seconds", "_minutes"))
+            if is_time and (time := getattr(slow_part, name)):
+                assert getattr(fast_part, name) == time / LONGEST_SPEED, name
     assert [rule.windows_seconds for rule in fast.rules] == [(15,), (15,)]
     assert (usual.limits.per_minute, fast.limits.per_minute) == (20, 400)
     assert fast.rules[0].target_ratio == usual.rules[0].target_ratio
@@ -128,9 +130,9 @@ def test_the_faster_policy_divides_every_duration() -> None:
 def test_written_durations_are_divided_too() -> None:
     document = yaml.safe_load(POLICY)
     args = document["profiles"][0]["pluginConfig"][0]["args"]
-    args |= {"sustainedFor": "20m", "followUp": {"coolDown": {"first": "2h"}}}
+    args |= {"evictionPrice": "20m", "followUp": {"coolDown": {"first": "2h"}}}
     fast = parse_policy(faster_policy(yaml.safe_dump(document), 20, "http://here"), "fast").policy
-    assert fast.sustained_seconds == 60
+    assert fast.eviction_price_minutes == 1
     assert fast.follow_up.cool_down_first_seconds == 360
     assert fast.follow_up.cool_down_longest_seconds == 1080
 
@@ -152,7 +154,9 @@ def constants() -> Iterator[None]:
 @pytest.mark.usefixtures("constants")
 def test_constants_are_divided_wherever_they_are_used() -> None:
     divide_constants(20)
-    assert vars(recent_moves)["HOUR"] == vars(eligibility)["HOUR"] == timedelta(minutes=3)
+    assert vars(eligibility)["HOUR"] == timedelta(minutes=3)
+    assert vars(recent_moves)["RELIEVED_KEPT"] == timedelta(minutes=36)
+    assert vars(forecast)["AHEAD_SECONDS"] == vars(outlook)["AHEAD_SECONDS"] == 180
     assert timedelta(seconds=7) == clocks.SEEMS_EARLIER  # of the real clocks
 
 

@@ -36,6 +36,7 @@ HEIGHT_WEIGHT = 3.0
 """A minute 10 points above the target counts as 1.3 minutes."""
 
 _TINY = 1e-12
+_NO_TARGET = 1e3
 
 
 def expected_minutes(past: Floats, ages_seconds: Floats, targets: Floats) -> Floats:
@@ -64,6 +65,7 @@ def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats,
 
     Both have the shape (..., times, resources).
     """
+    targets = np.minimum(targets, _NO_TARGET)  # with infinity, products would be undefined
     known = np.isfinite(past)
     loads = np.where(known, past, 0.0)
     step_seconds = AHEAD_SECONDS / STEPS_AHEAD

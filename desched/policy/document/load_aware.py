@@ -145,9 +145,9 @@ class LoadAwareArgs(PluginArgs):
     on its node less what it costs where the pod may land. A minute far above the target counts for
     more, and so does the move of an important pod. With a higher price fewer pods move, and more
     overload stays; `0s` moves whatever helps at all."""
-    sustained_for: Seconds | None = None
+    sustained_for: Seconds | None = optional(example="30m")
     """Accepted; it has no effect any more. `evictionPrice` is in its place."""
-    sustained_for_at_least: Seconds | None = None
+    sustained_for_at_least: Seconds | None = optional(example="2m")
     """Accepted; it has no effect any more. `evictionPrice` is in its place."""
     destination_windows: DestinationWindows | None = optional(
         example={"cpu": [{"window": "1h", "statistic": "p95"}]}

@@ -12,7 +12,7 @@ from tests.unit.service.example_reports import REPORT
 def reporting(run):
     """A run that has a report."""
 
-    def with_report(*arguments):
+    def with_report(*arguments, change):  # noqa: ARG001  (of the policy)
         for sink in arguments[4:]:
             sink(REPORT)
         return Ending()

@@ -736,13 +736,12 @@ ONLY_CPU = by(rules=(rule(destination_windows=(DestinationWindow(3600, 0.95),)),
 OF_CPU = msgspec.structs.replace(metrics(), measures=(measure("node_cpu"), measure("pod_cpu")))
 HISTORY = cases(
     Name.HISTORY,
-    (examination(), OK, "3 nodes have a history of 10m"),
-    (examination(policy=by(sustained_seconds=0)), OK, "no history is needed"),
+    (examination(), OK, "3 nodes have a history of 3h"),
     (
         examination(load=loads(0.5, 0.5, 0.5, history=CPU_LATE)),
         WARNING,
-        "3 nodes have no history of 10m",
-        "Wait until 12:10 UTC",
+        "3 nodes have no history of 3h",
+        "Wait until Prometheus has data for so long",
     ),
     (examination(load=loads(0.5, 0.5, 0.5, history={})), WARNING, "3 nodes"),
     (examination(cluster=cluster(nodes=YOUNG)), SKIPPED, "old enough"),
@@ -759,7 +758,7 @@ HISTORY = cases(
             load=loads(*(0.5,) * 3, destination_ratios={n: {Resource.CPU: (0.4,)} for n in NAMES}),
         ),
         OK,
-        "history of 10m",
+        "history of 3h",
     ),
     (examination(load=FORBIDDEN), SKIPPED, "load is not known"),
 )

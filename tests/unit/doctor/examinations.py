@@ -92,8 +92,6 @@ def metrics(*measures: MeasureFacts, **fields: Any) -> MetricsFacts:
 def policy(**fields: Any) -> Policy:
     defaults = {
         "metrics": MetricsSource(ADDRESS),
-        "sustained_seconds": 600,
-        "least_sustained_seconds": 600,
         "steering": SteeringRules(SteeringMode.WHEN_NEEDED),
     }
     return any_policy(**(defaults | fields))

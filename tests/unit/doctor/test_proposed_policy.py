@@ -164,14 +164,11 @@ def test_the_source_of_gpus_stays() -> None:
     assert proposed(examination(), base).metrics.sources == sources
 
 
-def test_sustained_for_stays() -> None:
-    given = policy(sustained_seconds=900, least_sustained_seconds=900)
-    kept = proposed(examination(), given)
-    assert (kept.sustained_seconds, kept.least_sustained_seconds) == (900, 900)
-    by_swing = policy(sustained_seconds=900, least_sustained_seconds=60)
-    kept = proposed(examination(), by_swing)
-    assert (kept.sustained_seconds, kept.least_sustained_seconds) == (900, 60)
-    assert "sustainedFor" not in text_for(examination())
+def test_the_price_of_an_eviction_stays_and_is_explained() -> None:
+    assert proposed(examination(), policy(eviction_price_minutes=7.5)).eviction_price_minutes == 7.5
+    text = text_for(examination())
+    assert "# How many minutes of expected overload the move of a pod must save." in text
+    assert "evictionPrice: 5m" in text
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "rules",
         "limits",
         "protections",
-        "sustained_seconds",
-        "least_sustained_seconds",
+        "eviction_price_minutes",
         "deviation_floor_ratio",
         "dead_band_ratio",
         "max_landing_risk",
@@ -68,7 +67,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
 
 def test_what_is_turned_off_is_off():
     policy = strict()
-    assert (policy.sustained_seconds, policy.max_landing_risk) == (0, 1.0)
+    assert (policy.eviction_price_minutes, policy.max_landing_risk) == (0, 1.0)
     assert (policy.deviation_floor_ratio, policy.dead_band_ratio) == (0.0, 0.0)
     assert [(r.stop_margin_ratio, r.ceiling_margin_ratio) for r in policy.rules] == [(0, 0)] * 2
     assert count_of(policy.limits.total, 10) == UNLIMITED
@@ -83,7 +82,7 @@ def test_what_is_turned_off_is_off():
 
 
 WRITTEN = {
-    "sustainedFor": "5m",
+    "evictionPrice": "5m",
     "stopMargin": 5,
     "ceilingMargin": 10,
     "maxLandingRisk": 0.15,
@@ -169,13 +168,12 @@ def test_a_policy_that_names_nothing_has_the_extended_defaults():
     policy = Policy("", "", (), MetricsSource(""))
     document = resolved()
     names = (
-        "sustained_seconds",
-        "least_sustained_seconds",
+        "eviction_price_minutes",
         "deviation_floor_ratio",
         "dead_band_ratio",
         "max_landing_risk",
     )
-    assert [getattr(policy, name) for name in names] == [1800, 120, 0.5, 0.05, 0.15]
+    assert [getattr(policy, name) for name in names] == [5, 0.5, 0.05, 0.15]
     assert not differing(policy, document) & {
         *names,
         "limits",
@@ -200,8 +198,8 @@ def test_the_description_of_a_limit_has_its_default(section, field, share):
 
 def test_the_reference_names_each_default_that_differs():
     table = reference().partition("### What `compatibility: Strict`")[2].partition("\n## ")[0]
-    # The floor and the dead band stand in one row, and so do the two times to last.
-    assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 2
+    # The floor and the dead band stand in one row.
+    assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 1
 
 
 # --- plans know nothing of a policy but these fields ---------------------------------------------

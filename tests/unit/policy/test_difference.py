@@ -179,16 +179,11 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tupl
             {
                 "duration": "300s",
                 "stopMargin": 5,
-                "sustainedFor": "1800s",
-                "sustainedForAtLeast": "120s",
+                "evictionPrice": "300s",
             },
             {},
         ),
-        (
-            {"sustainedFor": "5m"},
-            {"sustainedFor": ("30m", "5m"), "sustainedForAtLeast": ("2m", "none")},
-        ),
-        ({"sustainedForAtLeast": "1m"}, {"sustainedForAtLeast": ("2m", "1m")}),
+        ({"evictionPrice": "10m"}, {"evictionPrice": ("5m", "10m")}),
         (
             {"evictionLimits": {"total": "2%"}},
             {"evictionLimits.total": ("5 % of the nodes, at least 20", "2 % of the nodes")},

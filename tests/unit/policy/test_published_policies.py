@@ -36,8 +36,7 @@ def test_the_published_config_map_means_what_its_users_expect():
             pvc_pods=True,
             excluded_namespaces=("default",),
         ),
-        sustained_seconds=1800,
-        least_sustained_seconds=120,
+        eviction_price_minutes=5,
         deviation_floor_ratio=0.5,
     )
     assert loaded.policy == expected

@@ -27,7 +27,7 @@ profiles:
       thresholds: {cpu: 30, memory: 90}
       duration: 25h
       duration: 7m
-      sustainedFor: 5min
+      evictionPrice: 5min
       evictLocalStorage: true
       windows:
         cpu: 7d
@@ -43,7 +43,7 @@ FOUND = [
     (11, 26, f"{ARGS}.targetThresholds.cpu", "found 0.8"),
     (12, 29, f"{ARGS}.thresholds.memory", "found 90, which is above"),
     (14, 7, f"{ARGS}.duration", "is repeated"),
-    (15, 7, f"{ARGS}.sustainedFor", '"5min" is not a duration; write "5m".'),
+    (15, 7, f"{ARGS}.evictionPrice", '"5min" is not a duration; write "5m".'),
     (16, 7, f"{ARGS}.evictLocalStorage", "unknown key"),
     (18, 9, f"{ARGS}.windows.cpu", 'found a window of "168h"'),
     (19, 7, f"{ARGS}.nodeSelector", "limits only destinations in Volcano's"),
@@ -121,7 +121,7 @@ def test_what_to_write_instead_is_there_where_only_one_text_is_meant(
         ("targetThresholds", {"cpu": "85%", "memory": "90.5%"}, {"cpu": 85, "memory": 90.5}),
         ("stopMargin", "4%", 4),
         ("maxLandingRisk", "20%", 0.2),
-        ("sustainedFor", "1d", "24h"),
+        ("evictionPrice", "0d", "0s"),
     ],
 )
 def test_a_percentage_and_days_may_be_written_as_people_do(
@@ -131,7 +131,7 @@ def test_a_percentage_and_days_may_be_written_as_people_do(
     written, plain = (parse_policy(text, "f").policy for text in texts)
     assert written.rules == plain.rules
     assert written.max_landing_risk == plain.max_landing_risk
-    assert written.sustained_seconds == plain.sustained_seconds
+    assert written.eviction_price_minutes == plain.eviction_price_minutes
 
 
 @pytest.mark.parametrize(

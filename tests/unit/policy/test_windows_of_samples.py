@@ -1,5 +1,3 @@
-import pytest
-
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.policy import DestinationWindow, NodePool
@@ -8,9 +6,7 @@ from tests.builders import policy, rule
 
 LONG = rule(windows_seconds=(300, 900), destination_windows=(DestinationWindow(3600),))
 PODS = rule(Resource.PODS, windows_seconds=())
-POLICY = policy(
-    LONG, PODS, sustained_seconds=600, pools=(NodePool("gpu", LabelSelector(), (LONG, PODS)),)
-)
+POLICY = policy(LONG, PODS, pools=(NodePool("gpu", LabelSelector(), (LONG, PODS)),))
 
 
 def test_one_window_takes_the_place_of_all_and_the_source_says_so() -> None:
@@ -20,10 +16,8 @@ def test_one_window_takes_the_place_of_all_and_the_source_says_so() -> None:
             ((180,), ()),
             ((), ()),
         ]
-    assert found.sustained_seconds == 0
-    assert found.source == f"{POLICY.source} (windows: 3m, sustainedFor: 0s)"
+    assert found.source == f"{POLICY.source} (windows: 3m)"
 
 
-@pytest.mark.parametrize(("sustained", "first"), [(0, 900), (600, 900), (1200, 1500)])
-def test_a_service_decides_once_load_can_be_sustained(sustained: int, first: int) -> None:
-    assert first_decision_seconds(policy(LONG, sustained_seconds=sustained)) == first
+def test_a_service_decides_once_its_samples_cover_the_longest_window() -> None:
+    assert first_decision_seconds(POLICY) == 900

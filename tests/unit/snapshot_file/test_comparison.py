@@ -96,7 +96,7 @@ def test_a_plan_shows_what_it_would_do_without_a_limit_of_zero() -> None:
     assert " ".join(said.split()).endswith(
         "The policy's limit of 0 forbids evictions until its line is removed (p:17: "
         "profiles[0].pluginConfig[0].args.evictionLimits.total). Without it, this cycle would "
-        "evict 3 pods."
+        "evict 2 pods."
     )
 
 

@@ -17,8 +17,8 @@ from tests.builders import policy, rule
 from tests.unit.whatif.past.pasts import Life, a_past, at
 
 STEPS = 36
-BY = replace(policy(rule(), sustained_seconds=600), source="policy.yaml")
-LATE = replace(policy(rule(), sustained_seconds=5 * 3600), source="late.yaml")
+BY = replace(policy(rule(), eviction_price_minutes=0.0), source="policy.yaml")
+LATE = replace(policy(rule(), eviction_price_minutes=90.0), source="late.yaml")
 
 
 @cache
@@ -66,7 +66,7 @@ def test_workloads_hours_and_caveats_are_listed() -> None:
     text = " ".join(shown().split())
     (evicted,) = replayed().policies[0].workloads
     assert f"{evicted.workload} - 1 0" in text
-    assert "not_sustained_yet" in text
+    assert "overload_passes" in text
     for each in (*replayed().assumed, *replayed().unknown):
         assert sentence(each) in text
     assert "These pods have no recorded usage; their load stays with the node (3 pods)." in text

@@ -37,7 +37,7 @@ def shown(explanation: Explanation, width: int = 80) -> str:
 def test_a_node_is_told_from_its_load_to_its_pods() -> None:
     text = shown(answer("node/te3"))
 
-    assert "te3 is overloaded, for 55 min now." in text
+    assert "te3 was above a target for 60 of the last 60 minutes, and is expected to be" in text
     assert "CPU 5m     92.5             80/75/70   82.5     92.5        0.0" in text
     assert "the plan takes 12.5 off, and 5.0 remain." in text
     assert "What stays: 50.0 points by 1 pod (bare_pod)" in text

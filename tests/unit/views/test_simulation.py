@@ -21,9 +21,7 @@ from tests.properties.outputs import Terminal
 
 BY = demo_policy()
 LOW = replace(BY, source="low", rules=tuple(replace(r, target_ratio=0.7) for r in BY.rules))
-FULL = replace(
-    BY, source="full", max_landing_risk=0.0, sustained_seconds=7200, least_sustained_seconds=7200
-)
+FULL = replace(BY, source="full", max_landing_risk=0.0, eviction_price_minutes=90.0)
 
 
 @cache
@@ -84,7 +82,7 @@ def test_each_node_is_there_before_and_after() -> None:
 def test_cycles_without_an_eviction_have_their_reason() -> None:
     text = shown(200)
 
-    assert re.search(r"nodes were overloaded · full:\n.+\n +\d+ +not_sustained_yet +It has", text)
+    assert re.search(r"nodes were overloaded · full:\n.+\n +\d+ +overload_passes +Its over", text)
 
 
 def test_what_is_assumed_is_said() -> None:

@@ -58,7 +58,7 @@ def test_the_dialect_is_found_and_the_policy_loads_and_is_cautious(name: str) ->
     assert yaml.safe_load(found.text) == found.document
     assert parse_policy(json.dumps(found.document), "json").policy.rules == policy.rules
     assert policy.min_underloaded_nodes >= 1
-    assert policy.sustained_seconds >= 300
+    assert policy.eviction_price_minutes == 5
     assert policy.protections.single_replicas
     held = any(note.effect is Effect.HELD for note in found.notes)
     assert held == (policy.limits.total == 0)
@@ -86,7 +86,6 @@ def test_low_node_load_becomes_load_aware() -> None:
     assert gpu.selector.matches({"gpu": "b"})
     assert not gpu.selector.matches({"gpu": "c"})
     assert policy.node_selector.matches({"node-pool": "online"})
-    assert policy.sustained_seconds == 10 * 120
     assert policy.protections.excluded_namespaces == ("kube-system", "koordinator-system")
     assert policy.protections.labels.matches({"app": "web"})
     assert not policy.protections.labels.matches({"app": "api"})
@@ -95,7 +94,7 @@ def test_low_node_load_becomes_load_aware() -> None:
     assert (limits.total, limits.node, limits.namespace) == (10, 2, 5)
     assert (limits.workload, limits.workload_hourly, limits.per_minute) == (1, 2, 6)
     assert noted(found, Effect.DROPPED) == {
-        *("leaderElection", "deschedulingInterval", "memory", "nvidia.com/gpu")
+        *("anomalyCondition", "leaderElection", "deschedulingInterval", "memory", "nvidia.com/gpu")
     }
     why = next(note.text for note in found.notes if "nvidia.com" in note.key)
     assert why.endswith("and as gpu the load of GPUs that pods share.")

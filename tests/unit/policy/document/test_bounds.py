@@ -45,7 +45,6 @@ LOAD_AWARE = {
     "deviationFloor": (0, 100, -0.1, 100.1),
     "maxLandingRisk": (0, 1, -0.01, 1.01),
     "duration": ("1s", "24h", "0s", "24h1s"),
-    "sustainedFor": ("10s", "24h", "9s", "24h1s"),
     "priorityThreshold.value": (-(2**31), 2 * 10**9, -(2**31) - 1, 2 * 10**9 + 1),
     "numberOfNodes": (0, 2**31 - 1, -1, 2**31),
     "scheduler.weights.NodeAffinity": (0, 100, -1, 101),

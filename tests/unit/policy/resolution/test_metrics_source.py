@@ -38,11 +38,6 @@ def test_so_is_a_destination_window():
     assert 'has a window of "24h"' in refusal(published(load_aware=changes))
 
 
-def test_so_is_a_longer_sustained_for():
-    changes = {**by_metrics_server(), "sustainedFor": "2h"}
-    assert 'sustainedFor: found "2h"' in refusal(published(load_aware=changes))
-
-
 def by_adaptor(duration=None, **keys):
     return {
         "metrics": {"type": "prometheus_adaptor", "address": None, **keys},

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from desched.model.resources import Resource
@@ -79,45 +80,35 @@ def test_a_mistake_in_a_pool_gets_its_own_sentence(sections, sentence):
 
 
 @pytest.mark.parametrize(
-    ("given", "seconds"),
+    ("given", "minutes"),
     [
-        ({}, (120, 1800)),
-        ({"sustainedFor": "0s"}, (0, 0)),
-        ({"sustainedFor": "10s"}, (10, 10)),
-        ({"sustainedFor": "90s"}, (90, 90)),
-        ({"sustainedFor": "24h"}, (86_400, 86_400)),
-        ({"sustainedForAtLeast": "1m"}, (60, 1800)),
-        ({"sustainedFor": "10m", "sustainedForAtLeast": "1m"}, (60, 600)),
-        ({"sustainedFor": "10m", "sustainedForAtLeast": "10m"}, (600, 600)),
-        ({"metrics": {"type": "metrics-server"}}, (300, 300)),
-        ({"metrics": {"type": "metrics-server"}, "sustainedFor": "10m"}, (600, 600)),
-        ({"compatibility": "Strict"}, (0, 0)),
-        ({"compatibility": "Strict", "sustainedFor": "10m"}, (600, 600)),
+        ({}, 5),
+        ({"evictionPrice": "0s"}, 0),
+        ({"evictionPrice": "90s"}, 1.5),
+        ({"evictionPrice": "90m"}, 90),
+        ({"metrics": {"type": "metrics-server"}}, 5),
+        ({"compatibility": "Strict"}, 0),
+        ({"compatibility": "Strict", "evictionPrice": "10m"}, 10),
     ],
 )
-def test_load_must_last_for_a_time_by_its_swing_or_for_exactly_what_is_written(given, seconds):
-    found = resolved(load_aware=given)
-    assert (found.least_sustained_seconds, found.sustained_seconds) == seconds
-    assert found.waits_by_swing is (seconds[0] < seconds[1])
+def test_a_move_has_a_price_in_minutes_of_expected_overload(given, minutes):
+    assert resolved(load_aware=given).eviction_price_minutes == minutes
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"sustainedForAtLeast": "31m"}, 'to less than sustainedFor, "30m"'),
-        ({"sustainedForAtLeast": "4s"}, 'found "4s", allowed is from "5s"'),
-        ({"sustainedForAtLeast": "0s"}, 'found "0s", allowed is from "5s"'),
-        ({"sustainedFor": "0s", "sustainedForAtLeast": "2m"}, 'sustainedFor, "0s"'),
-        (
-            {"metrics": {"type": "metrics-server"}, "sustainedForAtLeast": "2m"},
-            "needs a history of load",
-        ),
-    ],
-)
-def test_a_shortest_time_that_cannot_be_kept_gets_its_sentence(given, sentence):
-    found = refusal(published(load_aware=given))
-    assert "sustainedForAtLeast: " in found
-    assert sentence in found
+def test_a_price_that_no_move_can_save_is_refused():
+    found = refusal(published(load_aware={"evictionPrice": "91m"}))
+    assert 'evictionPrice: found "1h31m", allowed is at most "90m"' in found
+
+
+@pytest.mark.parametrize("key", ["sustainedFor", "sustainedForAtLeast", "chainedMoves"])
+def test_a_key_of_an_earlier_version_has_no_effect_and_a_warning(key):
+    value = True if key == "chainedMoves" else "10m"
+    (warning,) = warnings(load_aware={key: value}).splitlines()
+    assert f".{key}: has no effect" in warning
+    changes = resolved(load_aware={key: value})
+    assert msgspec.structs.replace(changes, digest="") == msgspec.structs.replace(
+        resolved(), digest=""
+    )
 
 
 def test_the_floor_of_deviations_is_half_of_the_capacity_if_nothing_else_is_said():

@@ -8,7 +8,7 @@ from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
 from desched.model.drains import DrainEnd, Purpose
-from desched.model.plan import HoldReason
+from desched.model.plan import HoldReason, NodeOutlook
 from desched.model.report import Mode, ModelNodes, NotActing
 from desched.model.state import MoveResult
 from desched.policy.policy import MetricsSource, Policy
@@ -76,6 +76,19 @@ def test_a_completed_cycle_is_counted_and_shown(metrics):
     }
     assert values(metrics, "desched_planned_evictions") == {("evict",): 1}
     assert values(metrics, "desched_unresolved_series") == {(): 2}
+
+
+def test_the_expected_overload_is_summed_by_the_class_of_the_nodes(metrics):
+    over, under, unknown = REPORT.plan.nodes
+    hot = msgspec.structs.replace(over, outlook=NodeOutlook(60, 60, 70.5))
+    other = msgspec.structs.replace(hot, node="te4", outlook=NodeOutlook(10, 15, 4.5))
+    plan = msgspec.structs.replace(REPORT.plan, nodes=(hot, other, under, unknown))
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, plan=plan))
+    assert values(metrics, "desched_expected_overload_minutes") == {
+        ("overloaded",): 75,
+        ("balanced",): 0,
+        ("underloaded",): 0,
+    }
 
 
 def test_gpus_of_unknown_load_are_counted_only_if_the_policy_has_a_target_for_them(metrics):

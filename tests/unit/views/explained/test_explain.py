@@ -199,7 +199,6 @@ def test_a_destination_has_what_is_expected_on_it() -> None:
     found = of_node("node cool", hot())
 
     assert [each.pod.name for each in found.arriving] == ["p1"]
-    assert found.overloaded_seconds is None
     assert found.changes == ()
 
 
@@ -214,43 +213,38 @@ def test_the_age_of_the_samples_is_that_of_the_newest() -> None:
     assert (cpu.age_seconds, memory.age_seconds) == (12.5, None)
 
 
-@pytest.mark.parametrize(
-    ("points", "seconds", "longer"),
-    [((0.9,) * 11, 600, True), ((0.1,) * 4 + (0.9,) * 7, 360, False), ((None,) * 11, None, False)],
-)
-def test_a_node_is_overloaded_since_its_history_says_so(
-    points: tuple[float | None, ...],
-    seconds: float | None,
-    longer: bool,  # noqa: FBT001  (a table)
-) -> None:
-    loads = load({"hot": (0.9, 0.1)})
-    history = {"hot": {Resource.CPU: LoadHistory(60, points)}}
-    seen = snapshot((node("hot"),), (), ClusterLoad(loads.nodes, {}, history=history))
-
-    found = of_node("node hot", seen, policy(sustained_seconds=600))
-
-    assert (found.overloaded_seconds, found.overloaded_longer) == (seconds, longer)
-
-
-def test_an_overload_that_is_too_young_names_the_time_of_a_decision() -> None:
-    loads = load({"hot": (0.9, 0.1), "cool": (0.1, 0.1), "low": (0.1, 0.1)})
-    points = (0.1,) * 5 + (0.9,) * 6
-    history = {"hot": {Resource.CPU: LoadHistory(60, points)}}
+def test_an_overload_that_passes_names_the_price() -> None:
+    loads = load({"hot": (0.81, 0.1), "cool": (0.1, 0.1), "low": (0.1, 0.1)})
+    points = (0.1,) * 11 + (0.81,)
+    history = {"hot": {Resource.CPU: LoadHistory(300, points)}}
     seen = snapshot(
         [node(name) for name in loads.nodes], (), ClusterLoad(loads.nodes, {}, history=history)
     )
 
-    found = of_node("node hot", seen, policy(sustained_seconds=600))
+    found = of_node("node hot", seen, policy(eviction_price_minutes=30.0))
 
-    assert found.verdict.reason is NodeReason.NOT_SUSTAINED_YET
-    # Then it is above for 9 of 10 minutes.
-    assert found.verdict.until == NOW + timedelta(seconds=233)
-    assert found.changes == (
-        (
-            "Wait until the overload has lasted for long enough (sustainedFor, "
-            "sustainedForAtLeast). That is at 2026-05-01 12:03 UTC at the earliest."
-        ),
-    )
+    assert found.verdict.reason is NodeReason.OVERLOAD_PASSES
+    assert found.verdict.outlook is not None
+    assert found.verdict.outlook.above_before == 5
+    assert 0 < found.verdict.outlook.above_expected < 30
+    assert found.changes == ("Nothing, or lower evictionPrice.",)
+
+
+def test_a_pod_of_a_node_that_is_overloaded_again_and_again_needs_no_overload_first() -> None:
+    loads = load({"hot": (0.7, 0.1), "cool": (0.1, 0.1), "low": (0.1, 0.1)}, {"p1": (1.0, 0.5)})
+    points = (0.95, 0.95, 0.7) * 4
+    history = {"hot": {Resource.CPU: LoadHistory(300, points)}}
+    loads = replace(loads, history=history)
+    nodes = [node(name) for name in ("hot", "cool", "low")]
+    seen = snapshot(nodes, [pod("p1", on="hot", of=None)], loads)
+
+    found = answer("pod apps/p1", seen)
+
+    assert found.pod is not None
+    assert found.pod.node_verdict is not None
+    assert found.pod.node_verdict.node_class is NodeClass.BALANCED
+    assert found.pod.node_verdict.hot
+    assert not [each for each in found.pod.changes if "above a target" in each]
 
 
 def test_a_fresh_node_shows_its_load_and_from_when_it_can_be_judged() -> None:
