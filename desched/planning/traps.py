@@ -23,7 +23,7 @@ from desched.planning.overload.classification import Pressure
 from desched.planning.overload.pod_usage import UsageBook
 
 MOST_SHARE = 0.2
-MOST_DISPLACED_RATIO = 0.01
+MOST_DISPLACED_RATIO = 0.004
 """Of the nodes that keep the taint, and of the CPU of the others, which get what comes instead."""
 
 COOL_SHARE = 0.5
