@@ -186,7 +186,7 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     """The load of one resource of one node, with its thresholds; ratios are shares of capacity.
 
     A node is underloaded below `low_ratio` in every resource, and overloaded above `target_ratio`.
-    Relief ends at `stop_ratio`; no destination is filled above `ceiling_ratio`.
+    It counts as relieved at `stop_ratio`; no destination is filled above `ceiling_ratio`.
     `lowest_ratio` and `highest_ratio` are those of the lowest and the highest window, corrected for
     changes that the windows do not show yet. The lowest judges a source, the highest a destination.
     `measured` has the uncorrected levels as (window in seconds, ratio), shortest window first, and

@@ -90,7 +90,6 @@ class Times(NamedTuple):
             "targetThresholds": {"cpu": 80, "memory": 85, "gpu": 80},
             "gpuPods": "Allow",
             "thresholds": {"cpu": 30, "memory": 30, "gpu": 30},
-            "sustainedFor": f"{self.window}s",
         }
 
 

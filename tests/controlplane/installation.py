@@ -146,7 +146,6 @@ class Installation:
                 plugin["args"]["metrics"]["address"] = self.prometheus.url
                 window = f"{WINDOW_SECONDS}s"
                 plugin["args"]["windows"] = {"cpu": [window], "memory": [window]}
-                plugin["args"]["sustainedFor"] = "0s"
                 plugin["args"].update(load_aware)
         manifest["data"]["policy.yaml"] = yaml.safe_dump(document)
         path = self.directory / f"{name}.yaml"

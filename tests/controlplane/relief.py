@@ -105,7 +105,6 @@ def policy(prometheus_url: str, window: str) -> str:
         "thresholds": {"cpu": 20, "memory": 20},
         "targetThresholds": {"cpu": TARGET_PERCENT, "memory": 95},
         "windows": {"cpu": [window], "memory": [window]},
-        "sustainedFor": "0s",
     }
     profile = {
         "name": "relief",

@@ -46,7 +46,6 @@ class Form:
         cool_down = f"{max(10, 2 * self.window_seconds)}s"
         return {
             "windows": {"cpu": window, "memory": window},
-            "sustainedFor": "0s",
             "steering": "WhenNeeded",
             "evictionLimits": {
                 "total": max(3, self.nodes // 30),

@@ -43,7 +43,6 @@ profiles:
       metrics: {type: Prometheus}
       targetThresholds: {cpu: 70, memory: 85}
       thresholds: {cpu: 30, memory: 30}
-      sustainedFor: 10m  # the series of a backtest are too coarse for less
   plugins: {balance: {enabled: [LoadAware]}}
 """
 
@@ -142,9 +141,7 @@ def test_a_backtest_finds_what_the_closed_loop_found(
     backtest = figures(prometheus, tmp_path, capsys)
     (found,) = backtest["policies"]
     assert found["without"]["node_minutes"] == pytest.approx(before, rel=0.01)
-    assert found["with_policy"]["node_minutes"] == pytest.approx(
-        after, rel=0.15
-    )  # steps are coarser than early cycles
+    assert found["with_policy"]["node_minutes"] == pytest.approx(after, rel=0.15)
     assert found["avoided_share"] == pytest.approx(1 - after / before, rel=0.1)
     assert found["evictions"] == pytest.approx(len(loop.moves), rel=0.1)
     assert found["evictions_per_day"] == pytest.approx(found["evictions"] * 24 / (HOURS - 0.5))

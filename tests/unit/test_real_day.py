@@ -15,7 +15,6 @@ from benchmarks.day import CAPACITY, NODE, Kind, pace_of
 from benchmarks.faster_service import LONGEST_SPEED, divide_constants, faster_policy
 from benchmarks.live_load import LiveLoad
 from benchmarks.real_hours import Times, lag_of, named_in
-from desched.eviction import recent_moves
 from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.planning import clocks
@@ -155,7 +154,6 @@ def constants() -> Iterator[None]:
 def test_constants_are_divided_wherever_they_are_used() -> None:
     divide_constants(20)
     assert vars(eligibility)["HOUR"] == timedelta(minutes=3)
-    assert vars(recent_moves)["RELIEVED_KEPT"] == timedelta(minutes=36)
     assert vars(forecast)["AHEAD_SECONDS"] == vars(outlook)["AHEAD_SECONDS"] == 180
     assert timedelta(seconds=7) == clocks.SEEMS_EARLIER  # of the real clocks
 

@@ -181,8 +181,8 @@ class LoadAwareArgs(PluginArgs):
     """What happens after evictions: how long replacements may take, and what is left alone for a
     while after failures."""
     stop_margin: Percent | None = optional(EXTENDED.stop_margin, example=4)
-    """Percentage points under the target at which relief of a node ends. The default is half of the
-    target where that is less."""
+    """Percentage points under the target at which a node counts as relieved. The default is half of
+    the target where that is less."""
     ceiling_margin: Percent | None = optional(EXTENDED.ceiling_margin, example=15)
     """A pod moves only if another node stays so many percentage points under its target; at least
     `stopMargin`. The default is the target where that is less."""
