@@ -37,6 +37,7 @@ HEIGHT_WEIGHT = 3.0
 
 _TINY = 1e-12
 _NO_TARGET = 1e3
+_MOST_LOAD = 1e2  # what is absurd is far above every target, and must not overflow
 
 
 def expected_minutes(past: Floats, ages_seconds: Floats, targets: Floats) -> Floats:
@@ -67,7 +68,7 @@ def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats,
     """
     targets = np.minimum(targets, _NO_TARGET)  # with infinity, products would be undefined
     known = np.isfinite(past)
-    loads = np.where(known, past, 0.0)
+    loads = np.minimum(np.where(known, past, 0.0), _MOST_LOAD)
     step_seconds = AHEAD_SECONDS / STEPS_AHEAD
     since = -np.diff(ages_seconds, prepend=ages_seconds[:1] + step_seconds)
     # Two points that are close together say little more than one.
@@ -94,8 +95,7 @@ def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats,
     score = gap / deviation
     above = normal_distribution(score)
     density = math.sqrt(0.5 / math.pi) * np.exp(-0.5 * np.minimum(score * score, 1400.0))
-    # A target may be infinite, and infinity times 0 is not a number.
-    height = np.maximum(deviation * density + np.where(above > 0.0, gap, 0.0) * above, 0.0)
+    height = np.maximum(deviation * density + gap * above, 0.0)
     return above, height
 
 

@@ -182,16 +182,26 @@ def test_without_new_pods_nothing_is_attracted() -> None:
     assert attracted(traps(State()), "n0", 0.2) == [0.0]
 
 
+FEW = Newcomers(use_of_requests=1.0, requested_nodes=0.05, at=NOW)
+
+
 def test_nodes_that_have_or_may_get_the_taint_attract_nothing() -> None:
     """A fifth of ten nodes may have it."""
-    state = State(newcomers=NEWCOMERS)
-    found = traps(state, may_steer=True)
+    found = traps(State(newcomers=FEW), may_steer=True)
     assert found.more == 2
     assert attracted(found, "n2", 0.2) == [0.0]
     both = found.after_relief_of("n0").after_relief_of("n0").after_relief_of("n1")
     assert both.protected == ("n0", "n1")
     assert attracted(both, "n0", 0.2) == [0.0]
-    assert attracted(both, "n2", 0.2) == pytest.approx([0.4])
+    assert attracted(both, "n2", 0.1) == pytest.approx([0.1])
+
+
+@pytest.mark.parametrize(("newcomers", "most"), [(FEW, 2), (NEWCOMERS, 1), (None, 2)])
+def test_the_more_comes_the_fewer_nodes_have_the_taint(
+    newcomers: Newcomers | None, most: int
+) -> None:
+    """The others must bear it: of a tenth of their CPU in an hour, a tenth of the nodes."""
+    assert traps(State(newcomers=newcomers), may_steer=True).more == most
 
 
 # --- which pods are new --------------------------------------------------------------------------
