@@ -116,8 +116,8 @@ def _relieved(state: State) -> frozenset[str]:
 
 def _tainted(context: EligibilityContext) -> frozenset[str]:
     """The nodes with desched's taint: they keep it although the moves are long over."""
-    nodes, now = context.cluster.nodes, context.now
-    return frozenset(n.name for n in nodes if n.steered_until is not None and n.steered_until > now)
+    marked = (n for n in context.cluster.nodes if n.avoided and n.steered_until is not None)
+    return frozenset(n.name for n in marked if n.steered_until and n.steered_until > context.now)
 
 
 def _is_cool(name: str, pressure: Pressure) -> bool:

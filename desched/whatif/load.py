@@ -73,8 +73,8 @@ class SimulatedLoad:
             )
         return load
 
-    def lowest(self, nodes: Sequence[Node], policy: Policy) -> Floats:
-        """The load of each node in its lowest window, by which planning judges a source.
+    def highest(self, nodes: Sequence[Node], policy: Policy) -> Floats:
+        """The load of each node in its highest window.
 
         Node x rule of a measured resource; NaN where it is unknown.
         """
@@ -87,7 +87,7 @@ class SimulatedLoad:
                 used = pods.used_on(nodes, rule.resource)
                 with np.errstate(divide="ignore", invalid="ignore"):  # a node may state no memory
                     ratios = np.maximum(ratios, used / allocatable[:, None])
-            columns.append(ratios.min(axis=1))
+            columns.append(ratios.max(axis=1))
         return np.stack(columns, axis=1)
 
     def _of_nodes(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:

@@ -49,7 +49,7 @@ def expected_minutes(past: Floats, ages_seconds: Floats, targets: Floats) -> Flo
         targets: shape (..., resources).
     """
     above, height = _ahead(past, ages_seconds, targets)
-    share = 1.0 - np.prod(1.0 - above, axis=-1) + HEIGHT_WEIGHT * height.max(axis=-1, initial=0.0)
+    share = 1.0 - np.prod(1.0 - above, axis=-1) + HEIGHT_WEIGHT * height.sum(axis=-1)
     minutes: Floats = share.mean(axis=-1) * (AHEAD_SECONDS / 60)
     return minutes
 

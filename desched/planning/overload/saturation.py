@@ -18,9 +18,6 @@ from desched.planning.overload.node_load import LoadedNode, weighted_mean
 NEEDED_HEADROOM_SHARE = 0.5
 """The share of the excess that must have room; with less, most nodes would stay overloaded."""
 
-FULL_RATIO = 1.0
-"""The ceiling of destinations in a saturated pool; what the source is left with is the limit."""
-
 Saturated = Mapping[tuple[str, Resource], str]
 """Why a resource of a pool is saturated, with the numbers, by pool and resource."""
 
@@ -38,26 +35,13 @@ def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) 
 
 
 def in_saturated_pools(loaded: LoadedNode, saturated: Saturated) -> LoadedNode:
-    """The node with the saturated resources of its pool.
-
-    As a destination it has no ceiling in these: it may become as full as the source is left.
-    """
+    """The node with the saturated resources of its pool."""
     found = {
         source.resource: why
         for source in loaded.sources
         if (why := saturated.get((loaded.verdict.pool, source.resource)))
     }
-    if not found:
-        return loaded
-    sources = tuple(
-        msgspec.structs.replace(
-            source, thresholds=msgspec.structs.replace(source.thresholds, ceiling_ratio=FULL_RATIO)
-        )
-        if source.resource in found
-        else source
-        for source in loaded.sources
-    )
-    return msgspec.structs.replace(loaded, sources=sources, saturated=found)
+    return msgspec.structs.replace(loaded, saturated=found) if found else loaded
 
 
 def saturation_hold(

@@ -155,7 +155,7 @@ class Destinations:
         charge: Mapping[Resource, float],
         bearable: Bearable,
     ) -> Destination | Finding[RefusalReason]:
-        fit, landing = free.fit(pod, pod.node, charge), None
+        fit, landing = free.fit(pod, pod.node, charge, bearable.at_most), None
         if fit.under_ceiling.any():
             landing = forecast(pod, free, self.view)
         if landing is None:

@@ -26,7 +26,7 @@ from desched.planning.overload.outlook import Outlook
 from desched.planning.placement.fit import IS_SOURCE, Fit
 from desched.planning.placement.pending_pods import WaitingPods
 from desched.planning.placement.placement_limits import PlacementLimits
-from desched.planning.placement.projected_load import ProjectedLoad
+from desched.planning.placement.projected_load import NO_LIMITS, ProjectedLoad
 
 
 class FreeCapacity:
@@ -185,10 +185,17 @@ class FreeCapacity:
         """The nodes on which the replacement passes while the pod is being deleted."""
         return self._filters.passing_beside(pod, self.arrays.index[source])
 
-    def fit(self, pod: Pod, source: str, usage: Mapping[Resource, float]) -> Fit:
+    def fit(
+        self,
+        pod: Pod,
+        source: str,
+        usage: Mapping[Resource, float],
+        at_most: Mapping[Resource, float] = NO_LIMITS,
+    ) -> Fit:
         """The nodes that could take the pod, see `Fit`.
 
-        `usage` has the pod's usage of each watched resource, in the resource's own unit.
+        `usage` has the pod's usage of each watched resource, in the resource's own unit. Nodes may
+        be filled up to `at_most` where that is above their ceiling.
         """
         position, filters = self.arrays.index[source], self._before_leaving(pod)
         passing, verdicts = filters.passing_again(pod, position)
@@ -198,7 +205,7 @@ class FreeCapacity:
         inside = in_domains & ~self.limits.without_model(pod)
         destinations = inside & self.load.is_destination
         measured = destinations & ~self.limits.gpus.unknown(pod)
-        under, loads = self.load.under_ceiling(usage, measured)
+        under, loads = self.load.under_ceiling(usage, measured, at_most)
         fit = Fit(requests, in_domains, inside, destinations, measured, under, loads)
         if np.count_nonzero(under):
             return fit

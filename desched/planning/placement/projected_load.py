@@ -180,7 +180,10 @@ class ProjectedLoad:
         return {r: load + usage[r] / self.denominators[r] for r, load in self.ratios.items()}
 
     def under_ceiling(
-        self, usage: Mapping[Resource, float], among: Mask
+        self,
+        usage: Mapping[Resource, float],
+        among: Mask,
+        at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> tuple[Mask, Mapping[Resource, Floats]]:
         """Those of these nodes that stay under their ceiling with the pod, and the loads with it.
 
@@ -191,7 +194,7 @@ class ProjectedLoad:
             if not np.count_nonzero(under):
                 break
             after = self.ratios[resource] + usage[resource] / self.denominators[resource]
-            under &= after <= ceilings
+            under &= after <= np.maximum(ceilings, at_most.get(resource, 0.0))
             loads[resource] = after
         return under, loads
 
@@ -223,7 +226,8 @@ class ProjectedLoad:
         harmed: Mask = ~self.is_destination
         for resource, targets in self.lines.targets.items():
             most = np.maximum(targets, self.lines.ceilings[resource])
-            most = np.minimum(most, at_most.get(resource, np.inf))
+            if resource in at_most:
+                most = np.full_like(most, at_most[resource])
             besides = self._expected.get(resource, 0.0)
             if resource in self._landed:
                 besides = np.maximum(besides, self._landed[resource])

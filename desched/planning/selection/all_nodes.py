@@ -71,7 +71,7 @@ def select_moves(
             selected[node.name] = NodeSelection(SingleMoves(), refusals, destinations, quota)
             continue
         found = _relieve(node, destinations, quota, price, traps)
-        if found.stuck and gangs is not None:
+        if found.stuck and gangs is not None and node.loaded.overloaded:
             found = gangs.relieve(node, found)
         if isinstance(found.outcome, WholeMove):
             settling = Finding(RefusalReason.NODE_SETTLING, f"{found.outcome.gang} leaves it first")

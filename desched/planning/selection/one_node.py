@@ -3,7 +3,7 @@
 The overload that a move saves is that of the source without the pod, less what the pod adds on each
 node where it may land, by the probability of the landing. A move must save at least the policy's
 price for an eviction, times the cost of this pod. The best move comes first; the next is judged on
-what it leaves.
+what it leaves. Where no move saves its price alone, several may together.
 """
 
 from collections.abc import Sequence
@@ -27,6 +27,9 @@ NOT_NEEDED = Finding(RefusalReason.NOT_NEEDED)
 LEAST_SAVED_MINUTES = 0.5
 """Less is no difference, whatever the price."""
 
+MOST_TOGETHER = 12
+"""Moves of one node that are judged together."""
+
 
 def select_for_node(
     node: OverloadedNode,
@@ -39,17 +42,58 @@ def select_for_node(
 
     A quota of None ignores limits and budgets. `price` is in minutes of expected overload.
     """
-    trial = Trial(destinations, quota)
+    trial, terms = Trial(destinations, quota), _Terms(price, traps)
     denied: dict[str, Finding[RefusalReason]] = {}
     left = list(node.candidates)
     while left and _expected_minutes(node, trial) >= max(price, LEAST_SAVED_MINUTES):
-        best = _best(left, node, trial, _Terms(price, traps), denied)
+        best = _best(left, node, trial, terms, denied)
         left = [c for c in left if c.pod.uid not in denied]
         if best is None:
             break
         trial.take(best)
-        left = [c for c in left if c is not best.candidate and c.pod.uid != best.candidate.pod.uid]
+        left = _without(best, left)
+    if not trial.moves and _expected_minutes(node, trial) >= 2 * price:
+        for planned in _together(node, Trial(*_over_next_cycles(destinations, quota)), terms):
+            candidate = planned.candidate
+            found = trial.find(candidate, _bearable(candidate, node, trial, planned.saved_minutes))
+            if isinstance(found, Finding):
+                denied[candidate.pod.uid] = found
+            else:
+                trial.take(found.with_saved(planned.saved_minutes))
     return _selection(node, trial, denied)
+
+
+def _over_next_cycles(
+    destinations: Destinations, quota: EvictionQuota | None
+) -> tuple[Destinations, EvictionQuota | None]:
+    """What the next cycles may do together."""
+    return destinations.without_limits(), quota.over_next_cycles() if quota else None
+
+
+def _together(node: OverloadedNode, ahead: Trial, terms: "_Terms") -> list[Move]:
+    """The moves that are worth their price together, though none is alone; none if they are not.
+
+    Far above the target, or with two resources above theirs, one small pod saves next to nothing;
+    the last of several saves most. Some may have to wait for a later cycle.
+    """
+    left, surplus, most, count = list(node.candidates), 0.0, 0.0, 0
+    free = terms._replace(price=0.0)
+    while left and len(ahead.moves) < MOST_TOGETHER:
+        denied: dict[str, Finding[RefusalReason]] = {}
+        best = _best(left, node, ahead, free, denied)
+        if best is None:
+            break
+        left = _without(best, [c for c in left if c.pod.uid not in denied])
+        ahead.take(best)
+        net = best.saved_minutes - best.destination.cost_minutes
+        surplus += net - terms.price * best.candidate.cost
+        if surplus > most:
+            most, count = surplus, len(ahead.moves)
+    return ahead.moves[:count]
+
+
+def _without(move: Move, candidates: Sequence[Candidate]) -> list[Candidate]:
+    return [each for each in candidates if each.pod.uid != move.candidate.pod.uid]
 
 
 class _Terms(NamedTuple):

@@ -5,6 +5,7 @@ few array operations; a cycle takes several times as long.
 """
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from desched.whatif.history import Floats
 from desched.whatif.load import MEASURED
 from desched.whatif.world import Simulation
 
+REMEMBERED = timedelta(hours=2)
+"""A node that was overloaded within this time may be a source, by the points of its last hour."""
+
 
 class CalmCycles:
     """The cycles of one policy in a simulation that need not run.
@@ -27,6 +31,7 @@ class CalmCycles:
     def __init__(self, simulation: Simulation, policy: Policy, *, has_gpus: bool) -> None:
         self._simulation, self._policy = simulation, policy
         self._targets: dict[str, list[float]] = {}
+        self._hot_at: datetime | None = None
         # Elsewhere more than the load of single nodes and the moves under way decides.
         self._may_be_left_out = (
             bool(policy.rules)
@@ -44,19 +49,24 @@ class CalmCycles:
         The load of all nodes in scope is known, none is overloaded, no soft taint is set, and
         nothing is under way. False also where that takes more than a short look to find out.
         """
-        if not self._may_be_left_out or not desched.has_nothing_under_way:
-            return False
         nodes = self._simulation.cluster.nodes
         if not nodes or any(node.steered_until is not None for node in nodes):
             return False
-        lowest = self._simulation.load.lowest(nodes, self._policy)
+        highest = self._simulation.load.highest(nodes, self._policy)
         # An unknown load is not known to be at most at the target.
-        calm = np.all(lowest <= self._targets_of(nodes), axis=1).tolist()
-        return not any(
+        calm = np.all(highest <= self._targets_of(nodes), axis=1).tolist()
+        now = self._simulation.clock.now()
+        if any(
             self._is_in_scope(node)
             for node, is_calm in zip(nodes, calm, strict=True)
             if not is_calm
-        ) and any(map(self._is_in_scope, nodes))
+        ):
+            self._hot_at = now
+        # What was overloaded again and again within the last hour may be relieved.
+        if self._hot_at is not None and now - self._hot_at < REMEMBERED:
+            return False
+        may = self._may_be_left_out and desched.has_nothing_under_way
+        return may and any(map(self._is_in_scope, nodes))
 
     def _targets_of(self, nodes: Sequence[Node]) -> Floats:
         """The targets of each node's pool: node x rule."""
