@@ -86,7 +86,6 @@ def pasts(draw: st.DrawFn) -> Past:
     return a_past(draw(lives()), HOSTS, STEPS, unknown=draw(gaps()), **nodes)
 
 
-@pytest.mark.xfail(reason="cycles that relieve a recurring overload are left out")
 @settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(pasts(), policies())
 def test_a_replay_without_calm_cycles_has_the_result_of_all_cycles(past: Past, by: Policy) -> None:

@@ -235,12 +235,12 @@ def test_after_any_prefix_of_a_plan_no_destination_is_above_its_target(seen: Sna
 
 @slow
 @given(clusters(), st.sampled_from([0.0, 5.0, 30.0]))
-def test_every_move_saves_what_it_costs(seen: Snapshot, price: float) -> None:
+def test_every_move_saves_more_than_it_costs_its_destination(seen: Snapshot, price: float) -> None:
+    """Several moves of a node may be worth their price only together."""
     by = msgspec.structs.replace(LIMITED, eviction_price_minutes=price)
     for each in planned(seen, by).evictions:
-        net = each.saved_minutes - each.cost_minutes
-        assert net >= max(price * each.cost, LEAST_SAVED_MINUTES) - 1e-6
         assert each.cost_minutes >= 0
+        assert each.saved_minutes - each.cost_minutes >= LEAST_SAVED_MINUTES - 1e-6
 
 
 @slow

@@ -18,7 +18,7 @@ from desched.whatif.history import Floats
 from desched.whatif.load import MEASURED
 from desched.whatif.world import Simulation
 
-REMEMBERED = timedelta(hours=2)
+REMEMBERED = timedelta(minutes=65)
 """A node that was overloaded within this time may be a source, by the points of its last hour."""
 
 

@@ -379,7 +379,6 @@ def test_always_leaves_a_node_of_unknown_load_until_its_time_is_over() -> None:
     assert removed(blind, always) == []
 
 
-@pytest.mark.xfail(strict=True, reason="a mark alone makes a node a trap, which is tainted again")
 def test_a_mark_without_the_taint_is_cleared() -> None:
     seen = trap(dict.fromkeys(HOT, 0.5), hot1={"steered_until": LATER})
     assert removed(seen, steering()) == ["hot1"]

@@ -1,7 +1,6 @@
 """The moves of several overloaded nodes that compete for limits and destinations."""
 
 import msgspec
-import pytest
 
 from desched.model.cluster import Pod
 from desched.model.snapshot import Snapshot
@@ -46,7 +45,6 @@ def test_a_budget_shared_by_two_nodes_is_not_overdrawn() -> None:
     assert reasons(plan) == {"a2": "budget_exhausted"}
 
 
-@pytest.mark.xfail(strict=True, reason="no single move saves an overload of two resources")
 def test_where_memory_and_cpu_are_both_too_high_both_are_relieved() -> None:
     usage = {"cpu": (1.0, 0.1), "memory": (0.1, 4.0)}
     seen = snapshot(

@@ -182,7 +182,6 @@ def test_a_peak_that_passes_moves_nobody() -> None:
     assert evicted(plan) == []
 
 
-@pytest.mark.xfail(strict=True, reason="each alone saves too little, all together the whole hour")
 def test_a_node_of_small_pods_is_relieved_too() -> None:
     """90 % of 4 cores by pods of 1.5 points each."""
     small: dict[str, Any] = {f"p{i:02}": 0.06 for i in range(60)}

@@ -392,14 +392,12 @@ def test_nodes_that_pods_of_the_gang_left_get_no_more_than_they_had() -> None:
     assert evicted(planned(training(loads=fuller), WHOLE)) == []
 
 
-@pytest.mark.xfail(strict=True, reason="nothing limits how full a gang makes a saturated pool")
 def test_a_gang_that_leaves_a_saturated_pool_as_full_as_before_stays() -> None:
     """te1 would come from 95 to 65 %, and te4 from 60 to 90 %."""
     busy = {"te1": 0.95, "te2": 0.78, "te3": 0.78, "te4": 0.6}
     assert evicted(planned(training(loads=busy), WHOLE)) == []
 
 
-@pytest.mark.xfail(strict=True, reason="only an excess of now is compared with what a gang clears")
 def test_a_gang_that_would_save_nothing_of_a_recurring_overload_stays() -> None:
     seen = training(loads=LOADS | {"te1": 0.6})
     ratios = {name: (now,) * 31 for name, now in LOADS.items()}
