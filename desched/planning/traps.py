@@ -26,8 +26,12 @@ MOST_SHARE = 0.2
 MOST_DISPLACED_RATIO = 0.004
 """Of the nodes that keep the taint, and of the CPU of the others, which get what comes instead."""
 
-COOL_SHARE = 0.5
-"""A node below this share of its target needs no taint."""
+ONE_POD_SHARE, USE_OF_REQUESTS = 0.03, 2.0
+"""At least one pod comes to the node with the fewest requests: of about so much of its CPU, and it
+may use so many times that, if Jobs have not shown more."""
+
+_ENDS_BY_ITSELF = frozenset({"Job"})
+"""Kinds of owners whose pods come again and again; what a rollout starts replaces other pods."""
 
 NEW_SECONDS = 3600
 LEAST_KNOWN = 3
@@ -64,7 +68,14 @@ class Traps(msgspec.Struct, frozen=True):
         relieved = (_relieved(context.state) | _tainted(context)) & requested.keys()
         found = sorted((requested[n], n) for n in relieved if requested[n] < usual)
         most = _most_protected(newcomers, len(requested)) if may_steer else 0
-        protected = tuple(name for _, name in found if not _is_cool(name, pressure))[:most]
+        shares = np.array(list(requested.values()))
+        line = _water_line(shares, newcomers.requested_nodes) if newcomers else 0.0
+        use = max(USE_OF_REQUESTS, newcomers.use_of_requests if newcomers else 0.0)
+        protected = tuple(
+            name
+            for share, name in found
+            if _would_exceed(name, use * max(ONE_POD_SHARE, line - share), pressure)
+        )[:most]
         others = np.array([share for name, share in requested.items() if name not in protected])
         line, use = 0.0, 0.0
         if newcomers is not None and len(others):
@@ -120,19 +131,26 @@ def _tainted(context: EligibilityContext) -> frozenset[str]:
     return frozenset(n.name for n in marked if n.steered_until and n.steered_until > context.now)
 
 
-def _is_cool(name: str, pressure: Pressure) -> bool:
-    """Whether the node has so little load that new pods do no harm."""
+def _would_exceed(name: str, cpu_ratio: float, pressure: Pressure) -> bool:
+    """Whether so much more use of its CPU would bring the node above its target."""
     outlook = pressure.outlook
-    return bool((outlook.level_of(name) <= COOL_SHARE * outlook.targets_of(name)).all())
+    if Resource.CPU not in outlook.pasts.resources:
+        return False
+    cpu = outlook.pasts.resources.index(Resource.CPU)
+    return bool(outlook.level_of(name)[cpu] + cpu_ratio > outlook.targets_of(name)[cpu])
 
 
 def _requested_share(name: str, context: EligibilityContext, pressure: Pressure) -> float:
     """The share of a node's CPU that is requested by pods that do not end by themselves."""
     pods = context.cluster.pods_by_node.get(name, ())
-    lasting = (p for p in pods if not p.finished and not (p.owner and p.owner.kind == "Job"))
+    lasting = (p for p in pods if not p.finished and not _is_of_job(p))
     return sum(
         share_of(pod, pressure.known[name].node.allocatable.cpu_millicores) for pod in lasting
     )
+
+
+def _is_of_job(pod: Pod) -> bool:
+    return pod.owner is not None and pod.owner.kind in _ENDS_BY_ITSELF
 
 
 def share_of(pod: Pod, allocatable_millicores: int) -> float:
@@ -141,17 +159,12 @@ def share_of(pod: Pod, allocatable_millicores: int) -> float:
 
 
 def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
-    """What new pods request in an hour and use, by those that are there now, or were before.
-
-    Replacements of desched's own moves are not new.
-    """
-    moved = {move.replacement_uid for move in state.moves}
-    moved |= {record.replacement.uid for record in state.evictions if record.replacement}
+    """What Jobs request in an hour and use, by those that are there now, or were before."""
     since = book.now - timedelta(seconds=NEW_SECONDS)
     new = [
         pod
         for pod in book.snapshot.cluster.pods
-        if pod.node and pod.uid not in moved and (pod.started_at or pod.created_at) > since
+        if pod.node and _is_of_job(pod) and (pod.started_at or pod.created_at) > since
     ]
     known = state.newcomers
     nodes = book.snapshot.cluster.node_by_name
