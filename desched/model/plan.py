@@ -151,7 +151,6 @@ class RefusalReason(StrEnum):
     ROOM_AWAITED = "room_awaited"
     NO_RELIEF = "no_relief"
     NOT_NEEDED = "not_needed"
-    EXCESS_NOT_MOVABLE = "excess_not_movable"
     NODE_SETTLING = "node_settling"
     LOAD_NOT_SHOWN = "load_not_shown"
     OVERLOAD_PASSES = "overload_passes"

@@ -320,7 +320,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
     a cycle during slow start, 0 in the first cycles. `drains` are those that have begun;
-    those that ended within a day are still there.
+    those that ended within a day are still there. `traps` are relieved nodes that keep the soft
+    taint, because new pods would fill them.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -335,6 +336,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
     newcomers: Newcomers | None = None
+    traps: tuple[str, ...] = ()
 
     @property
     def in_flight(self) -> tuple[EvictionRecord, ...]:

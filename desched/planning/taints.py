@@ -101,6 +101,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
         Taints that the first eviction needs stay. A taint that only a later eviction needs is
         removed and set again, because the forecasts of the earlier ones assume its absence.
         """
+        held = held or self.policy.limits.total == 0  # nothing moves, whatever is planned
         planned = () if held else self.planned(evictions[:1])
         needed = {taint.node for taint in planned}
         return tuple(removal for removal in self.due if removal.node not in needed)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.model.plan import PlannedTaint
+from desched.model.plan import Plan, PlannedTaint
 from desched.model.resources import Resource
 from desched.model.state import Newcomers, State
 from desched.planning.arrays import Floats
@@ -65,7 +65,7 @@ class Traps(msgspec.Struct, frozen=True):
         if not requested:
             return cls({})
         usual, newcomers = float(np.median(list(requested.values()))), context.state.newcomers
-        relieved = (_relieved(context.state) | _tainted(context)) & requested.keys()
+        relieved = _relieved(context.state) & requested.keys()
         found = sorted((requested[n], n) for n in relieved if requested[n] < usual)
         most = _most_protected(newcomers, len(requested)) if may_steer else 0
         shares = np.array(list(requested.values()))
@@ -120,15 +120,17 @@ def _most_protected(newcomers: Newcomers | None, nodes: int) -> int:
 
 
 def _relieved(state: State) -> frozenset[str]:
-    """The nodes that desched has moved pods off, as long as it knows the moves."""
+    """The nodes that desched has moved pods off, and those that are traps since older moves."""
     nodes = {move.node for move in state.moves} | {record.node for record in state.evictions}
-    return frozenset(nodes - {""})
+    return frozenset(nodes - {""}) | frozenset(state.traps)
 
 
-def _tainted(context: EligibilityContext) -> frozenset[str]:
-    """The nodes with desched's taint: they keep it although the moves are long over."""
-    marked = (n for n in context.cluster.nodes if n.avoided and n.steered_until is not None)
-    return frozenset(n.name for n in marked if n.steered_until and n.steered_until > context.now)
+def traps_after(plan: Plan, state: State) -> tuple[str, ...]:
+    """The relieved nodes that keep the taint by this plan, for the state of the next cycle."""
+    if plan.hold is not None:
+        return state.traps
+    lasting = {taint.node for taint in plan.taints if taint.until_landed_of is None}
+    return tuple(sorted(lasting & _relieved(state)))
 
 
 def _would_exceed(name: str, cpu_ratio: float, pressure: Pressure) -> bool:

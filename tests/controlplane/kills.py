@@ -191,7 +191,7 @@ class Story:
             assert ended.returncode in {ExitCode.DONE, ExitCode.OBSERVATION}, ended.stderr
             return None
 
-        found = wait_for("nothing is under way", quiet)
+        found = wait_for("nothing is under way", quiet, diagnosis=lambda: str(self.standing()))
         assert found is not None
         return found
 

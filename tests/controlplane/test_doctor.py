@@ -148,7 +148,8 @@ def test_a_healthy_cluster_is_safe_to_start(clinic: Clinic) -> None:
     checks = healthy(clinic).checks
 
     assert [c for c in checks.values() if c["verdict"] not in {"ok", "skipped"}] == []
-    assert [name for name, c in checks.items() if c["verdict"] == "skipped"] == []
+    young = [name for name, c in checks.items() if c["verdict"] == "skipped"]
+    assert young == ["history"]  # these nodes have been there for minutes
     assert checks["matchers"]["found"].endswith("Prometheus has 2 of 2 sampled pods.")
     assert "matched by the label node (3)" in checks["node_cpu"]["found"]
 

@@ -48,7 +48,7 @@ def restarted() -> Site:
 def budget() -> Site:
     """Five moves from the hotter node come first, and then one that a budget guards."""
     site = Site("budget")
-    site.node("hotter", uses="4400m", cpu="8")
+    site.node("hotter", uses="4700m", cpu="8")
     site.node("hot", uses="2600m")
     site.node(*(f"cool{number}" for number in range(1, 6)))
     at_once = {"terminationGracePeriodSeconds": 0}

@@ -36,7 +36,7 @@ def large() -> Site:
     hot = [f"hot{number}" for number in range(OVERLOADED)]
     cold = [f"cold{number}" for number in range(NODES - OVERLOADED)]
     site = Site("large")
-    site.node(*hot, uses="2050m")
+    site.node(*hot, uses="2000m")
     site.node(*cold)
     site.workload("filler", cold, "200m", cpu_request="3")
     for number in range(DEPLOYMENTS):

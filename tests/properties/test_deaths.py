@@ -22,10 +22,6 @@ def undisturbed() -> tuple[Story, list[Step]]:
     return story, life.made
 
 
-TRAPS = {"hot1"}
-"""The relieved nodes of which less is requested than of others keep the soft taint."""
-
-
 def test_without_a_death_the_story_has_every_kind_of_step(
     undisturbed: tuple[Story, list[Step]],
 ) -> None:
@@ -34,7 +30,7 @@ def test_without_a_death_the_story_has_every_kind_of_step(
     kinds |= {"state.save", "steerer.taint_all", "steerer.untaint_all", "evictor.evict"}
     assert {step.call for step in steps} == kinds | {"evictor.announce"}
     assert len(story.witness.evicted) == 2
-    assert (set(story.taints), story.witness.unsettled) == (TRAPS, set())
+    assert (story.taints, story.witness.unsettled) == ({}, set())
 
 
 def test_whenever_it_dies_the_next_one_ends_up_with_the_same_evictions(
@@ -46,8 +42,8 @@ def test_whenever_it_dies_the_next_one_ends_up_with_the_same_evictions(
         story.live(Lifetime(count), CYCLES)
         story.rest(RESTART_SECONDS)
         story.live(Lifetime(), CYCLES + 1)
-        found = (story.destinations, set(story.taints), story.witness.unsettled)
-        assert found == (expected.destinations, TRAPS, set()), last
+        found = (story.destinations, story.taints, story.witness.unsettled)
+        assert found == (expected.destinations, {}, set()), last
         assert len(story.witness.evicted) == 2, last
 
 

@@ -134,6 +134,7 @@ def _with_outlook(loaded: LoadedNode, outlook: Outlook, policy: Policy) -> Loade
     verdict = msgspec.structs.replace(loaded.verdict, outlook=seen)
     again = (
         not loaded.overloaded
+        and verdict.reason is not NodeReason.DEPARTED_LOAD  # the next windows do not show that
         and overload >= policy.eviction_price_minutes
         and seen.above_before >= LEAST_RECURRING_MINUTES
     )

@@ -116,7 +116,7 @@ class WholeMoves:
         )
         moved = {candidate.pod.uid for candidate in gang.members}
         refusals = {
-            uid: NOT_NEEDED if why.reason is RefusalReason.EXCESS_NOT_MOVABLE else why
+            uid: NOT_NEEDED if why.reason is RefusalReason.NO_RELIEF else why
             for uid, why in stuck.refusals.items()
             if uid not in moved
         }

@@ -209,6 +209,14 @@ def test_a_plan_does_not_count_on_a_taint_that_goes_before_it_is_acted_on() -> N
     assert {chance.node for chance in eviction.landing} == set(COLD)
 
 
+def test_a_policy_that_lets_nothing_move_keeps_no_taint_for_a_move() -> None:
+    (eviction,) = planned(trap(), steering(limits=ONE)).evictions
+    (node_name,) = set(eviction.steered) & set(HOT[:1])
+    seen = trap(**{node_name: OURS})
+    assert removed(seen, steering(limits=ONE)) == []
+    assert removed(seen, steering(limits=no_limits_but(total=0))) == [node_name]
+
+
 def test_a_pod_that_tolerates_the_taint_is_not_steered() -> None:
     everything = (Toleration(operator="Exists"),)
     assert not planned(trap(tolerations=everything), steering()).evictions

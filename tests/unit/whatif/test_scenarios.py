@@ -145,9 +145,7 @@ def test_pods_that_would_come_straight_back_leave_with_soft_taints_alone(
         simulation.clock.advance(INTERVAL_SECONDS)
     assert evicted(reports) == ["cart-1"] * may_steer
     assert (reports[0].plan.unsteered is None) == may_steer
-    # Few requests are left on te1: without a taint, whatever comes next would go there.
-    nodes = simulation.cluster.read_cluster().nodes
-    assert [node.name for node in nodes if node.avoided] == ["te1"] * may_steer
+    assert not any(node.avoided for node in simulation.cluster.read_cluster().nodes)
 
 
 def test_a_rack_of_gpu_nodes_is_relieved_towards_the_right_rack_by_the_right_pods() -> None:

@@ -172,6 +172,14 @@ def test_a_node_that_is_above_its_target_again_and_again_is_relieved_while_it_is
     plan = planned(seen, CPU)
     assert verdict(plan) is NodeReason.RECURRING_OVERLOAD
     assert evicted(plan) == ["a"]
+    # Its windows include a pod that has just ended: what is left shows in the next ones.
+    ended = pod("b", on="hot", phase="Succeeded")
+    cluster = replace(seen.cluster, pods=(*seen.cluster.pods, ended))
+    nodes = load({"hot": (0.95, 0.1), "cool": (0.1, 0.1)}, {"b": (1.4, 0.1)})
+    both = {**seen.load.pods, **nodes.pods}
+    full = replace(seen, cluster=cluster, load=replace(seen.load, nodes=nodes.nodes, pods=both))
+    assert verdict(planned(full, CPU)) is NodeReason.DEPARTED_LOAD
+    assert evicted(planned(full, CPU)) == []
 
 
 def test_a_peak_that_passes_moves_nobody() -> None:
