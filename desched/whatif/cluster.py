@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -64,6 +65,7 @@ class SimulatedCluster:
         self._around = ClusterState((), (), server_version="v1.36.0-simulated")
         self._numbers = itertools.count(1)
         self._pods_made = Counter[str]()
+        self.newest_start: datetime | None = None  # of the pods that have a node, or had one
 
     # --- reading: the ClusterReader port ------------------------------------------------------
 
@@ -280,6 +282,7 @@ class SimulatedCluster:
         node = self._nodes.get(pod.node)
         if node is not None and self._still_fits(pod, node):
             self._put(pod)
+            self._note_start(pod)
             self._ref_of[pod.uid] = pod.ref
             self.history.begin(pod.uid, pod.node, replica.usage, self.clock.monotonic())
         else:
@@ -409,10 +412,15 @@ class SimulatedCluster:
     def _bind(self, pod: Pod, node: str) -> None:
         started = replace(pod, node=node, started_at=self.clock.now(), unschedulable=False)
         self._put(started)
+        self._note_start(started)
         usage = self._replica_of[pod.uid].usage
         self._ref_of[pod.uid] = pod.ref
         self.history.begin(pod.uid, node, usage, self.clock.monotonic())
         self.clock.call_later(STARTUP_SECONDS, lambda: self._become_ready(pod.ref))
+
+    def _note_start(self, pod: Pod) -> None:
+        at = pod.started_at or pod.created_at
+        self.newest_start = max(self.newest_start or at, at)
 
     def _become_ready(self, ref: PodRef) -> None:
         pod = self._pods.find(ref)

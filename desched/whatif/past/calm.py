@@ -5,7 +5,7 @@ few array operations; a cycle takes several times as long.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from desched.whatif.load import MEASURED
 from desched.whatif.world import Simulation
 
 REMEMBERED = timedelta(minutes=65)
-"""A node that was overloaded within this time may be a source, by the points of its last hour."""
+"""A node that was overloaded within this time may be a source, by the points of its last hour.
+
+So may one with a pod that started within it, whose own past is added to that of the node.
+"""
 
 
 class CalmCycles:
@@ -31,7 +34,7 @@ class CalmCycles:
     def __init__(self, simulation: Simulation, policy: Policy, *, has_gpus: bool) -> None:
         self._simulation, self._policy = simulation, policy
         self._targets: dict[str, list[float]] = {}
-        self._hot_at: datetime | None = None
+        self._hot_at = simulation.clock.now()  # what was before is not known
         # Elsewhere more than the load of single nodes and the moves under way decides.
         self._may_be_left_out = (
             bool(policy.rules)
@@ -63,7 +66,8 @@ class CalmCycles:
         ):
             self._hot_at = now
         # What was overloaded again and again within the last hour may be relieved.
-        if self._hot_at is not None and now - self._hot_at < REMEMBERED:
+        recently = self._hot_at, self._simulation.cluster.newest_start
+        if any(at is not None and now - at < REMEMBERED for at in recently):
             return False
         may = self._may_be_left_out and desched.has_nothing_under_way
         return may and any(map(self._is_in_scope, nodes))
