@@ -212,7 +212,8 @@ def test_a_plan_does_not_count_on_a_taint_that_goes_before_it_is_acted_on() -> N
 def test_a_policy_that_lets_nothing_move_keeps_no_taint_for_a_move() -> None:
     (eviction,) = planned(trap(), steering(limits=ONE)).evictions
     (node_name,) = set(eviction.steered) & set(HOT[:1])
-    seen = trap(**{node_name: OURS})
+    tainted: dict[str, Any] = {node_name: OURS}
+    seen = trap(**tainted)
     assert removed(seen, steering(limits=ONE)) == []
     assert removed(seen, steering(limits=no_limits_but(total=0))) == [node_name]
 

@@ -231,7 +231,7 @@ def seen_with(
     )
     of_job: Mapping[str, Any] = {} if jobs else {"of": "web", "owner": None}
     pods = [
-        pod(f"new{i}", on="n0", request=amounts(0.4, 0.1), **(JOB | of_job), **times)
+        pod(f"new{i}", on="n0", request=amounts(0.4, 0.1), **{**JOB, **of_job}, **times)
         for i in range(len(uses))
     ]
     of_load = load(
