@@ -336,7 +336,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
     newcomers: Newcomers | None = None
-    traps: tuple[str, ...] = ()
+    traps: tuple[NodeName, ...] = ()
 
     @property
     def in_flight(self) -> tuple[EvictionRecord, ...]:

@@ -5,7 +5,7 @@ few array operations; a cycle takes several times as long.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class CalmCycles:
     def __init__(self, simulation: Simulation, policy: Policy, *, has_gpus: bool) -> None:
         self._simulation, self._policy = simulation, policy
         self._targets: dict[str, list[float]] = {}
-        self._hot_at = simulation.clock.now()  # what was before is not known
+        self._hot_at: datetime | None = None
         # Elsewhere more than the load of single nodes and the moves under way decides.
         self._may_be_left_out = (
             bool(policy.rules)
@@ -59,7 +59,8 @@ class CalmCycles:
         # An unknown load is not known to be at most at the target.
         calm = np.all(highest <= self._targets_of(nodes), axis=1).tolist()
         now = self._simulation.clock.now()
-        if any(
+        # What was before the first cycle is not known.
+        if self._hot_at is None or any(
             self._is_in_scope(node)
             for node, is_calm in zip(nodes, calm, strict=True)
             if not is_calm
