@@ -309,6 +309,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """Whether the pod has ended and holds no resources any more."""
         return self.phase in FINISHED_PHASES
 
+    @property
+    def of_job(self) -> bool:
+        """Whether a Job controls the pod, of Kubernetes or of Volcano: it ends by itself."""
+        return self.owner is not None and self.owner.kind == "Job"
+
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The status of a HorizontalPodAutoscaler.

@@ -304,7 +304,7 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What new pods of this cluster used at most, as a multiple of their requests.
+    """What new pods of Jobs used at most, as a multiple of their requests.
 
     `requested_nodes` is what they requested of CPU in an hour, 1.0 for that of a whole node.
     """

@@ -88,5 +88,4 @@ def _last_part(image: str) -> str:
 
 
 def _is_at_work(pod: Pod) -> bool:
-    of_cron_job = pod.owner is not None and pod.owner.kind == "Job"
-    return of_cron_job or not pod.finished
+    return pod.of_job or not pod.finished  # that of a CronJob works again

@@ -2,8 +2,8 @@
 
 kube-scheduler sees requests. A node that lost pods has the fewest, and gets what comes next, such
 as all Jobs of the next hour. A few relieved nodes keep a soft taint until as much is requested of
-them as of others, or their load is low. With more of them the other nodes would get too much, so
-what the freed requests of further nodes attract is a cost of the move.
+them as of others, or they bear what would come. With more of them the other nodes would get too
+much, so what the freed requests of further nodes attract is a cost of the move.
 """
 
 import math
@@ -27,11 +27,8 @@ MOST_DISPLACED_RATIO = 0.004
 """Of the nodes that keep the taint, and of the CPU of the others, which get what comes instead."""
 
 ONE_POD_SHARE, USE_OF_REQUESTS = 0.03, 2.0
-"""At least one pod comes to the node with the fewest requests: of about so much of its CPU, and it
-may use so many times that, if Jobs have not shown more."""
-
-_ENDS_BY_ITSELF = frozenset({"Job"})
-"""Kinds of owners whose pods come again and again; what a rollout starts replaces other pods."""
+"""At least one pod comes to the node with the fewest requests. It requests about this share of its
+CPU, and may use this multiple of that, unless Jobs have shown more."""
 
 NEW_SECONDS = 3600
 LEAST_KNOWN = 3
@@ -145,14 +142,10 @@ def _would_exceed(name: str, cpu_ratio: float, pressure: Pressure) -> bool:
 def _requested_share(name: str, context: EligibilityContext, pressure: Pressure) -> float:
     """The share of a node's CPU that is requested by pods that do not end by themselves."""
     pods = context.cluster.pods_by_node.get(name, ())
-    lasting = (p for p in pods if not p.finished and not _is_of_job(p))
+    lasting = (p for p in pods if not p.finished and not p.of_job)
     return sum(
         share_of(pod, pressure.known[name].node.allocatable.cpu_millicores) for pod in lasting
     )
-
-
-def _is_of_job(pod: Pod) -> bool:
-    return pod.owner is not None and pod.owner.kind in _ENDS_BY_ITSELF
 
 
 def share_of(pod: Pod, allocatable_millicores: int) -> float:
@@ -161,12 +154,15 @@ def share_of(pod: Pod, allocatable_millicores: int) -> float:
 
 
 def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
-    """What Jobs request in an hour and use, by those that are there now, or were before."""
+    """What Jobs request in an hour and use, by their pods that are there now, or were before.
+
+    Pods of other owners do not count: what a rollout starts replaces other pods.
+    """
     since = book.now - timedelta(seconds=NEW_SECONDS)
     new = [
         pod
         for pod in book.snapshot.cluster.pods
-        if pod.node and _is_of_job(pod) and (pod.started_at or pod.created_at) > since
+        if pod.node and pod.of_job and (pod.started_at or pod.created_at) > since
     ]
     known = state.newcomers
     nodes = book.snapshot.cluster.node_by_name

@@ -18,6 +18,7 @@ from desched.whatif.past.backtest import backtest
 from desched.whatif.past.calm import CalmCycles
 from desched.whatif.past.replay import Replay
 from desched.whatif.past.run import Span
+from desched.whatif.template import PodTemplate
 from tests.builders import amounts, node, policy, rule
 from tests.unit.whatif.past.pasts import CORES, MEMORY_GIB, Life, a_past, at, cordon
 
@@ -116,7 +117,7 @@ def test_only_cycles_with_something_to_do_run(mode: SteeringMode, fewest: int, m
     assert fewest <= cycles_run(past, by) <= most
 
 
-def test_a_cycle_runs_while_a_soft_taint_is_set() -> None:
+def test_a_cycle_runs_after_a_start_and_while_a_soft_taint_is_set() -> None:
     past = a_past([Life("web-0", "a", [0.2] * STEPS)], HOSTS, STEPS)
     by, simulation = policy(rule()), Replay(past).begin()
     desched, calm = Descheduler(by, "test"), CalmCycles(simulation, by, has_gpus=False)
@@ -124,6 +125,11 @@ def test_a_cycle_runs_while_a_soft_taint_is_set() -> None:
     simulation.clock.advance(7200)
     assert not calm.is_next(desched)  # the first one shows whether the policy can be used at all
     desched.cycle(simulation.world(acting=True))
+    assert calm.is_next(desched)
+    simulation.cluster.add_pod("apps", "late", PodTemplate(), "c")
+    simulation.clock.advance(3600)
+    assert not calm.is_next(desched)  # its past of the last hour is that of its node, too
+    simulation.clock.advance(600)
     assert calm.is_next(desched)
     simulation.steerer.taint("b", simulation.clock.now())
     assert not calm.is_next(desched)

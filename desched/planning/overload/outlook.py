@@ -26,9 +26,6 @@ from desched.planning.overload.forecast import (
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 
-_COMES_AND_GOES = frozenset({"Job"})
-"""Kinds of owners whose pods end by themselves: their nodes' past has others like them."""
-
 
 class Pasts:
     """The pasts by which a plan forecasts: points of all nodes and pods at the same times.
@@ -196,7 +193,7 @@ class Pasts:
         total = np.zeros((len(self.ages_seconds), len(self.resources)))
         for pod in young:
             used = self._before(pod) * (1.0 - self._share_since(self._age_seconds(pod)))
-            if pod.owner is not None and pod.owner.kind in _COMES_AND_GOES:
+            if pod.of_job:  # the node's past has others like it
                 used[:-1] = 0.0
             total += used
         return total

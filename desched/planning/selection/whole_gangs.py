@@ -19,7 +19,6 @@ from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.whole_gang import GangDestinations, GangMember
 from desched.planning.selection.candidates import Candidate, Gang, OverloadedNode
 from desched.planning.selection.excess import MOST_LEFT, Excess
-from desched.planning.selection.one_node import NOT_NEEDED
 from desched.planning.selection.outcomes import NodeSelection, WholeMove
 from desched.planning.selection.trial import Move
 
@@ -115,11 +114,7 @@ class WholeMoves:
             (known[move.candidate.pod.node], move) for move in _steered_first(placed.moves)
         )
         moved = {candidate.pod.uid for candidate in gang.members}
-        refusals = {
-            uid: NOT_NEEDED if why.reason is RefusalReason.NO_RELIEF else why
-            for uid, why in stuck.refusals.items()
-            if uid not in moved
-        }
+        refusals = {uid: why for uid, why in stuck.refusals.items() if uid not in moved}
         relieved = Excess(node.loaded).clears(gang.on(node.name))
         outcome = WholeMove(gang, moves, relieved)
         return NodeSelection(outcome, refusals, placed.destinations, quota)
