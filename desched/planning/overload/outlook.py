@@ -17,7 +17,7 @@ from desched.model.cluster import Pod
 from desched.model.load import PodPast
 from desched.model.resources import Resource
 from desched.model.state import State
-from desched.planning.arrays import Floats
+from desched.planning.arrays import Floats, Mask
 from desched.planning.overload.forecast import (
     AHEAD_SECONDS,
     expected_minutes,
@@ -25,6 +25,9 @@ from desched.planning.overload.forecast import (
 )
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
+
+STARTING_SECONDS = 300
+"""What a node does in its first minutes, while its own pods start, says nothing of later load."""
 
 
 class Pasts:
@@ -39,6 +42,7 @@ class Pasts:
         self._load = book.snapshot.load
         self.resources: tuple[Resource, ...] = tuple(book.windows)
         self._windows = np.array([book.windows[r][0] for r in self.resources], dtype=float)
+        self._starting = np.maximum(self._windows, STARTING_SECONDS)
         self._predecessors = dict(_predecessors(state))
         histories = (h for of_node in self._load.history.values() for h in of_node.values())
         ages = next((history.ages_seconds for history in histories), [0])
@@ -63,6 +67,8 @@ class Pasts:
             # What the node's own figure does not show: the pods' sum beside it, load left out.
             column += present + pressure.departed_ratio - pressure.measured[0][1]
             column[-1] = present
+        age_seconds = (self._book.now - loaded.node.created_at).total_seconds()
+        past[:-1][self._begins(age_seconds, self._starting)] = np.nan
         denominators = np.array(_denominators(loaded, self.resources))
         known = np.isfinite(past).any(axis=-1)
         oldest_seconds = float(self.ages_seconds[known.argmax()]) if known.any() else 0.0
@@ -85,7 +91,7 @@ class Pasts:
         for i, resource in enumerate(self.resources):
             if used := self._book.relief(pod, resource):
                 found[-1, i] = used[0]
-        found[self.ages_seconds > self._age_seconds(pod)] = np.nan
+        found[:-1][self._begins(self._age_seconds(pod), self._windows)] = np.nan
         unknown = np.isnan(found)
         found[unknown] = before[unknown]
         return found
@@ -132,6 +138,14 @@ class Pasts:
 
     def _age_seconds(self, pod: Pod) -> float:
         return (self._book.now - (pod.started_at or pod.created_at)).total_seconds()
+
+    def _begins(self, age_seconds: float, least_seconds: Floats) -> Mask:
+        """The earlier points at which what is so old now had existed for less than this time.
+
+        A rate of something that began within its window is too low.
+        """
+        found: Mask = self.ages_seconds[:-1, None] + least_seconds > age_seconds
+        return found
 
     def _share_since(self, age_seconds: float) -> Floats:
         """The share of the window of each point that is later than this age."""

@@ -100,6 +100,13 @@ def test_an_unknown_point_is_unknown() -> None:
     assert np.isnan(found[:, 0]).tolist() == [True, False, True, False, False]
 
 
+@pytest.mark.parametrize(("minutes", "known"), [(9, 0), (11, 1), (16, 2), (1000, 4)])
+def test_what_a_node_did_in_its_first_five_minutes_is_unknown(minutes: float, known: int) -> None:
+    born = NOW - timedelta(minutes=minutes)
+    found = pressure([0.1] * POINTS, nodes=[node("n", created_at=born)])
+    assert np.isfinite(found.outlook.past_of("n")[:-1, 0]).sum() == known
+
+
 def test_a_history_of_another_length_counts_as_none() -> None:
     """A past is compared point by point, so a node without all of them stands still."""
     by = policy(rule(Resource.CPU), rule(Resource.MEMORY))
@@ -257,10 +264,11 @@ def test_before_it_started_the_pod_that_it_replaced_counts() -> None:
     state = State(
         moves=(RecentMove("uid-web", NOW, one.uid, pod=PodRef("apps", "before", "u"), node="m"),)
     )
-    pasts = {"before": [2.0, 1.5, None, None, None], "new": [None, 9.0, 0.9, 1.0, 1.0]}
+    pasts = {"before": [2.0, 1.5, None, None, None], "new": [None, 9.0, 0.1, 0.9, 1.0]}
     found = pressure([0.5] * POINTS, one, usage={"new": 1.0}, pasts=pasts, state=state)
-    # What has its name and is older is another pod.
-    assert past_of(one, found) == [2.0, 1.5, 0.9, 1.0, 1.0]
+    # What has its name and is older is another pod, and the window that ended as it began shows
+    # nothing of it.
+    assert past_of(one, found) == [2.0, 1.5, 1.0, 0.9, 1.0]
     assert found.outlook.pasts.predecessor(one) == ("apps", "before")
 
 
