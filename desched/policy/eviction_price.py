@@ -8,8 +8,8 @@ from desched.errors import ConfigurationError
 from desched.policy.durations import duration_seconds, duration_text
 from desched.policy.policy import Policy
 
-MOST_PRICE_MINUTES = 90
-"""More is never expected of an hour: with all of it far above the target, it counts for more."""
+MOST_PRICE_MINUTES = 120
+"""A whole hour that is 33 points above the target counts for so much; hardly any has more."""
 
 
 def prices_minutes(text: str) -> Sequence[float]:

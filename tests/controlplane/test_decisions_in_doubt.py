@@ -123,7 +123,7 @@ def world(empty_sites: Sites) -> World:
     # If its cool node lacks data for a moment, the hot one seems to be saturated.
     lasting = sites.plane.wait_for(
         "a plan that is not held",
-        lambda: unless_held(sites.look("lasting", "--evict", evictionPrice="90m")),
+        lambda: unless_held(sites.look("lasting", "--evict", evictionPrice="2h")),
     )
     assert lasting is not None
     return World(sites, lasting, look_while_young(sites))
@@ -140,7 +140,7 @@ def test_a_node_of_unknown_load_is_neither_source_nor_destination(
     assert verdict(report, unknown)["reason"] == reason
     # The scheduler would send these to the unknown node, and those to the cool one.
     assert refused(report)["free"] == {"landing_risk"}
-    assert evicted(report) == ["drawn"]
+    assert evicted(report) == ["drawn"], report["plan"]
     assert sites.landed(site, "drawn", before) == [f"{site}-cool"]
     assert sites.evict_by_hand(site, "free", f"{site}-hot") == unknown
 
@@ -265,7 +265,9 @@ def test_a_node_that_has_just_joined_is_left_alone_until_its_windows_are_full(
 def test_a_node_is_relieved_if_a_move_saves_its_price(world: World) -> None:
     sites = world.sites
     assert verdict(world.lasting, "lasting-hot")["node_class"] == "overloaded"
-    assert verdict(world.lasting, "lasting-hot")["reason"] == "overload_passes"
+    assert verdict(world.lasting, "lasting-hot")["reason"] == "overload_passes", world.lasting[
+        "plan"
+    ]
     assert refused(world.lasting) == {"web": {"overload_passes"}}
     assert evicted(world.lasting) == []
     before = sites.where("lasting", "web")

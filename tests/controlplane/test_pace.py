@@ -160,5 +160,5 @@ def test_twelve_overloaded_nodes_of_fifty_are_relieved_within_five_cycles_that_e
     first, *_ = filter(None, map(evictions, service.replica.cycles))
     assert first == FIRST_CYCLE
     gone = service.evicted()
-    assert len(gone) == OVERLOADED
+    assert len(gone) == OVERLOADED, service.replica.cycles
     assert all(gone.count(app) <= OVERLOADED / 4 for app in gone)

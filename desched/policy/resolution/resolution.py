@@ -110,8 +110,7 @@ def _check_price(policy: Policy, notes: Notes) -> None:
     if policy.eviction_price_minutes > MOST_PRICE_MINUTES:
         notes.refuse(
             f'found "{duration_text(round(60 * policy.eviction_price_minutes))}", allowed is at '
-            f'most "{MOST_PRICE_MINUTES}m": more than an hour and a half of overload is never '
-            "expected in an hour.",
+            f'most "{MOST_PRICE_MINUTES}m": more overload is hardly ever expected of an hour.',
             "evictionPrice",
         )
 

@@ -202,7 +202,7 @@ def test_one_policy_is_compared_at_several_prices(policy, capsys) -> None:
         ("5", '--price: "5" has no unit'),
         ("5m,,", '--price: "" is not a duration'),
         ("5m,300s", '--price: "5m,300s" has a price twice'),
-        ("91m", '--price: found "91m", allowed is at most "90m"'),
+        ("121m", '--price: found "121m", allowed is at most "120m"'),
     ],
 )
 def test_prices_that_cannot_be_compared_are_refused(policy, capsys, prices, problem) -> None:

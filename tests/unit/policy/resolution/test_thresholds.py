@@ -85,7 +85,7 @@ def test_a_mistake_in_a_pool_gets_its_own_sentence(sections, sentence):
         ({}, 5),
         ({"evictionPrice": "0s"}, 0),
         ({"evictionPrice": "90s"}, 1.5),
-        ({"evictionPrice": "90m"}, 90),
+        ({"evictionPrice": "2h"}, 120),
         ({"metrics": {"type": "metrics-server"}}, 5),
         ({"compatibility": "Strict"}, 0),
         ({"compatibility": "Strict", "evictionPrice": "10m"}, 10),
@@ -96,8 +96,8 @@ def test_a_move_has_a_price_in_minutes_of_expected_overload(given, minutes):
 
 
 def test_a_price_that_no_move_can_save_is_refused():
-    found = refusal(published(load_aware={"evictionPrice": "91m"}))
-    assert 'evictionPrice: found "1h31m", allowed is at most "90m"' in found
+    found = refusal(published(load_aware={"evictionPrice": "121m"}))
+    assert 'evictionPrice: found "2h1m", allowed is at most "120m"' in found
 
 
 @pytest.mark.parametrize("key", ["sustainedFor", "sustainedForAtLeast", "chainedMoves"])
