@@ -14,10 +14,10 @@ from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.gpus.survey import survey
 from desched.planning.locality import Locality
+from desched.planning.newcomers import seen_newcomers
 from desched.planning.overload.classification import Pressure
 from desched.planning.planner import plan_moves
 from desched.planning.situation import Situation
-from desched.planning.traps import seen_newcomers, traps_after
 from desched.policy.policy import Policy
 from desched.ports import Clock
 
@@ -71,7 +71,7 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
         state = replace(state, newcomers=seen_newcomers(context.book, state))
         context = context.for_planning(state, out_of_time)
         plan = plan_moves(context, pressure, may_steer=may_steer)
-        state = replace(state, drains=plan.drains, traps=traps_after(plan, state))
+        state = replace(state, drains=plan.drains)
         locality = Locality.of(context, plan.nodes)
         gpus = survey(context)
         return Decision(context, plan, settled, pressure, may_steer, state, gpus, locality)

@@ -304,9 +304,10 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What new pods of Jobs used at most, as a multiple of their requests.
+    """What new pods of Jobs requested in an hour, and how much CPU they used for that.
 
-    `requested_nodes` is what they requested of CPU in an hour, 1.0 for that of a whole node.
+    `requested_nodes` is the mean of their requested CPU and memory, 1.0 for a whole node;
+    `use_of_requests` the CPU that they used, as a multiple of this mean.
     """
 
     use_of_requests: float
@@ -320,8 +321,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
     a cycle during slow start, 0 in the first cycles. `drains` are those that have begun;
-    those that ended within a day are still there. `traps` are relieved nodes that keep the soft
-    taint, because new pods would fill them.
+    those that ended within a day are still there.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -336,7 +336,6 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
     newcomers: Newcomers | None = None
-    traps: tuple[NodeName, ...] = ()
 
     @property
     def in_flight(self) -> tuple[EvictionRecord, ...]:

@@ -30,7 +30,6 @@ from desched.planning.selection.probes import cut_to_probes
 from desched.planning.selection.staying_excess import without_staying_excess
 from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.taints import SoftTaints
-from desched.planning.traps import Traps
 from desched.policy.compatibility import SteeringMode
 
 
@@ -67,8 +66,8 @@ def _planned(
     try:
         room = StartingRoom.of(context, pressure)
         hold(room.free, context)
-        destinations = room.destinations(taints.steerable(room.free.arrays))
-        selection = _choose(sifted, destinations, eligibility, pressure, taints.traps)
+        destinations = room.destinations(taints.steerable(room.free.arrays), taints.inflow)
+        selection = _choose(sifted, destinations, eligibility, pressure)
         drained = plan_drains(eligibility, pressure, selection.destinations, selection.quota)
     except PlanningTooSlowError as error:
         held = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
@@ -83,14 +82,13 @@ def _choose(
     destinations: Destinations,
     eligibility: Eligibility,
     pressure: Pressure,
-    traps: Traps,
 ) -> Selection:
     """Choose the moves of the nodes that may be relieved now."""
     nodes = [node for node in sifted.nodes if node.name not in pressure.waiting]
     quota = EvictionQuota(eligibility)
     gangs = WholeMoves(eligibility.context, pressure)
     price = eligibility.context.policy.eviction_price_minutes
-    return select_moves(nodes, destinations, quota, gangs, price=price, traps=traps)
+    return select_moves(nodes, destinations, quota, gangs, price=price)
 
 
 def destinations_before(
@@ -101,4 +99,4 @@ def destinations_before(
     mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
     taints, room = SoftTaints.of(context, pressure, mode), StartingRoom.of(context, pressure)
     hold(room.free, context)
-    return room.destinations(taints.steerable(room.free.arrays))
+    return room.destinations(taints.steerable(room.free.arrays), taints.inflow)

@@ -18,10 +18,10 @@ from desched.model.state import State
 from desched.planning.drains.holds import held_nodes
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.newcomers import Inflow
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
-from desched.planning.traps import Traps
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy.share import count_of
@@ -36,7 +36,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
     `standing` taints do not depend on the moves of this cycle. Nodes in `due` lose their taint
     before the first eviction, unless the plan needs it. `kept` names the other nodes with desched's
     taint. At most `most` nodes may have it at a time; 0 if steering is off. Nodes in `awaiting` get
-    no taint, because they await replacements. `traps` are relieved nodes that new pods would fill.
+    no taint, because they await replacements. `inflow` is what new pods do.
     """
 
     policy: Policy
@@ -45,7 +45,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
     kept: frozenset[str]
     most: int
     awaiting: frozenset[str]
-    traps: Traps
+    inflow: Inflow
 
     @classmethod
     def of(
@@ -53,17 +53,18 @@ class SoftTaints(msgspec.Struct, frozen=True):
     ) -> "SoftTaints":
         """The taints that overloaded nodes and evictions in flight need."""
         cluster, now = context.cluster, context.now
-        traps = Traps.of(context, pressure, may_steer=mode is not SteeringMode.OFF)
-        due = _due(context, pressure.verdicts, mode, traps.protected)
+        inflow = Inflow.of(context, pressure, _most_steered(context, mode))
+        taints = tuple(inflow.taints())
+        due = _due(context, pressure.verdicts, mode, {taint.node for taint in taints})
         leaving = {removal.node for removal in due}
         # The due taints do not count: forecasts that relied on them would be wrong.
         kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
         most = _most_nodes(context, mode, kept)
         awaiting = _awaiting(context.state)
-        of_traps = (taint for taint in traps.taints() if taint.node not in awaiting)
-        wanted = [*_wanted(context, pressure, mode), *of_traps]
+        free = (taint for taint in taints if taint.node not in awaiting)
+        wanted = [*_wanted(context, pressure, mode), *free]
         standing = _standing(context, wanted, kept, most)
-        return cls(context.policy, standing, due, kept, most, awaiting, traps)
+        return cls(context.policy, standing, due, kept, most, awaiting, inflow)
 
     def steerable(self, arrays: NodeArrays) -> Steerable:
         """The nodes that a plan may keep replacements away from, as masks."""
@@ -122,12 +123,22 @@ def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
 
 def _most_nodes(context: EligibilityContext, mode: SteeringMode, kept: frozenset[str]) -> int:
     """The policy's limit, plus the taints of other installations on nodes outside its selector."""
-    policy, nodes = context.policy, context.cluster.nodes
+    most = _most_steered(context, mode)
+    if not most:
+        return 0
+    return most + sum(
+        not context.policy.looks_at(node.labels) and node.name in kept
+        for node in context.cluster.nodes
+    )
+
+
+def _most_steered(context: EligibilityContext, mode: SteeringMode) -> int:
+    """The policy's limit for the nodes that it looks at."""
+    policy = context.policy
     if mode is SteeringMode.OFF:
         return 0
-    looked_at = {node.name for node in nodes if policy.looks_at(node.labels)}
-    most = count_of(policy.steering.most_nodes, len(looked_at)) or 0
-    return most + len(kept - looked_at) if most else 0
+    looked_at = sum(policy.looks_at(node.labels) for node in context.cluster.nodes)
+    return count_of(policy.steering.most_nodes, looked_at) or 0
 
 
 def _wanted(
@@ -210,7 +221,7 @@ def _due(
     context: EligibilityContext,
     verdicts: Iterable[NodeVerdict],
     mode: SteeringMode,
-    traps: Collection[str],
+    needed: Collection[str],
 ) -> tuple[TaintRemoval, ...]:
     """The nodes that lose the taint in this cycle, unless its plan needs it.
 
@@ -225,7 +236,7 @@ def _due(
     if mode is SteeringMode.OFF:
         return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
     under_way = {name for record in context.state.in_flight for name in record.steered}
-    under_way |= {taint.node for taint in held_nodes(context)} | set(traps)
+    under_way |= {taint.node for taint in held_nodes(context)} | set(needed)
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)
     whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)

@@ -260,6 +260,19 @@ class Outlook:
         found: Floats = total / np.maximum(known.sum(axis=0), 1)
         return found
 
+    def target_of(self, node: str, resource: Resource) -> float:
+        """The target of a known node, infinite if the resource has none there."""
+        return float(self.targets_of(node)[self.pasts.resources.index(resource)])
+
+    def quantiles(self, nodes: Sequence[str], resource: Resource, share: float) -> Floats:
+        """The loads that these known nodes exceeded for all but this share of the last hour."""
+        if not nodes:
+            return np.zeros(0)
+        recent = self.pasts.ages_seconds < AHEAD_SECONDS
+        rows, column = [self._position[n] for n in nodes], self.pasts.resources.index(resource)
+        found: Floats = np.nanquantile(self.past[rows][:, recent, column], share, axis=1)
+        return found
+
     def minutes_above(self, node: str) -> float:
         """How many minutes of the next hour the node is expected to be above a target."""
         past, targets = self.past_of(node), self.targets_of(node)

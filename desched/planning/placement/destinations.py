@@ -18,6 +18,7 @@ from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.newcomers import Inflow
 from desched.planning.placement.destination import Destination, UncertainLanding
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
@@ -54,6 +55,7 @@ class Destinations:
         most_risk: float,
         within: Steerable | None = None,
         feedback: LandingFeedback | None = None,
+        inflow: Inflow | None = None,
     ) -> None:
         none = free.arrays.none()
         self.free = free
@@ -61,6 +63,7 @@ class Destinations:
         self.view = view.with_steered(self._within.steered)
         self.most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
+        self._inflow = inflow
 
     def copy(self) -> "Destinations":
         """An independent copy."""
@@ -214,9 +217,13 @@ class Destinations:
             int(np.count_nonzero(limits.fit.under_ceiling)),
             view,
             self._seen(landing, landing.names[expected]).probabilities,
-            float(landing.probabilities @ limits.added_minutes),
+            float(landing.probabilities @ limits.added_minutes)
+            + self._newcomers_minutes(limits.pod, landing.names[expected]),
             relied_on(landing, view, avoided, limits.is_acceptable),
         )
+
+    def _newcomers_minutes(self, pod: Pod, expected: str) -> float:
+        return self._inflow.cost_minutes(pod, expected) if self._inflow else 0.0
 
     def take(self, destination: Destination, pod: Pod, charge: Mapping[Resource, float]) -> None:
         """Make the move: the pod is evicted, and its replacement expected at the destination.
@@ -229,6 +236,8 @@ class Destinations:
         self.expect(UncertainLanding(landing, charge, expected, following.placed))
         self.view = following
         self._feedback = self._feedback.awaiting(expected)
+        if self._inflow:
+            self._inflow = self._inflow.after(pod, expected)
 
     def _reserve(self, node: str, pod: Pod, charge: Mapping[Resource, float]) -> None:
         self.free.reserve(node, pod, charge, leaving=pod)

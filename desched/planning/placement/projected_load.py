@@ -94,16 +94,13 @@ class ProjectedLoad:
         """The expected overload of a node in the next hour."""
         return float(self._minutes[self.index[node]])
 
-    def saved_minutes(self, node: str, pasts: Floats, attracted: Floats) -> Floats:
+    def saved_minutes(self, node: str, pasts: Floats) -> Floats:
         """The expected overload that a node would lose without each of these pods.
 
-        `pasts` has the shape (pods, points, resources). `attracted`, shape (pods,), is the CPU as a
-        ratio that new pods would use in place of each.
+        `pasts` has the shape (pods, points, resources).
         """
         i = self.index[node]
         without = np.maximum(self._past[i] - pasts / self._past_bases[i], 0.0)
-        if Resource.CPU in self._pasts.resources:
-            without[:, :, self._pasts.resources.index(Resource.CPU)] += attracted[:, None]
         after = expected_minutes(without, self._pasts.ages_seconds, self._past_targets[i])
         saved: Floats = np.maximum(self._minutes[i] - after, 0.0)
         return saved

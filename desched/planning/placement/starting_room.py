@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.newcomers import Inflow
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.free_capacity import FreeCapacity
@@ -31,6 +32,8 @@ class StartingRoom(NamedTuple):
             LandingFeedback.of(context),
         )
 
-    def destinations(self, steerable: Steerable) -> Destinations:
+    def destinations(self, steerable: Steerable, inflow: Inflow) -> Destinations:
         """The destinations before the first move, with these nodes that may get soft taints."""
-        return Destinations(self.free, self.view, self.max_landing_risk, steerable, self.feedback)
+        return Destinations(
+            self.free, self.view, self.max_landing_risk, steerable, self.feedback, inflow
+        )

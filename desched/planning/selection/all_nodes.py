@@ -21,7 +21,6 @@ from desched.planning.selection.outcomes import (
     WholeMove,
 )
 from desched.planning.selection.whole_gangs import WholeMoves
-from desched.planning.traps import NO_TRAPS, Traps
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -56,7 +55,6 @@ def select_moves(
     gangs: WholeMoves | None = None,
     *,
     price: float,
-    traps: Traps = NO_TRAPS,
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 
@@ -70,7 +68,7 @@ def select_moves(
             refusals = dict.fromkeys(node.pods, leaving[node.name])
             selected[node.name] = NodeSelection(SingleMoves(), refusals, destinations, quota)
             continue
-        found = _relieve(node, destinations, quota, price, traps)
+        found = _relieve(node, destinations, quota, price)
         if found.stuck and gangs is not None and node.loaded.overloaded:
             found = gangs.relieve(node, found)
         if isinstance(found.outcome, WholeMove):
@@ -79,7 +77,6 @@ def select_moves(
         selected[node.name] = found
         if found.moves:
             destinations, quota = found.destinations, found.quota or quota
-            traps = traps.after_relief_of(node.name)
     return Selection(nodes, selected, before, destinations, quota)
 
 
@@ -88,19 +85,18 @@ def _relieve(
     destinations: Destinations,
     quota: EvictionQuota,
     price: float,
-    traps: Traps,
 ) -> NodeSelection:
     """Select the node's moves: none if none saves its price, or if the quota is exhausted."""
     if quota.exhausted:
         refusals = dict.fromkeys(node.pods, quota.exhausted)
         return NodeSelection(SingleMoves(), refusals, destinations, quota)
-    found = select_for_node(node, destinations, quota, price, traps)
+    found = select_for_node(node, destinations, quota, price)
     if found.moves:
         return found
     if node.later or any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
         # Without limits, would a move save enough? Then the next cycles go on.
         open_ended = node.with_later(), destinations.without_limits(), None
-        if select_for_node(*open_ended, price, traps).moves:
+        if select_for_node(*open_ended, price).moves:
             return found
     full = next(iter(node.loaded.saturated.values()), "")
     why = Finding(NodeReason.EXCESS_NOT_MOVABLE, _why_stuck(found))

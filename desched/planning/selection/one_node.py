@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from desched.model.plan import Finding, RefusalReason
-from desched.planning.arrays import Floats
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.landing_limits import Bearable
 from desched.planning.selection.candidates import Candidate, OverloadedNode
@@ -20,7 +19,6 @@ from desched.planning.selection.excess import Excess
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.outcomes import NodeSelection, SingleMoves
 from desched.planning.selection.trial import Move, Trial
-from desched.planning.traps import NO_TRAPS, Traps, share_of
 
 NOT_NEEDED = Finding(RefusalReason.NOT_NEEDED)
 
@@ -36,24 +34,23 @@ def select_for_node(
     destinations: Destinations,
     quota: EvictionQuota | None,
     price: float,
-    traps: Traps = NO_TRAPS,
 ) -> NodeSelection:
     """Select the node's moves; the arguments are not modified.
 
     A quota of None ignores limits and budgets. `price` is in minutes of expected overload.
     """
-    trial, terms = Trial(destinations, quota), _Terms(price, traps)
+    trial = Trial(destinations, quota)
     denied: dict[str, Finding[RefusalReason]] = {}
     left = list(node.candidates)
     while left and _expected_minutes(node, trial) >= max(price, LEAST_SAVED_MINUTES):
-        best = _best(left, node, trial, terms, denied)
+        best = _best(left, node, trial, price, denied)
         left = [c for c in left if c.pod.uid not in denied]
         if best is None:
             break
         trial.take(best)
         left = _without(best, left)
     if not trial.moves and _expected_minutes(node, trial) >= 2 * price:
-        for planned in _together(node, Trial(*_over_next_cycles(destinations, quota)), terms):
+        for planned in _together(node, Trial(*_over_next_cycles(destinations, quota)), price):
             candidate = planned.candidate
             found = trial.find(candidate, _bearable(candidate, node, trial, planned.saved_minutes))
             if isinstance(found, Finding):
@@ -70,23 +67,22 @@ def _over_next_cycles(
     return destinations.without_limits(), quota.over_next_cycles() if quota else None
 
 
-def _together(node: OverloadedNode, ahead: Trial, terms: "_Terms") -> list[Move]:
+def _together(node: OverloadedNode, ahead: Trial, price: float) -> list[Move]:
     """The moves that are worth their price together, though none is alone; none if they are not.
 
     Far above the target, or with two resources above theirs, one small pod saves next to nothing;
     the last of several saves most. Some may have to wait for a later cycle.
     """
     left, surplus, most, count = list(node.candidates), 0.0, 0.0, 0
-    free = terms._replace(price=0.0)
     while left and len(ahead.moves) < MOST_TOGETHER:
         denied: dict[str, Finding[RefusalReason]] = {}
-        best = _best(left, node, ahead, free, denied)
+        best = _best(left, node, ahead, 0.0, denied)
         if best is None:
             break
         left = _without(best, [c for c in left if c.pod.uid not in denied])
         ahead.take(best)
         net = best.saved_minutes - best.destination.cost_minutes
-        surplus += net - terms.price * best.candidate.cost
+        surplus += net - price * best.candidate.cost
         if surplus > most:
             most, count = surplus, len(ahead.moves)
     return ahead.moves[:count]
@@ -94,13 +90,6 @@ def _together(node: OverloadedNode, ahead: Trial, terms: "_Terms") -> list[Move]
 
 def _without(move: Move, candidates: Sequence[Candidate]) -> list[Candidate]:
     return [each for each in candidates if each.pod.uid != move.candidate.pod.uid]
-
-
-class _Terms(NamedTuple):
-    """What a move must save in minutes, and what new pods would do to relieved nodes."""
-
-    price: float
-    traps: Traps
 
 
 class _Offer(NamedTuple):
@@ -120,7 +109,7 @@ def _best(
     candidates: Sequence[Candidate],
     node: OverloadedNode,
     trial: Trial,
-    terms: "_Terms",
+    price: float,
     denied: dict[str, Finding[RefusalReason]],
 ) -> Move | None:
     """The move that saves most for its cost; adds why others are not possible.
@@ -128,7 +117,8 @@ def _best(
     What a landing costs only lowers the worth of a move, so the search ends with the first pod
     whose worth without any cost is no better than the best move.
     """
-    saved, price = _saved_minutes(candidates, node, trial, terms.traps), terms.price
+    pasts = np.stack([candidate.past for candidate in candidates])
+    saved = trial.destinations.free.load.saved_minutes(node.name, pasts)
     offers = [
         _Offer(candidate, minutes, max(LEAST_SAVED_MINUTES, price * candidate.cost))
         for candidate, minutes in zip(candidates, saved.tolist(), strict=True)
@@ -153,19 +143,6 @@ def _best(
         elif net / found.candidate.cost > best_worth:
             best, best_worth = found.with_saved(offer.saved_minutes), net / found.candidate.cost
     return best
-
-
-def _saved_minutes(
-    candidates: Sequence[Candidate], node: OverloadedNode, trial: Trial, traps: Traps
-) -> Floats:
-    """The overload that the node would lose with each pod, less that of new pods in its place."""
-    size = node.loaded.node.allocatable.cpu_millicores
-    freed = sum(share_of(move.candidate.pod, size) for move in trial.moves)
-    shares = np.array([share_of(candidate.pod, size) for candidate in candidates])
-    attracted = traps.attracted(node.name, freed + shares)
-    attracted -= traps.attracted(node.name, np.full_like(shares, freed))
-    pasts = np.stack([candidate.past for candidate in candidates])
-    return trial.destinations.free.load.saved_minutes(node.name, pasts, attracted)
 
 
 def _expected_minutes(node: OverloadedNode, trial: Trial) -> float:

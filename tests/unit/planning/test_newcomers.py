@@ -1,4 +1,4 @@
-"""Relieved nodes that the scheduler would fill again keep a soft taint."""
+"""What new pods will do to the nodes is a cost of a move, and soft taints keep them off."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from desched.decision import decide
-from desched.model.cluster import STEERING_TAINT, Owner, Pod
-from desched.model.plan import HoldReason, Plan
+from desched.model.cluster import STEERING_TAINT, Effect, Owner, Pod, Taint
+from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, Newcomers, RecentMove, State
-from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.overload.classification import classify
+from desched.planning.newcomers import Inflow, seen_newcomers
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.traps import Traps, seen_newcomers, traps_after
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
+from desched.policy.schedulers import SchedulerRules, ScoringStrategy
 from tests.builders import (
     NOW,
     amounts,
@@ -72,26 +70,28 @@ def test_a_relieved_node_with_few_requests_is_tainted_and_says_why() -> None:
     plan = planned(cluster({"n0": 0.4}), steering(), relieved("n0"))
     (taint,) = plan.taints
     assert taint.node == "n0"
-    assert taint.why.startswith("only 10% of its CPU is requested since it was relieved")
+    assert taint.why.startswith("only 5% of its CPU and memory is requested: new pods would come")
     assert taint.until_landed_of is None
 
 
-def test_a_node_that_no_pod_has_left_is_no_trap() -> None:
+def test_until_jobs_have_been_seen_only_a_relieved_node_is_tainted() -> None:
     assert tainted(planned(cluster({"n0": 0.4}), steering())) == []
     assert tainted(planned(cluster({"n0": 0.4}), steering(), relieved("n1"))) == []
+    jobs = State(newcomers=Newcomers(2.0, 0.3, NOW))
+    assert tainted(planned(cluster({"n0": 0.4}), steering(), jobs)) == ["n0"]
 
 
-def test_a_node_with_as_many_requests_as_others_is_no_trap() -> None:
-    assert tainted(planned(cluster({}), steering(), relieved("n0"))) == []
+def test_a_node_with_more_requests_than_others_is_not_tainted() -> None:
     assert tainted(planned(cluster({"n0": 3}), steering(), relieved("n0"))) == []
 
 
-@pytest.mark.parametrize(("ratio", "expected"), [(0.75, ["n0"]), (0.73, [])])
-def test_a_node_that_bears_another_pod_is_no_trap(ratio: float, expected: list[str]) -> None:
-    """Of 3 points, that uses twice its request."""
-    assert tainted(planned(cluster({"n0": 0.4}, ratio=ratio), steering(), relieved("n0"))) == (
-        expected
-    )
+@pytest.mark.parametrize(("ratio", "expected"), [(0.4, ["n0"]), (0.3, [])])
+def test_a_node_that_bears_what_would_come_is_not_tainted(
+    ratio: float, expected: list[str]
+) -> None:
+    """It would get 23 points of requests, and twice as much load."""
+    plan = planned(cluster({"n0": 0.4}, ratio=ratio), steering(), relieved("n0"))
+    assert tainted(plan) == expected
 
 
 def test_pods_that_end_by_themselves_do_not_fill_a_node() -> None:
@@ -101,18 +101,27 @@ def test_pods_that_end_by_themselves_do_not_fill_a_node() -> None:
     assert tainted(planned(cluster({"n0": 0.4}, done), steering(), relieved("n0"))) == ["n0"]
 
 
-def test_at_most_a_fifth_of_the_nodes_is_tainted_those_with_the_fewest_requests() -> None:
-    """What comes must find room."""
-    requested = {f"n{i}": 0.4 + i / 10 for i in range(4)}
-    plan = planned(cluster(requested), steering(), relieved(*requested))
-    assert tainted(plan) == ["n0", "n1"]
-
-
 def test_the_limit_of_the_policy_counts_too() -> None:
     requested = {f"n{i}": 0.4 + i / 10 for i in range(2)}
     assert len(tainted(planned(cluster(requested), steering(1), relieved(*requested)))) == 1
     off = steering(mode=SteeringMode.OFF)
     assert tainted(planned(cluster(requested), off, relieved(*requested))) == []
+
+
+def test_where_the_scheduler_prefers_full_nodes_nothing_is_expected() -> None:
+    by = replace(steering(), scheduler=SchedulerRules(strategy=ScoringStrategy.MOST_ALLOCATED))
+    assert tainted(planned(cluster({"n0": 0.4}), by, relieved("n0"))) == []
+
+
+def test_no_pods_are_expected_on_nodes_that_keep_them_off() -> None:
+    """Else the node with few requests would not seem to be the first choice."""
+    seen = cluster({"n0": 0.4, "n1": 0})
+    dedicated = node("n1", taints=(Taint("dedicated", Effect.NO_SCHEDULE),))
+    nodes = (seen.cluster.nodes[0], dedicated, *seen.cluster.nodes[2:])
+    seen = replace(seen, cluster=replace(seen.cluster, nodes=nodes))
+    few = State(newcomers=Newcomers(8.0, 0.05, NOW))
+    assert tainted(planned(seen, steering(), few)) == ["n0"]
+    assert tainted(planned(cluster({"n0": 0.4, "n1": 0}, n1=0.2), steering(), few)) == []
 
 
 def test_a_node_that_awaits_a_replacement_is_not_tainted() -> None:
@@ -122,33 +131,17 @@ def test_a_node_that_awaits_a_replacement_is_not_tainted() -> None:
     assert tainted(planned(cluster({"n0": 0.4}), steering(), state)) == []
 
 
-def test_the_taint_stays_as_long_as_the_node_is_a_trap() -> None:
+def test_the_taint_stays_as_long_as_it_helps() -> None:
     ours: dict[str, Any] = {
         "taints": (STEERING_TAINT,),
         "steered_until": NOW + timedelta(minutes=10),
     }
-    for requested, removed in ((0.4, []), (2, ["n0"])):
+    for requested, removed in ((0.4, []), (3, ["n0"])):
         seen = cluster({"n0": requested})
         nodes = (node("n0", **ours), *seen.cluster.nodes[1:])
         seen = replace(seen, cluster=replace(seen.cluster, nodes=nodes))
         plan = planned(seen, steering(), relieved("n0"))
         assert [removal.node for removal in plan.removed_taints] == removed
-
-
-def test_a_trap_is_remembered_longer_than_its_moves_but_other_taints_are_not() -> None:
-    ours: dict[str, Any] = {
-        "taints": (STEERING_TAINT,),
-        "steered_until": NOW + timedelta(minutes=10),
-    }
-    seen = cluster({"n0": 0.4, "n1": 0.4})
-    nodes = (node("n0", **ours), node("n1", **ours), *seen.cluster.nodes[2:])
-    seen = replace(seen, cluster=replace(seen.cluster, nodes=nodes))
-    plan = planned(seen, steering(), State(traps=("n0",)))
-    assert tainted(plan) == ["n0"]
-    assert [removal.node for removal in plan.removed_taints] == ["n1"]
-    assert decide(seen, steering(), State(traps=("n0", "n2"))).state.traps == ("n0",)
-    held = replace(plan, hold=HoldReason.CLUSTER_SATURATED)
-    assert traps_after(held, State(traps=("n0", "n2"))) == ("n0", "n2")
 
 
 def test_moves_whose_pods_have_not_settled_relieve_a_node_too() -> None:
@@ -163,61 +156,74 @@ def test_moves_whose_pods_have_not_settled_relieve_a_node_too() -> None:
     assert tainted(planned(cluster({"n0": 0.4}), steering(), State((record,)))) == ["n0"]
 
 
-# --- what freed requests attract -----------------------------------------------------------------
+# --- what a move costs ---------------------------------------------------------------------------
 
 
-def traps(state: State, *, may_steer: bool = False, requested: Mapping[str, float] = {}) -> Traps:
-    seen = cluster(requested)
-    context = EligibilityContext.of(UsageBook(seen, steering(), NOW), state)
-    return Traps.of(context, classify(context.book, state), may_steer=may_steer)
+JOBS = Newcomers(use_of_requests=4.0, requested_nodes=0.2, at=NOW)
+"""They fill ten equal nodes by 2 points of requests, and add 8 points of load to each."""
+
+HALF = pod("half", on="n0", request=amounts(0.4, 1.6))
+"""It requests a tenth of a node."""
 
 
-NEWCOMERS = Newcomers(use_of_requests=2.0, requested_nodes=0.5, at=NOW)
-"""They fill ten nodes that are half requested, up to 55 %."""
+def inflow(
+    *shares: float, room: float = 0.1, newcomers: Newcomers | None = JOBS, taints: int = 0
+) -> Inflow:
+    """Ten nodes of which a half is requested, or of the first ones so much."""
+    of_nodes = np.array([*shares, *[0.5] * (10 - len(shares))])
+    rooms = np.full(10, room)
+    found = Inflow([node(name) for name in NAMES], of_nodes, rooms, rooms + 0.2, newcomers)
+    return found.steered(np.ones(10, dtype=bool), taints)
 
 
-def attracted(of: Traps, node_name: str, *freed: float) -> list[float]:
-    found: list[float] = of.attracted(node_name, np.array(freed)).tolist()
-    return found
+def test_where_all_nodes_bear_what_comes_new_pods_add_no_overload() -> None:
+    assert inflow().minutes == 0
+    assert inflow(room=0.05).minutes > 0
 
 
-def test_what_is_freed_attracts_as_much_and_new_pods_use_more_than_they_request() -> None:
-    found = traps(State(newcomers=NEWCOMERS))
-    assert found.line == pytest.approx(0.55)
-    assert attracted(found, "n0", 0.0, 0.1, 0.2) == pytest.approx([0.0, 0.2, 0.4])
+def test_what_a_move_frees_attracts_new_pods_that_use_more_than_they_request() -> None:
+    """All new pods come to the node that has lost the pod."""
+    assert inflow().cost_minutes(HALF, "n1") > 60
+    assert inflow(room=0.9).cost_minutes(HALF, "n1") == 0
 
 
-def test_a_node_that_is_fuller_than_others_will_be_attracts_only_what_is_below_them() -> None:
-    found = traps(State(newcomers=NEWCOMERS), requested={"n0": 2.6})
-    assert attracted(found, "n0", 0.05, 0.2) == pytest.approx(
-        [0.0, 2 * (found.line - 0.45)], abs=1e-6
-    )
+def test_cpu_that_is_missing_counts_for_more_than_load_above_the_target() -> None:
+    """New pods add 32 points of load to the one, where 10 are below the target and 30 in all."""
+    few = replace(JOBS, requested_nodes=0.08)
+    assert inflow(0.42, newcomers=few).minutes < 90
+    assert inflow(0.42, room=-0.1, newcomers=few).minutes > 180
 
 
-def test_without_new_pods_nothing_is_attracted() -> None:
-    assert attracted(traps(State()), "n0", 0.2) == [0.0]
+def test_as_long_as_none_have_been_seen_a_move_costs_nothing() -> None:
+    assert inflow(newcomers=None).cost_minutes(HALF, "n1") == 0
 
 
-FEW = Newcomers(use_of_requests=1.0, requested_nodes=0.05, at=NOW)
+def test_a_taint_on_the_node_that_was_left_lets_the_others_bear_what_comes() -> None:
+    assert inflow(room=0.2).cost_minutes(HALF, "n1") > 30
+    assert inflow(room=0.2, taints=5).cost_minutes(HALF, "n1") == 0
 
 
-def test_nodes_that_have_or_may_get_the_taint_attract_nothing() -> None:
-    """A fifth of ten nodes may have it."""
-    found = traps(State(newcomers=FEW), may_steer=True)
-    assert found.more == 2
-    assert attracted(found, "n2", 0.2) == [0.0]
-    both = found.after_relief_of("n0").after_relief_of("n0").after_relief_of("n1")
-    assert both.protected == ("n0", "n1")
-    assert attracted(both, "n0", 0.2) == [0.0]
-    assert attracted(both, "n2", 0.1) == pytest.approx([0.1])
+def test_a_pod_that_fills_a_node_sends_elsewhere_what_would_have_come_there() -> None:
+    """The node that the pod leaves is full all the same."""
+    full = inflow(0.9, room=0.085)
+    assert full.minutes > 0
+    assert full.cost_minutes(HALF, "n1") > 0
 
 
-@pytest.mark.parametrize(("newcomers", "most"), [(FEW, 2), (NEWCOMERS, 1), (None, 2)])
-def test_the_more_comes_the_fewer_nodes_have_the_taint(
-    newcomers: Newcomers | None, most: int
-) -> None:
-    """The others must bear it: of a tenth of their CPU in an hour, a tenth of the nodes."""
-    assert traps(State(newcomers=newcomers), may_steer=True).more == most
+def test_of_nodes_outside_the_scope_nothing_is_known() -> None:
+    elsewhere = pod("elsewhere", on="far", request=amounts(0.4, 1.6))
+    assert inflow().cost_minutes(elsewhere, "farther") == 0
+
+
+def test_few_taints_are_set_where_few_are_enough() -> None:
+    assert not inflow(0.45, 0.45, room=0.9, taints=5).off.any()
+    assert np.flatnonzero(inflow(0.45, 0.4, room=0.15, taints=5).off).tolist() == [1]
+
+
+def test_at_most_a_tenth_of_the_nodes_is_tainted() -> None:
+    """What comes must find room."""
+    many = replace(JOBS, requested_nodes=0.4)
+    assert inflow(0.3, 0.3, room=0.2, newcomers=many, taints=9).off.sum() == 1
 
 
 # --- which pods are new --------------------------------------------------------------------------
@@ -226,13 +232,13 @@ def test_the_more_comes_the_fewer_nodes_have_the_taint(
 def seen_with(
     *uses: float, state: State | None = None, minutes: float = 10, jobs: bool = True
 ) -> Newcomers | None:
-    """Young pods of Jobs on n0 that request 0.4 cores, and use so many times that."""
+    """Young pods of Jobs on n0 that request a tenth of it, and use so many times that."""
     times: dict[str, Any] = dict.fromkeys(
         ("created_at", "started_at"), NOW - timedelta(minutes=minutes)
     )
     of_job: Mapping[str, Any] = {} if jobs else {"of": "web", "owner": None}
     pods = [
-        pod(f"new{i}", on="n0", request=amounts(0.4, 0.1), **{**JOB, **of_job}, **times)
+        pod(f"new{i}", on="n0", request=amounts(0.4, 1.6), **{**JOB, **of_job}, **times)
         for i in range(len(uses))
     ]
     of_load = load(
@@ -246,7 +252,7 @@ def seen_with(
 def test_new_pods_show_what_they_use_and_how_many_come() -> None:
     found = seen_with(1.0, 2.0, 4.0)
     assert found is not None
-    assert (found.use_of_requests, found.at) == (2.0, NOW)
+    assert (round(found.use_of_requests, 6), found.at) == (2.0, NOW)
     assert found.requested_nodes == pytest.approx(0.3)
 
 
