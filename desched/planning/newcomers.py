@@ -26,8 +26,8 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.schedulers import ScoringStrategy
 
 ONE_POD_SHARE, USUAL_USE = 0.03, 2.0
-"""What may come as long as no Jobs have been seen: pods that fill all nodes to so much more than is
-requested of half of them, and use this multiple of their requests."""
+"""What may come as long as no Jobs have been seen: to each node of which less is requested than of
+half of them a pod that requests so much, and uses this multiple of it."""
 
 LASTING_QUANTILE = 0.25
 """Of the CPU of the last hour: the load that remains when Jobs have ended."""
@@ -82,9 +82,11 @@ class Inflow:
         self._known = newcomers is not None
         if newcomers is not None:
             self._amount, self._use = newcomers.requested_nodes, newcomers.use_of_requests
+            self._most_of_one = math.inf
         else:
             most = float(np.median(shares)) + ONE_POD_SHARE if len(shares) else 0.0
             self._amount, self._use = float(np.maximum(most - shares, 0.0).sum()), USUAL_USE
+            self._most_of_one = ONE_POD_SHARE
         self.off: Mask = np.array([node.avoided and not node.steered_until for node in nodes], bool)
         self._most_off = 0
 
@@ -193,7 +195,8 @@ class Inflow:
         if off.all():
             return np.zeros(len(shares))
         line = _water_line(shares[~off], self._amount)
-        come = np.where(off, 0.0, np.maximum(line - shares, 0.0) * self._use)
+        come = np.clip(line - shares, 0.0, self._most_of_one) * self._use
+        come[off] = 0.0
         above = np.maximum(come - self._room, 0.0) - np.maximum(-self._room, 0.0)
         missing = np.maximum(come - self._spare, 0.0)
         weight = np.minimum(above / FULL_HEIGHT, 1.0) + HEIGHT_WEIGHT * above
