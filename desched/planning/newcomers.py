@@ -25,7 +25,7 @@ from desched.planning.overload.forecast import AHEAD_SECONDS, HEIGHT_WEIGHT
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.schedulers import ScoringStrategy
 
-ONE_POD_SHARE, USUAL_USE = 0.03, 2.0
+ONE_POD_SHARE, USUAL_USE = 0.04, 2.0
 """What may come as long as no Jobs have been seen: to each node of which less is requested than of
 half of them a pod that requests so much, and uses this multiple of it."""
 
