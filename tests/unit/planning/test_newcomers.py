@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from desched.model.cluster import STEERING_TAINT, Effect, Owner, Pod, Taint
-from desched.model.plan import Plan
+from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, Newcomers, RecentMove, State
@@ -208,6 +208,23 @@ def test_a_pod_that_fills_a_node_sends_elsewhere_what_would_have_come_there() ->
     full = inflow(0.9, room=0.085)
     assert full.minutes > 0
     assert full.cost_minutes(HALF, "n1") > 0
+
+
+@pytest.mark.parametrize(("newcomers", "moves"), [(None, 1), (JOBS, 0)])
+def test_a_pod_stays_if_new_pods_would_undo_what_its_move_saves(
+    newcomers: Newcomers | None, moves: int
+) -> None:
+    """It requests 20 points of a node and uses 12; Jobs use four times what they request."""
+    web = pod("web", on="n0", request=amounts(0.8, 3.2))
+    others = [pod(f"on-{n}", on=n, request=amounts(2, 8)) for n in NAMES[1:]]
+    own = pod("own", on="n0", request=amounts(1.2, 4.8), of=None)
+    of_load = load({"n0": (0.85, 0.1), **dict.fromkeys(NAMES[1:], (0.4, 0.1))}, {"web": (0.5, 0.1)})
+    seen = snapshot([node(n) for n in NAMES], [web, own, *others], of_load, [workload("web", 20)])
+    plan = planned(seen, steering(mode=SteeringMode.OFF), State(newcomers=newcomers))
+    assert len(plan.evictions) == moves
+    if not moves:
+        (refusal,) = (r for r in plan.refusals if r.pod == web.ref)
+        assert refusal.reason is RefusalReason.NO_RELIEF
 
 
 def test_of_nodes_outside_the_scope_nothing_is_known() -> None:
