@@ -42,7 +42,7 @@ Without it the least overload is that of few nodes which get all new pods.
 """
 
 LEAST_GAIN_MINUTES = 5.0
-MOST_SHARE, STEPS = 0.1, 100
+MOST_SHARE, STEPS = 0.05, 100
 """Each taint must gain as much; at most this share of the nodes gets one, in so many steps.
 
 More taints push to the others also what they bear worse than Jobs: the pods of rollouts.

@@ -237,7 +237,7 @@ def test_few_taints_are_set_where_few_are_enough() -> None:
     assert np.flatnonzero(inflow(0.45, 0.4, room=0.15, taints=5).off).tolist() == [1]
 
 
-def test_at_most_a_tenth_of_the_nodes_is_tainted() -> None:
+def test_at_most_a_twentieth_of_the_nodes_is_tainted() -> None:
     """What comes must find room."""
     many = replace(JOBS, requested_nodes=0.4)
     assert inflow(0.3, 0.3, room=0.2, newcomers=many, taints=9).off.sum() == 1
