@@ -25,7 +25,7 @@ from desched.planning.overload.forecast import AHEAD_SECONDS, HEIGHT_WEIGHT
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.schedulers import ScoringStrategy
 
-ONE_POD_SHARE, USUAL_USE = 0.04, 2.0
+ONE_POD_SHARE, USUAL_USE = 0.03, 2.0
 """What may come as long as no Jobs have been seen: to each node of which less is requested than of
 half of them a pod that requests so much, and uses this multiple of it."""
 
@@ -79,14 +79,8 @@ class Inflow:
         self._nodes = nodes
         self._position = {node.name: i for i, node in enumerate(nodes)}
         self._shares, self._room, self._spare = shares, room, spare
-        self._known = newcomers is not None
-        if newcomers is not None:
-            self._amount, self._use = newcomers.requested_nodes, newcomers.use_of_requests
-            self._most_of_one = math.inf
-        else:
-            most = float(np.median(shares)) + ONE_POD_SHARE if len(shares) else 0.0
-            self._amount, self._use = float(np.maximum(most - shares, 0.0).sum()), USUAL_USE
-            self._most_of_one = ONE_POD_SHARE
+        self._newcomers = newcomers
+        self._least_gain = LEAST_GAIN_MINUTES if newcomers else _EPSILON
         self.off: Mask = np.array([node.avoided and not node.steered_until for node in nodes], bool)
         self._most_off = 0
 
@@ -132,7 +126,7 @@ class Inflow:
         for count in range(0, most + 1, at_once):
             added = self._added(self._shares, off)
             minutes = float(added.sum())
-            gain = LEAST_GAIN_MINUTES * min(count, at_once)
+            gain = self._least_gain * min(count, at_once)
             if minutes < least - gain:
                 found.off, least = off.copy(), minutes
             added[~candidates | off] = 0.0
@@ -173,14 +167,14 @@ class Inflow:
         off = self.off.copy()
         off[source] = True
         steered = self._with(shares, off)
-        return steered if steered.minutes < moved.minutes - LEAST_GAIN_MINUTES else moved
+        return steered if steered.minutes < moved.minutes - self._least_gain else moved
 
     def cost_minutes(self, pod: Pod, destination: str) -> float:
         """By how much a move raises the overload that new pods are expected to add.
 
         It is 0 as long as none have been seen.
         """
-        if not self._known or self._position.keys().isdisjoint({pod.node, destination}):
+        if self._newcomers is None or self._position.keys().isdisjoint({pod.node, destination}):
             return 0.0
         return max(0.0, self.after(pod, destination).minutes - self.minutes)
 
@@ -194,8 +188,7 @@ class Inflow:
         """The overload that new pods are expected to add to each node, in minutes."""
         if off.all():
             return np.zeros(len(shares))
-        line = _water_line(shares[~off], self._amount)
-        come = np.clip(line - shares, 0.0, self._most_of_one) * self._use
+        come = self._come(shares, off)
         come[off] = 0.0
         above = np.maximum(come - self._room, 0.0) - np.maximum(-self._room, 0.0)
         missing = np.maximum(come - self._spare, 0.0)
@@ -203,6 +196,13 @@ class Inflow:
         weight += MISSING_WEIGHT * missing
         found: Floats = weight * (RUNNING_SHARE * AHEAD_SECONDS / 60)
         return found
+
+    def _come(self, shares: Floats, off: Mask) -> Floats:
+        """The CPU that new pods use on each node, as long as nothing keeps them off."""
+        if self._newcomers is None:
+            return np.where(shares < np.median(shares), ONE_POD_SHARE * USUAL_USE, 0.0)
+        line = _water_line(shares[~off], self._newcomers.requested_nodes)
+        return np.maximum(line - shares, 0.0) * self._newcomers.use_of_requests
 
 
 def share_of(pod: Pod, node: Node) -> float:
