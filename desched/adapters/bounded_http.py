@@ -72,9 +72,10 @@ class _TimelyReader(RawIOBase):
         """Read what has arrived."""
         deadline = APPLIED.get()
         if deadline is not None:
-            if deadline.left_seconds <= 0:
+            left_seconds = deadline.left_seconds  # which may pass before it is read again
+            if left_seconds <= 0:
                 raise TimeoutError
-            self._sock.settimeout(deadline.left_seconds)
+            self._sock.settimeout(left_seconds)
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
