@@ -115,6 +115,11 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         taints = ((taint.key, taint.effect) for taint in self.taints)
         return (STEERING_TAINT.key, STEERING_TAINT.effect) in taints
 
+    @property
+    def avoided_by_others(self) -> bool:
+        """Whether somebody else set this taint; desched does not touch it."""
+        return self.avoided and self.steered_until is None
+
 
 class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):
     """The identity of a pod; a later pod with the same name has another uid."""

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import Effect, Node, Pod
-from desched.model.plan import PlannedTaint
+from desched.model.plan import NodeReason, PlannedTaint
 from desched.model.resources import Resource
 from desched.model.state import Newcomers, State
 from desched.planning.arrays import Floats, Mask
@@ -81,15 +81,16 @@ class Inflow:
         self._shares, self._room, self._spare = shares, room, spare
         self._newcomers = newcomers
         self._least_gain = LEAST_GAIN_MINUTES if newcomers else _EPSILON
-        self.off: Mask = np.array([node.avoided and not node.steered_until for node in nodes], bool)
+        self.off: Mask = np.array([node.avoided_by_others for node in nodes], dtype=bool)
         self._most_off = 0
 
     @classmethod
     def of(cls, context: EligibilityContext, pressure: Pressure, most_taints: int) -> "Inflow":
         """The inflow with the soft taints that help, at most so many.
 
-        As long as no pods of Jobs have come, only nodes that were lately relieved get one. Nothing
-        is expected where the scheduler prefers full nodes, or CPU is not measured.
+        As long as no pods of Jobs have come, only nodes that were lately relieved get one, and none
+        whose load may be forged. Nothing is expected where the scheduler prefers full nodes, or CPU
+        is not measured.
         """
         outlook, newcomers = pressure.outlook, context.state.newcomers
         spreads = context.policy.scheduler.strategy is ScoringStrategy.LEAST_ALLOCATED
@@ -107,7 +108,11 @@ class Inflow:
         targets = np.array([outlook.target_of(name, Resource.CPU) for name in names])
         found = cls(nodes, np.array(shares, dtype=float), targets - usual, 1.0 - usual, newcomers)
         relieved = _relieved(context.state)
-        candidates = [newcomers is not None or name in relieved for name in names]
+        candidates = [
+            (newcomers is not None or name in relieved)
+            and pressure.known[name].verdict.reason is not NodeReason.LOAD_NOT_SHOWN
+            for name in names
+        ]
         return found.steered(np.array(candidates, dtype=bool), most_taints)
 
     def steered(self, candidates: Mask, most: int) -> "Inflow":
@@ -118,8 +123,7 @@ class Inflow:
         most = min(most, math.ceil(MOST_SHARE * len(self._nodes)))
         if not most:
             return self
-        found: Inflow = copy.copy(self)
-        off = self.off.copy()
+        found, off = self._with(self._shares, self.off), self.off.copy()
         found._most_off = most + int(np.count_nonzero(off))
         least = math.inf
         at_once = math.ceil(most / STEPS)
@@ -140,7 +144,7 @@ class Inflow:
     def taints(self) -> Iterator[PlannedTaint]:
         """The taints of the nodes that new pods would overload."""
         for node, share, is_off in zip(self._nodes, self._shares, self.off, strict=True):
-            if is_off and not (node.avoided and not node.steered_until):
+            if is_off and not node.avoided_by_others:
                 why = (
                     f"only {share:.0%} of its CPU and memory is requested: new pods would come, "
                     "and it has too little room"

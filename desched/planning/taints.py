@@ -76,7 +76,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
             arrays.where(
                 lambda node: (
                     self.policy.looks_at(node.labels)
-                    and not _is_foreign(node)
+                    and not node.avoided_by_others
                     and node.name not in self.awaiting
                 )
             ),
@@ -159,7 +159,7 @@ def _standing(
     nodes, chosen = context.cluster.node_by_name, dict[str, PlannedTaint]()
     for taint in wanted:
         node = nodes.get(taint.node)
-        if node is None or node.name in chosen or _is_foreign(node) or len(chosen) >= most:
+        if node is None or node.name in chosen or node.avoided_by_others or len(chosen) >= most:
             continue
         if node.name in has_taint or len(has_taint) < most:
             has_taint.add(node.name)
@@ -202,11 +202,6 @@ def _awaiting(state: State) -> frozenset[str]:
 def _is_kept(node: Node, now: datetime) -> bool:
     """Whether the node has desched's own taint, not expired."""
     return node.avoided and node.steered_until is not None and node.steered_until > now
-
-
-def _is_foreign(node: Node) -> bool:
-    """Whether somebody else set the taint; desched does not touch it."""
-    return node.avoided and node.steered_until is None
 
 
 def _ours(cluster: ClusterState) -> list[Node]:

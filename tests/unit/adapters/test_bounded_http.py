@@ -7,7 +7,7 @@ import pytest
 from urllib3 import HTTPResponse
 
 from desched.adapters import bounded_http
-from desched.adapters.bounded_http import Deadline, HttpBounds
+from desched.adapters.bounded_http import Deadline, HttpBounds, _TimelyReader
 from desched.errors import ObservationError, ObservationSource
 
 PAUSES_SECONDS = (1.0, 2.0)
@@ -115,6 +115,17 @@ def test_a_timeout_is_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (deadline.left_seconds, deadline.timeout.total) == (6.0, 6.0)
     clock.seconds += 90.0
     assert deadline.timeout.total == 0.001
+
+
+def test_a_deadline_that_passes_while_it_is_looked_at_ends_the_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = iter([100.0, 100.9, *[101.1] * 9])
+    monkeypatch.setattr(bounded_http, "monotonic", lambda: next(times))
+    sock = Mock()
+    with Deadline(1.0).applied():
+        _TimelyReader(Mock(), sock).readinto(bytearray(1))
+    sock.settimeout.assert_called_once_with(pytest.approx(0.1))
 
 
 @pytest.mark.parametrize("seconds", [4.0, 8.0, 7.9])

@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from desched.model.cluster import STEERING_TAINT, Effect, Owner, Pod, Taint
-from desched.model.plan import Plan, RefusalReason
+from desched.model.plan import NodeReason, Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, Newcomers, RecentMove, State
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.newcomers import Inflow, seen_newcomers
+from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
@@ -142,6 +144,17 @@ def test_the_taint_stays_as_long_as_it_helps() -> None:
         seen = replace(seen, cluster=replace(seen.cluster, nodes=nodes))
         plan = planned(seen, steering(), relieved("n0"))
         assert [removal.node for removal in plan.removed_taints] == removed
+
+
+def test_no_node_is_tainted_by_a_load_that_may_be_forged() -> None:
+    context = EligibilityContext.of(
+        UsageBook(cluster({"n0": 0.4}), steering(), NOW), relieved("n0")
+    )
+    pressure = classify(context.book, context.state)
+    assert [taint.node for taint in Inflow.of(context, pressure, 5).taints()] == ["n0"]
+    forged = replace(pressure.known["n0"].verdict, reason=NodeReason.LOAD_NOT_SHOWN)
+    known = {**pressure.known, "n0": replace(pressure.known["n0"], verdict=forged)}
+    assert not list(Inflow.of(context, replace(pressure, known=known), 5).taints())
 
 
 def test_moves_whose_pods_have_not_settled_relieve_a_node_too() -> None:
