@@ -123,7 +123,8 @@ class Inflow:
         most = min(most, math.ceil(MOST_SHARE * len(self._nodes)))
         if not most:
             return self
-        found, off = self._with(self._shares, self.off), self.off.copy()
+        found: Inflow = self._with(self._shares, self.off)
+        off = self.off.copy()
         found._most_off = most + int(np.count_nonzero(off))
         least = math.inf
         at_once = math.ceil(most / STEPS)

@@ -17,6 +17,8 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.newcomers import Inflow, seen_newcomers
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.destination import Destination
+from desched.planning.planner import destinations_before
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from desched.policy.schedulers import SchedulerRules, ScoringStrategy
@@ -238,6 +240,26 @@ def test_a_pod_stays_if_new_pods_would_undo_what_its_move_saves(
     if not moves:
         (refusal,) = (r for r in plan.refusals if r.pod == web.ref)
         assert refusal.reason is RefusalReason.NO_RELIEF
+
+
+def test_a_move_counts_for_what_the_next_one_costs() -> None:
+    """They fill the node by 5 points: the first move frees less, and both free more."""
+    webs = [pod(f"web-{i}", on="n0", request=amounts(0.2, 0.8)) for i in range(2)]
+    own = pod("own", on="n0", request=amounts(1.6, 6.4), of=None)
+    others = [pod(f"on-{n}", on=n, request=amounts(2, 8)) for n in NAMES[1:]]
+    of_load = load(dict.fromkeys(NAMES, (0.6, 0.1)) | {"n0": (0.85, 0.1)})
+    seen = snapshot([node(n) for n in NAMES], [*webs, own, *others], of_load, [workload("web", 9)])
+    book = UsageBook(seen, steering(mode=SteeringMode.OFF), NOW)
+    context = EligibilityContext.of(book, State(newcomers=JOBS))
+    destinations = destinations_before(context, classify(book, context.state))
+    charge = {Resource.CPU: 100.0}
+    first, alone = (destinations.find(web, charge) for web in webs)
+    assert isinstance(first, Destination)
+    assert isinstance(alone, Destination)
+    destinations.take(first, webs[0], charge)
+    second = destinations.find(webs[1], charge)
+    assert isinstance(second, Destination)
+    assert second.cost_minutes > alone.cost_minutes + 1 > 1
 
 
 def test_of_nodes_outside_the_scope_nothing_is_known() -> None:
