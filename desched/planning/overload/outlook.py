@@ -252,14 +252,6 @@ class Outlook:
         found: Floats = self.targets[self._position[node]]
         return found
 
-    def level_of(self, node: str) -> Floats:
-        """The mean load of the last hour, shape (resources,)."""
-        recent = self.past_of(node)[self.pasts.ages_seconds < AHEAD_SECONDS]
-        known = np.isfinite(recent)
-        total = np.where(known, recent, 0.0).sum(axis=0)
-        found: Floats = total / np.maximum(known.sum(axis=0), 1)
-        return found
-
     def target_of(self, node: str, resource: Resource) -> float:
         """The target of a known node, infinite if the resource has none there."""
         return float(self.targets_of(node)[self.pasts.resources.index(resource)])

@@ -281,7 +281,6 @@ def test_the_minutes_of_the_last_hour_are_those_of_the_pods_of_now() -> None:
     found = pressure([0.9, 0.9, 0.9, 0.65, 0.65])
     assert found.outlook.minutes_above_before("n") == pytest.approx(36)
     assert found.outlook.resources_above("n") == {Resource.CPU}
-    assert found.outlook.level_of("n") == pytest.approx([0.8])
 
 
 def test_another_judgement_of_one_node_changes_only_that_node() -> None:
