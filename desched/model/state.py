@@ -3,6 +3,7 @@
 It is stored in the cluster and survives a restart, so every part of it has a bounded size.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -304,15 +305,21 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What new pods of Jobs requested in an hour, and how much CPU they used for that.
+    """What new pods of Jobs requested by the time of the hour, and how much CPU they used for that.
 
-    `requested_nodes` is the mean of their requested CPU and memory, 1.0 for a whole node;
-    `use_of_requests` the CPU that they used, as a multiple of this mean.
+    `requested_by_time` has what came in each twelfth of an hour, from its beginning: the mean of
+    requested CPU and memory, 1.0 for a whole node. `use_of_requests` is the CPU that they used, as
+    a multiple of this mean.
     """
 
     use_of_requests: float
-    requested_nodes: float
+    requested_by_time: tuple[float, ...]
     at: datetime
+
+    @property
+    def requested_nodes(self) -> float:
+        """What they requested in the whole hour."""
+        return math.fsum(self.requested_by_time)
 
 
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,213 +1,32 @@
-"""What new pods will do to the nodes, and the soft taints that keep them off where they do harm.
+"""The new pods of Jobs that have been seen: when they came, and what they requested and used."""
 
-kube-scheduler sees requests: new pods go to the nodes with the fewest. A node that lost pods to
-desched has fewer than before, so the Jobs of the next hour land there; the node that got those pods
-sends what would have come there to others. Both are a cost of a move. Nodes that have too little
-room for what would come get a soft taint, as long as the others bear it better.
-"""
-
-import copy
 import math
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
-from functools import cached_property
+from datetime import datetime, timedelta
 
 import numpy as np
 
-from desched.model.cluster import Effect, Node, Pod
-from desched.model.plan import NodeReason, PlannedTaint
+from desched.model.cluster import Node, Pod
 from desched.model.resources import Resource
 from desched.model.state import Newcomers, State
-from desched.planning.arrays import Floats, Mask
-from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.overload.classification import Pressure
-from desched.planning.overload.forecast import AHEAD_SECONDS, HEIGHT_WEIGHT
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.schedulers import ScoringStrategy
 
-ONE_POD_SHARE, USUAL_USE = 0.03, 2.0
-"""What may come as long as no Jobs have been seen: to each node of which less is requested than of
-half of them a pod that requests so much, and uses this multiple of it."""
+HOUR = timedelta(hours=1)
+TIMES = 12
+"""The times of an hour that are told apart: as long as the usual interval of cycles."""
 
-LASTING_QUANTILE = 0.25
-"""Of the CPU of the last hour: the load that remains when Jobs have ended."""
+LEAST_KNOWN, USUAL_USE = 3, 2.0
+"""Fewer new pods show nothing. Fewer measured ones do not show what they use: then this multiple of
+their requests counts."""
 
-RUNNING_SHARE, FULL_HEIGHT = 0.5, 0.1
-"""New pods run for this share of an hour. A node so far above its target is there all that time."""
-
-MISSING_WEIGHT = 20.0
-"""A node-minute of CPU that is asked for and not given counts as so many minutes of overload.
-
-Without it the least overload is that of few nodes which get all new pods.
-"""
-
-LEAST_GAIN_MINUTES = 5.0
-MOST_SHARE, STEPS = 0.05, 100
-"""Each taint must gain as much; at most this share of the nodes gets one, in so many steps.
-
-More taints push to the others also what they bear worse than Jobs: the pods of rollouts.
-"""
-
-NEW_SECONDS = 3600
-LEAST_KNOWN = 3
 USE_HALF_LIFE, RATE_HALF_LIFE = timedelta(hours=12), timedelta(hours=2)
-"""Fewer new pods show nothing, fewer measured ones not what they use. What was seen fades."""
+FORGOTTEN_NODES = 0.001
+"""What was seen fades, until so little is left."""
 
 MOST_REQUESTED_SHARE = 0.05
 """Of the nodes: more new pods in an hour are those of a new cluster, which do not come again."""
 
-_EPSILON = 1e-9
-
-
-class Inflow:
-    """The expected load by new pods, which fill the nodes with the fewest requests.
-
-    Arrays have one value for each of the nodes that new pods may come to, as shares of the node.
-    `shares` is what pods that do not end by themselves request. `room` is how far the CPU is below
-    the target without new pods, and `spare` how far below capacity. The nodes in `off` have the
-    soft taint.
-    """
-
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        shares: Floats,
-        room: Floats,
-        spare: Floats,
-        newcomers: Newcomers | None,
-    ) -> None:
-        self._nodes = nodes
-        self._position = {node.name: i for i, node in enumerate(nodes)}
-        self._shares, self._room, self._spare = shares, room, spare
-        self._newcomers = newcomers
-        self._least_gain = LEAST_GAIN_MINUTES if newcomers else _EPSILON
-        self.off: Mask = np.array([node.avoided_by_others for node in nodes], dtype=bool)
-        self._most_off = 0
-
-    @classmethod
-    def of(cls, context: EligibilityContext, pressure: Pressure, most_taints: int) -> "Inflow":
-        """The inflow with the soft taints that help, at most so many.
-
-        As long as no pods of Jobs have come, only nodes that were lately relieved get one, and none
-        whose load may be forged. Nothing is expected where the scheduler prefers full nodes, or CPU
-        is not measured.
-        """
-        outlook, newcomers = pressure.outlook, context.state.newcomers
-        spreads = context.policy.scheduler.strategy is ScoringStrategy.LEAST_ALLOCATED
-        nodes = [
-            loaded.node
-            for loaded in pressure.known.values()
-            if spreads
-            and Resource.CPU in outlook.pasts.resources
-            and all(t.effect == Effect.PREFER_NO_SCHEDULE for t in loaded.node.taints)
-        ]
-        names = [node.name for node in nodes]
-        by_node = context.cluster.pods_by_node
-        shares = [sum(share_of(p, n) for p in by_node.get(n.name, ()) if _lasts(p)) for n in nodes]
-        usual = outlook.quantiles(names, Resource.CPU, LASTING_QUANTILE)
-        targets = np.array([outlook.target_of(name, Resource.CPU) for name in names])
-        found = cls(nodes, np.array(shares, dtype=float), targets - usual, 1.0 - usual, newcomers)
-        relieved = _relieved(context.state)
-        candidates = [
-            (newcomers is not None or name in relieved)
-            and pressure.known[name].verdict.reason is not NodeReason.LOAD_NOT_SHOWN
-            for name in names
-        ]
-        return found.steered(np.array(candidates, dtype=bool), most_taints)
-
-    def steered(self, candidates: Mask, most: int) -> "Inflow":
-        """The same with the fewest taints on these nodes that leave the least overload.
-
-        The nodes with most overload by new pods come first.
-        """
-        most = min(most, math.ceil(MOST_SHARE * len(self._nodes)))
-        if not most:
-            return self
-        found: Inflow = self._with(self._shares, self.off)
-        off = self.off.copy()
-        found._most_off = most + int(np.count_nonzero(off))
-        least = math.inf
-        at_once = math.ceil(most / STEPS)
-        for count in range(0, most + 1, at_once):
-            added = self._added(self._shares, off)
-            minutes = float(added.sum())
-            gain = self._least_gain * min(count, at_once)
-            if minutes < least - gain:
-                found.off, least = off.copy(), minutes
-            added[~candidates | off] = 0.0
-            first = np.argsort(-added, kind="stable")[: min(at_once, most - count)]
-            first = first[added[first] > 0]
-            if not len(first):
-                break
-            off[first] = True
-        return found
-
-    def taints(self) -> Iterator[PlannedTaint]:
-        """The taints of the nodes that new pods would overload."""
-        for node, share, is_off in zip(self._nodes, self._shares, self.off, strict=True):
-            if is_off and not node.avoided_by_others:
-                why = (
-                    f"only {share:.0%} of its CPU and memory is requested: new pods would come, "
-                    "and it has too little room"
-                )
-                yield PlannedTaint(node.name, why)
-
-    @cached_property
-    def minutes(self) -> float:
-        """The overload that new pods are expected to add in an hour."""
-        return float(self._added(self._shares, self.off).sum())
-
-    def after(self, pod: Pod, destination: str) -> "Inflow":
-        """The same after a move; the node that the pod leaves gets a taint if that helps."""
-        shares = self._shares.copy()
-        for name, sign in ((pod.node, -1), (destination, 1)):
-            if name in self._position:
-                i = self._position[name]
-                shares[i] += sign * share_of(pod, self._nodes[i])
-        moved = self._with(shares, self.off)
-        source = self._position.get(pod.node)
-        full = np.count_nonzero(self.off) >= self._most_off
-        if full or source is None or self.off[source]:
-            return moved
-        off = self.off.copy()
-        off[source] = True
-        steered = self._with(shares, off)
-        return steered if steered.minutes < moved.minutes - self._least_gain else moved
-
-    def cost_minutes(self, pod: Pod, destination: str) -> float:
-        """By how much a move raises the overload that new pods are expected to add.
-
-        It is 0 as long as none have been seen.
-        """
-        if self._newcomers is None or self._position.keys().isdisjoint({pod.node, destination}):
-            return 0.0
-        return max(0.0, self.after(pod, destination).minutes - self.minutes)
-
-    def _with(self, shares: Floats, off: Mask) -> "Inflow":
-        found: Inflow = copy.copy(self)
-        found.__dict__.pop("minutes", None)
-        found._shares, found.off = shares, off
-        return found
-
-    def _added(self, shares: Floats, off: Mask) -> Floats:
-        """The overload that new pods are expected to add to each node, in minutes."""
-        if off.all():
-            return np.zeros(len(shares))
-        come = self._come(shares, off)
-        come[off] = 0.0
-        above = np.maximum(come - self._room, 0.0) - np.maximum(-self._room, 0.0)
-        missing = np.maximum(come - self._spare, 0.0)
-        weight = np.minimum(above / FULL_HEIGHT, 1.0) + HEIGHT_WEIGHT * above
-        weight += MISSING_WEIGHT * missing
-        found: Floats = weight * (RUNNING_SHARE * AHEAD_SECONDS / 60)
-        return found
-
-    def _come(self, shares: Floats, off: Mask) -> Floats:
-        """The CPU that new pods use on each node, as long as nothing keeps them off."""
-        if self._newcomers is None:
-            return np.where(shares < np.median(shares), ONE_POD_SHARE * USUAL_USE, 0.0)
-        line = _water_line(shares[~off], self._newcomers.requested_nodes)
-        return np.maximum(line - shares, 0.0) * self._newcomers.use_of_requests
+DUE_SHARE = 0.5
+"""Jobs are due if so much of what comes on average is expected until the cycle after the next."""
 
 
 def share_of(pod: Pod, node: Node) -> float:
@@ -217,50 +36,71 @@ def share_of(pod: Pod, node: Node) -> float:
     return (cpu + requests.memory_bytes / max(1, size.memory_bytes)) / 2
 
 
+def lasts(pod: Pod) -> bool:
+    """Whether the pod neither has ended nor ends by itself."""
+    return not (pod.finished or pod.of_job)
+
+
 def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
     """What Jobs request in an hour and use, by their pods that are there now, or were before.
 
     Pods of other owners do not count: what a rollout starts replaces other pods.
     """
-    since = book.now - timedelta(seconds=NEW_SECONDS)
     nodes = book.snapshot.cluster.node_by_name
     new = [
         (pod, nodes[pod.node])
         for pod in book.snapshot.cluster.pods
-        if pod.node in nodes and pod.of_job and (pod.started_at or pod.created_at) > since
+        if pod.node in nodes and pod.of_job and _began(pod) > book.now - HOUR
     ]
+    known = _faded(state.newcomers, book.now)
+    if len(new) < LEAST_KNOWN:
+        return known
+    by_time = np.zeros(TIMES)
+    for pod, node in new:
+        by_time[_time_of(_began(pod))] += share_of(pod, node)
+    by_time *= min(1.0, MOST_REQUESTED_SHARE * len(nodes) / max(by_time.sum(), FORGOTTEN_NODES))
     ratios = [
         max(used) / max(1, node.allocatable.cpu_millicores) / share
         for pod, node in new
         if (share := share_of(pod, node)) and (used := book.measured(pod, Resource.CPU))
     ]
-    known = state.newcomers
-    if len(new) < LEAST_KNOWN:
-        return known
-    requested = math.fsum(share_of(pod, node) for pod, node in new)
-    requested = min(requested, MOST_REQUESTED_SHARE * len(nodes))
     use = float(np.median(ratios)) if len(ratios) >= LEAST_KNOWN else USUAL_USE
     if known is not None:
-        passed = book.now - known.at
-        use = max(use, known.use_of_requests * math.exp2(-(passed / USE_HALF_LIFE)))
-        requested = max(requested, known.requested_nodes * math.exp2(-(passed / RATE_HALF_LIFE)))
-    return Newcomers(use, requested, book.now)
+        use = max(use, known.use_of_requests)
+        by_time = np.maximum(by_time, known.requested_by_time)
+    return Newcomers(use, tuple(by_time.tolist()), book.now)
 
 
-def _lasts(pod: Pod) -> bool:
-    return not (pod.finished or pod.of_job)
+def are_due(state: State, now: datetime) -> bool:
+    """Whether Jobs are expected until the cycle after the next, by when they came before.
+
+    Without a cycle before this one, they are.
+    """
+    newcomers, last = state.newcomers, state.last_cycle
+    if newcomers is None:
+        return False
+    ahead = min(HOUR, 2 * (now - last.at)) if last else HOUR
+    coming = {_time_of(now + i * HOUR / TIMES) for i in range(1 + math.ceil(TIMES * ahead / HOUR))}
+    expected = math.fsum(newcomers.requested_by_time[time] for time in coming)
+    return expected >= DUE_SHARE * newcomers.requested_nodes * len(coming) / TIMES
 
 
-def _relieved(state: State) -> frozenset[str]:
-    """The nodes that desched has moved pods off."""
-    moved = (move.node for move in state.moves)
-    return frozenset((*moved, *(record.node for record in state.evictions)))
+def _faded(known: Newcomers | None, now: datetime) -> Newcomers | None:
+    """What was seen before, as far as it counts now."""
+    if known is None:
+        return None
+    passed = now - known.at
+    rate = math.exp2(-(passed / RATE_HALF_LIFE))
+    by_time = tuple(rate * requested for requested in known.requested_by_time)
+    if math.fsum(by_time) < FORGOTTEN_NODES:
+        return None
+    use = known.use_of_requests * math.exp2(-(passed / USE_HALF_LIFE))
+    return Newcomers(use, by_time, now)
 
 
-def _water_line(shares: Floats, amount: float) -> float:
-    """The level to which this amount fills these shares, the lowest first."""
-    ordered = np.sort(shares)
-    counts = np.arange(1, len(ordered) + 1)
-    lines = (amount + np.cumsum(ordered)) / counts
-    following = np.append(ordered[1:], np.inf)
-    return float(lines[np.argmax(lines <= following + _EPSILON)])
+def _began(pod: Pod) -> datetime:
+    return pod.started_at or pod.created_at
+
+
+def _time_of(moment: datetime) -> int:
+    return moment.minute * TIMES // 60

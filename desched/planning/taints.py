@@ -17,8 +17,8 @@ from desched.model.plan import (
 from desched.model.state import State
 from desched.planning.drains.holds import held_nodes
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.inflow import Inflow
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.newcomers import Inflow
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable

@@ -61,6 +61,16 @@ def expected_minutes_above(past: Floats, ages_seconds: Floats, targets: Floats) 
     return minutes
 
 
+def running_share(age_seconds: float) -> float:
+    """The expected share of the next hour in which a Job that has run so long still runs.
+
+    The longer a Job has run, the longer it goes on: after a further time t it runs with the
+    probability age / (age + t), of which this is the mean.
+    """
+    ratio = max(age_seconds, 1.0) / AHEAD_SECONDS
+    return ratio * math.log1p(1 / ratio)
+
+
 def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats, Floats]:
     """At each time ahead the probability of being above the target, and the mean height above it.
 

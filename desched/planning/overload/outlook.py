@@ -3,6 +3,7 @@
 The past of a node is the load that it would have had with the pods that are on it now: what was
 measured, without the pods that desched has moved away or that are leaving, and with those that have
 arrived since. Other load that came and went, such as that of Jobs, is part of it: it comes again.
+Of Jobs that run now, only what is expected to last counts: an eviction would come too late.
 """
 
 import copy
@@ -22,6 +23,7 @@ from desched.planning.overload.forecast import (
     AHEAD_SECONDS,
     expected_minutes,
     expected_minutes_above,
+    running_share,
 )
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
@@ -76,7 +78,14 @@ class Pasts:
             past[:-1] -= (gone / denominators)[:-1]
         if (arrived := self._arrived(name, oldest_seconds)) is not None:
             past += arrived / denominators
+        past -= self._ending(name) / denominators
         found: Floats = np.maximum(past, 0.0)
+        return found
+
+    def lasting(self, pod: Pod) -> Floats:
+        """The past of a pod, as far as it lasts: a Job's pod ends, see `running_share`."""
+        share = running_share(self._age_seconds(pod)) if pod.of_job else 1.0
+        found: Floats = share * self.of_pod(pod)
         return found
 
     def of_pod(self, pod: Pod) -> Floats:
@@ -159,7 +168,7 @@ class Pasts:
             return None
         total = np.zeros((len(self.ages_seconds), len(self.resources)))
         for pod in self._leaving.get(node, ()):
-            total += self.of_pod(pod)
+            total += self.of_pod(pod) * self._share_since(self._age_seconds(pod))
         for move in self._departed.get(node, ()):
             past = self._load.pod_pasts.get(move.pod)
             used = np.array([move.usage.get(r, 0.0) for r in self.resources])
@@ -169,6 +178,23 @@ class Pasts:
                 used = np.where(np.isnan(known), used, known)
             total += used * (1.0 - self._share_since(move.left_seconds))
         return total
+
+    def _ending(self, node: str) -> Floats:
+        """What the pods of Jobs used there, as far as it is expected to end."""
+        total = np.zeros((len(self.ages_seconds), len(self.resources)))
+        for pod in self._jobs.get(node, ()):
+            ran = self._share_since(self._age_seconds(pod))
+            total += ran * (self.of_pod(pod) - self.lasting(pod))
+        return total
+
+    @cached_property
+    def _jobs(self) -> Mapping[str, Sequence[Pod]]:
+        """The running pods of Jobs by node."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self._book.snapshot.cluster.pods:
+            if pod.of_job and not (pod.deleting or pod.finished):
+                found.setdefault(pod.node, []).append(pod)
+        return found
 
     @cached_property
     def _leaving(self) -> Mapping[str, Sequence[Pod]]:

@@ -17,8 +17,8 @@ from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Mask
+from desched.planning.inflow import Inflow
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.newcomers import Inflow
 from desched.planning.placement.destination import Destination, UncertainLanding
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast

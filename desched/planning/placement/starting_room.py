@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.inflow import Inflow
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.newcomers import Inflow
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.free_capacity import FreeCapacity

@@ -143,7 +143,7 @@ def candidate_of(pod: Pod, context: EligibilityContext, pasts: Pasts) -> Candida
         replacement_of(pod, workload),
         {resource: book.relief(pod, resource) for resource in book.windows},
         book.charge(pod),
-        pasts.of_pod(pod),
+        pasts.lasting(pod),
         cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod)),
         workload,
         {resource: max(book.measured(pod, resource), default=0.0) for resource in Resource},

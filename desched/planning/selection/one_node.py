@@ -41,16 +41,18 @@ def select_for_node(
     """
     trial = Trial(destinations, quota)
     denied: dict[str, Finding[RefusalReason]] = {}
+    costs: dict[str, float] = {}
     left = list(node.candidates)
     while left and _expected_minutes(node, trial) >= max(price, LEAST_SAVED_MINUTES):
-        best = _best(left, node, trial, price, denied)
+        best = _best(left, node, trial, price, denied, costs)
         left = [c for c in left if c.pod.uid not in denied]
         if best is None:
             break
         trial.take(best)
         left = _without(best, left)
     if not trial.moves and _expected_minutes(node, trial) >= 2 * price:
-        for planned in _together(node, Trial(*_over_next_cycles(destinations, quota)), price):
+        ahead = Trial(*_over_next_cycles(destinations, quota))
+        for planned in _together(node, ahead, price, costs):
             candidate = planned.candidate
             found = trial.find(candidate, _bearable(candidate, node, trial, planned.saved_minutes))
             if isinstance(found, Finding):
@@ -67,7 +69,9 @@ def _over_next_cycles(
     return destinations.without_limits(), quota.over_next_cycles() if quota else None
 
 
-def _together(node: OverloadedNode, ahead: Trial, price: float) -> list[Move]:
+def _together(
+    node: OverloadedNode, ahead: Trial, price: float, costs: dict[str, float]
+) -> list[Move]:
     """The moves that are worth their price together, though none is alone; none if they are not.
 
     Far above the target, or with two resources above theirs, one small pod saves next to nothing;
@@ -76,7 +80,7 @@ def _together(node: OverloadedNode, ahead: Trial, price: float) -> list[Move]:
     left, surplus, most, count = list(node.candidates), 0.0, 0.0, 0
     while left and len(ahead.moves) < MOST_TOGETHER:
         denied: dict[str, Finding[RefusalReason]] = {}
-        best = _best(left, node, ahead, 0.0, denied)
+        best = _best(left, node, ahead, 0.0, denied, costs)
         if best is None:
             break
         left = _without(best, [c for c in left if c.pod.uid not in denied])
@@ -93,16 +97,21 @@ def _without(move: Move, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 class _Offer(NamedTuple):
-    """What the source alone gains by a pod's move, and what that is beyond its price."""
+    """What the source alone gains by a pod's move, and what the landing costs at least."""
 
     candidate: Candidate
     saved_minutes: float
-    price_minutes: float
+    landing_minutes: float
+
+    @property
+    def net_minutes(self) -> float:
+        """The most that the move can save."""
+        return self.saved_minutes - self.landing_minutes
 
     @property
     def worth(self) -> float:
-        """The gain for each unit of cost."""
-        return self.saved_minutes / self.candidate.cost
+        """The same for each unit of cost."""
+        return self.net_minutes / self.candidate.cost
 
 
 def _best(
@@ -111,35 +120,39 @@ def _best(
     trial: Trial,
     price: float,
     denied: dict[str, Finding[RefusalReason]],
+    costs: dict[str, float],
 ) -> Move | None:
     """The move that saves most for its cost; adds why others are not possible.
 
-    What a landing costs only lowers the worth of a move, so the search ends with the first pod
-    whose worth without any cost is no better than the best move.
+    `costs` has what the landing of each pod cost when it was last sought. Further moves only make
+    it dearer, so the search ends with the first pod that can be worth no more than the best move.
     """
     pasts = np.stack([candidate.past for candidate in candidates])
     saved = trial.destinations.free.load.saved_minutes(node.name, pasts)
     offers = [
-        _Offer(candidate, minutes, max(LEAST_SAVED_MINUTES, price * candidate.cost))
+        _Offer(candidate, minutes, costs.get(candidate.pod.uid, 0.0))
         for candidate, minutes in zip(candidates, saved.tolist(), strict=True)
     ]
     best: Move | None = None
     best_worth = 0.0
     for offer in sorted(offers, key=lambda each: (-each.worth, each.candidate.pod.ref)):
+        uid = offer.candidate.pod.uid
         if best is not None and offer.worth <= best_worth:
             break
-        if offer.saved_minutes < offer.price_minutes:
-            denied[offer.candidate.pod.uid] = _too_little(offer.saved_minutes, offer.price_minutes)
+        least = max(LEAST_SAVED_MINUTES, price * offer.candidate.cost)
+        if offer.net_minutes < least:
+            denied[uid] = _too_little(offer.net_minutes, least)
             continue
-        most_minutes = offer.saved_minutes - offer.price_minutes
+        most_minutes = offer.saved_minutes - least
         found = trial.find(offer.candidate, _bearable(offer.candidate, node, trial, most_minutes))
         if isinstance(found, Finding):
-            denied[offer.candidate.pod.uid] = found
+            denied[uid] = found
             continue
+        costs[uid] = found.destination.cost_minutes
         net = offer.saved_minutes - found.destination.cost_minutes
-        move_price = max(LEAST_SAVED_MINUTES, price * found.candidate.cost)
-        if net < move_price:
-            denied[offer.candidate.pod.uid] = _too_little(net, move_price)
+        least = max(LEAST_SAVED_MINUTES, price * found.candidate.cost)
+        if net < least:
+            denied[uid] = _too_little(net, least)
         elif net / found.candidate.cost > best_worth:
             best, best_worth = found.with_saved(offer.saved_minutes), net / found.candidate.cost
     return best

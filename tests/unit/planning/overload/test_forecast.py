@@ -14,6 +14,7 @@ from desched.planning.overload.forecast import (
     expected_minutes,
     expected_minutes_above,
     normal_distribution,
+    running_share,
 )
 
 TARGET = 0.8
@@ -153,6 +154,16 @@ def test_many_pasts_at_once_give_what_each_gives_alone(
     assert together == pytest.approx(alone)
     twice = expected_minutes(np.stack([pasts, pasts]), times, targets)
     assert twice == pytest.approx(np.stack([together, together]))
+
+
+def test_the_longer_a_job_has_run_the_longer_it_goes_on() -> None:
+    """By the mean of age / (age + t) over the hour."""
+    for minutes in (1, 10, 60, 600):
+        later = np.linspace(0, 60, 60_001)
+        assert running_share(60 * minutes) == pytest.approx(
+            np.mean(minutes / (minutes + later)), 1e-3
+        )
+    assert 0 < running_share(0) < 0.01
 
 
 def test_the_normal_distribution_is_that_of_the_library() -> None:

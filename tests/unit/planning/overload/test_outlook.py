@@ -13,6 +13,7 @@ from desched.model.load import ClusterLoad, LoadHistory, PodPast
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, RecentMove, State
 from desched.planning.overload.classification import Pressure, classify
+from desched.planning.overload.forecast import running_share
 from desched.planning.overload.node_load import Basis
 from desched.planning.overload.outlook import Outlook, Pasts
 from desched.planning.overload.pod_usage import UsageBook
@@ -199,14 +200,33 @@ def test_one_of_unknown_use_counts_with_that_of_its_siblings_or_with_its_request
     assert cpu(found)[:-1] == [expected] * (POINTS - 1)
 
 
+JOB = {"owner": Owner("Job", "batch-1", "uid-batch", "batch/v1"), "of": None}
+
+
 def test_pods_of_jobs_came_before_too_and_are_part_of_the_past() -> None:
     """What ends by itself had others like it, which the points have."""
-    job = {"owner": Owner("Job", "batch-1", "uid-batch", "batch/v1"), "of": None}
-    running = young("batch", 10, **job)
-    found = pressure([0.4, 0.9, 0.4, 0.65, 0.65], running, usage={"batch": 1.0})
-    assert cpu(found) == [0.4, 0.9, 0.4, 0.65, 0.65]
-    done = young("batch", 10, phase="Succeeded", **job)
-    assert cpu(pressure([0.4, 0.9, 0.4, 0.65, 0.65], done))[:2] == [0.4, 0.9]
+    points = [0.4, 0.9, 0.4, 0.65, 0.65]
+    running = young("batch", 10, **JOB)
+    assert cpu(pressure(points, running, usage={"batch": 1.0}))[:3] == points[:3]
+    done = young("batch", 10, phase="Succeeded", **JOB)
+    assert cpu(pressure(points, done))[:2] == points[:2]
+
+
+def test_a_running_job_counts_for_as_long_as_it_is_expected_to_run() -> None:
+    """It uses a quarter of the node, and runs for a third of the next hour."""
+    points = [0.4, 0.4, 0.4, 0.65, 0.65]
+    found = pressure(points, young("batch", 10, **JOB), usage={"batch": 1.0})
+    left = round(0.4 + 0.25 * running_share(600), 4)
+    assert cpu(found) == [0.4, 0.4, 0.4, left, left]
+    lasting = found.outlook.pasts.lasting(young("batch", 10, **JOB))
+    assert lasting[-1, 0] == pytest.approx(1000 * running_share(600))
+
+
+def test_a_job_that_is_leaving_leaves_the_past_once() -> None:
+    leaving = young("batch", 10, deleting=True, **JOB)
+    pasts = {"batch": [0.0, 0.0, 0.0, 1.0, 1.0]}
+    found = pressure([0.4, 0.4, 0.4, 0.65, 0.65], leaving, usage={"batch": 1.0}, pasts=pasts)
+    assert cpu(found) == [0.4] * POINTS
 
 
 def test_no_past_is_below_zero() -> None:
