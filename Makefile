@@ -62,7 +62,7 @@ format: $(INSTALLED) ## put the code into shape
 	$(BIN)/ruff check --fix .
 
 # Three, because some of these tests wait: on 2 CPUs a sixth faster than two.
-unit: $(INSTALLED) ## the unit tests, in less than a minute
+unit: $(INSTALLED) ## the unit tests, about five minutes on 2 cores
 	@$(PYTEST) --numprocesses 3 tests/unit
 
 # The lock is between both; the bounds of pyproject.toml are true only if these pass, too.
