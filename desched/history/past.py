@@ -65,6 +65,7 @@ class Caveat(StrEnum):
     READY_AT_ONCE = "ready_at_once"
     LOAD_IN_STEPS = "load_in_steps"
     SOMEBODY_ELSE_MOVED = "somebody_else_moved"
+    LATER_PODS_AS_RECORDED = "later_pods_as_recorded"
     LINES_AVERAGED = "lines_averaged"
     CONSTRAINTS_UNKNOWN = "constraints_unknown"
     TOLERATIONS_GUESSED = "tolerations_guessed"

@@ -85,6 +85,7 @@ def _doubts(past: Past, policies: Sequence[Policy]) -> tuple[tuple[Doubt, ...], 
         Doubt(Caveat.READY_AT_ONCE),
         Doubt(Caveat.LOAD_IN_STEPS, f"{past.step_seconds} s"),
         Doubt(Caveat.SOMEBODY_ELSE_MOVED),
+        Doubt(Caveat.LATER_PODS_AS_RECORDED),
     ]
     if any(policy.deviation for policy in policies):
         assumed.append(Doubt(Caveat.LINES_AVERAGED))

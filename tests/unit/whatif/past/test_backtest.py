@@ -223,5 +223,6 @@ def test_what_could_not_be_known_is_said() -> None:
     found = backtest(past, [a_policy()], span(past))
     assert Doubt(Caveat.PODS_NOT_MEASURED, "3 pods") in found.unknown
     assert Doubt(Caveat.LOAD_IN_STEPS, "300 s") in found.assumed
+    assert Doubt(Caveat.LATER_PODS_AS_RECORDED) in found.assumed
     assert (found.nodes, found.pods, found.workloads) == (3, 6, 2)
     assert found.ended_at - found.started_at == timedelta(hours=4)

@@ -121,6 +121,16 @@ def test_a_change_of_the_past_keeps_the_soft_taint_of_the_replay() -> None:
     assert (node.unschedulable, node.taints) == (True, (STEERING_TAINT,))
 
 
+def test_a_later_pod_gets_its_recorded_node_although_the_scheduler_would_avoid_it() -> None:
+    past = a_past([Life("web-1", "a", [0.1] * 12), Life("late", "a", [0.1] * 3, first_step=9)])
+    simulation = Replay(past).begin()
+    simulation.steerer.taint("a", at(12))
+    simulation.clock.advance(10 * STEP_SECONDS)
+    assert placed(simulation)["late"] == "a"
+    simulation.cluster.delete_pod("apps", "late")
+    assert placed(simulation)["late.1"] != "a"
+
+
 def test_pods_of_a_node_that_left_are_gone_and_those_that_had_moved_there_are_placed_again() -> (
     None
 ):
