@@ -50,12 +50,45 @@ class LoggedMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     purpose: str = "relief"
 
 
+class ForecastTotals(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What was expected of the next hour, and what came in it.
+
+    `node_hours` counts the hours of nodes of which overload was expected, `expected_minutes` and
+    `came_minutes` those above a target in them, `unexpected_minutes` what came on other nodes.
+    `likely` are the node hours of which at least half was expected to be above a target,
+    `likely_came` those of them that were so. Nodes whose pods desched moved, or whose load was
+    unknown in between, do not count.
+    """
+
+    node_hours: int = 0
+    expected_minutes: float = 0.0
+    came_minutes: float = 0.0
+    unexpected_minutes: float = 0.0
+    likely: int = 0
+    likely_came: int = 0
+
+
+class ForecastHour(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The hour since the forecast that is compared next.
+
+    `expected` has the minutes above a target of each node that expected overload, and `came` those
+    that came so far, by node. Nodes that are `left_out` are in neither.
+    """
+
+    began_at: datetime
+    covered_seconds: float = 0.0
+    expected: Mapping[str, float] = {}
+    came: Mapping[str, float] = {}
+    left_out: tuple[str, ...] = ()
+
+
 class LoggedStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What the cycles of a step found and did, all together.
 
     `overloaded` counts (node, cycle), and `relieved` those for which an eviction was planned. For
     each reason, `refused` has the most pods in one cycle, and the pods of all cycles. `idle` has
-    the cycles that evicted nothing although nodes were overloaded.
+    the cycles that evicted nothing although nodes were overloaded. `forecast` is of the hours that
+    ended in the step.
     """
 
     cycles: int = 0
@@ -66,6 +99,7 @@ class LoggedStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     idle: Mapping[str, int] = {}
     refused: Mapping[str, tuple[int, int]] = {}
     verdicts: Mapping[str, int] = {}
+    forecast: ForecastTotals = ForecastTotals()
 
 
 class LoggedLoad(msgspec.Struct, frozen=True, gc=False):
@@ -98,6 +132,7 @@ class Logbook(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     steps: tuple[LoggedStep, ...] = ()
     moves: tuple[LoggedMove, ...] = ()
     moves_since: datetime | None = None
+    hour: ForecastHour | None = None
 
     @property
     def started_at(self) -> datetime:
@@ -106,11 +141,16 @@ class Logbook(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class SeenNode(msgspec.Struct, frozen=True, gc=False):
-    """A node in one cycle: the load of each resource with its lines, if the node was judged."""
+    """A node in one cycle: the load of each resource with its lines, if the node was judged.
+
+    `expected_minutes` is how long it is expected to be above a target in the next hour, None if it
+    expects no overload.
+    """
 
     name: str
     overloaded: bool
     loads: Sequence[tuple[Resource, float, Lines]]
+    expected_minutes: float | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -54,7 +54,13 @@ def _seen(verdict: NodeVerdict) -> SeenNode:
         )
         for p in verdict.pressures
     ]
-    return SeenNode(verdict.node, verdict.node_class is NodeClass.OVERLOADED, loads)
+    outlook = verdict.outlook
+    return SeenNode(
+        verdict.node,
+        verdict.node_class is NodeClass.OVERLOADED,
+        loads,
+        outlook.above_expected if outlook else None,
+    )
 
 
 def _moves(report: CycleReport) -> Iterator[LoggedMove]:

@@ -4,12 +4,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import reduce
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.history.logbook import KEPT, MOST_COUNTED, UNKNOWN, Logbook, LoggedMove, LoggedStep
+from desched.history.forecasts import both
+from desched.history.logbook import (
+    KEPT,
+    MOST_COUNTED,
+    UNKNOWN,
+    ForecastTotals,
+    Logbook,
+    LoggedMove,
+    LoggedStep,
+)
 from desched.history.overload import Overload
 from desched.history.steps import as_rows
 from desched.history.timeline import (
@@ -77,6 +87,7 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cycles: int
     overload: Overload
     relieved_share: float | None
+    forecast: ForecastTotals
     evictions: int
     evictions_per_day: float
     verdicts: Mapping[str, int]
@@ -115,6 +126,7 @@ def review(book: Logbook, since: datetime) -> Review:
         cycles=sum(each.cycles for each in steps),
         overload=timeline.overload_in(_minutes(steps), minutes),
         relieved_share=sum(each.relieved for each in steps) / overloaded if overloaded else None,
+        forecast=reduce(both, (each.forecast for each in steps), ForecastTotals()),
         evictions=len(moves),
         evictions_per_day=len(moves) / covered * _DAY_SECONDS if covered else 0.0,
         verdicts=_ranked(each.verdicts for each in steps),

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from desched.history.forecasts import after_cycle, both
 from desched.history.logbook import (
     HIGHEST_PERCENT,
     KEPT,
@@ -92,6 +93,7 @@ class _Draft:
         self._steps = list(book.steps)
         self._moves = list(book.moves)
         self._moves_since = book.moves_since
+        self._hour = book.hour
         self._overloaded: Bytes = as_rows(book.overloaded, book).copy()
         self._percents: dict[Resource, Bytes] = {}
         self._lines: dict[Resource, list[Lines | None]] = {}
@@ -109,7 +111,9 @@ class _Draft:
         self._widen(step + 1)
         before = self._steps[step].cycles
         gap = min((entry.at - self.newest_at).total_seconds(), longest_gap_seconds)
-        self._steps[step] = _sum(self._steps[step], replace(entry.totals, covered_seconds=gap))
+        self._hour, forecast = after_cycle(self._hour, entry, gap)
+        totals = replace(entry.totals, covered_seconds=gap, forecast=forecast)
+        self._steps[step] = _sum(self._steps[step], totals)
         self._add_nodes(entry.nodes, step, before)
         for move in entry.moves:
             self._add_move(move)
@@ -233,6 +237,7 @@ class _Draft:
             steps=tuple(self._steps),
             moves=tuple(moves),
             moves_since=self._moves_since,
+            hour=self._hour,
         )
 
     def _of(self, resource: Resource) -> tuple[Bytes, list[Lines | None]]:
@@ -298,6 +303,7 @@ def _sum(one: LoggedStep, other: LoggedStep) -> LoggedStep:
         idle=_counts(one.idle, other.idle),
         refused=refused,
         verdicts=_counts(one.verdicts, other.verdicts),
+        forecast=both(one.forecast, other.forecast),
     )
 
 

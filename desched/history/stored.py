@@ -84,6 +84,8 @@ def _times(book: Logbook) -> Iterator[datetime]:
     yield book.newest_at
     if book.moves_since is not None:
         yield book.moves_since
+    if book.hour is not None:
+        yield book.hour.began_at
     for move in book.moves:
         yield move.at
         yield move.last_at

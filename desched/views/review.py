@@ -6,7 +6,7 @@ from datetime import timedelta
 from rich.console import Console
 from rich.text import Text
 
-from desched.history.logbook import LoggedMove
+from desched.history.logbook import ForecastTotals, LoggedMove
 from desched.history.review import Review, ReviewedMode
 from desched.model.drains import Purpose
 from desched.views.comparison import (
@@ -80,6 +80,23 @@ def _summary(found: Review) -> Iterator[str]:
         planned = f" {share} % of the overload had an eviction planned for it."
     daily = f", {found.evictions_per_day:.1f} a day" if _has_a_day(found) else ""
     yield f"{what}{daily}.{planned}"
+    yield from _forecast(found.forecast)
+
+
+def _forecast(found: ForecastTotals) -> Iterator[str]:
+    """What was expected and what came."""
+    if found.node_hours or found.unexpected_minutes:
+        yield (
+            f"Forecast of the next hour: {found.expected_minutes:,.0f} node-minutes above a target "
+            f"expected, {found.came_minutes:,.0f} came; {found.unexpected_minutes:,.0f} more came "
+            "on nodes that expected less than a minute."
+        )
+    if found.likely:
+        share = percent(found.likely_came / found.likely)
+        yield (
+            "Nodes that were expected to be above a target for at least half of the next hour were "
+            f"so in {share} % of {count(found.likely, 'case')}."
+        )
 
 
 def _has_a_day(found: Review) -> bool:
@@ -109,6 +126,11 @@ def _notes(found: Review) -> Iterator[str]:
         "CPU and the points are those of this mean: a short peak is not in them. Overloaded "
         "minutes are those of the cycles in which a node was overloaded."
     )
+    if found.forecast.node_hours:
+        yield (
+            "A forecast is compared about once an hour, on nodes from and to which desched moved "
+            "no pod in that hour, and whose load was known."
+        )
     if found.overload.full_cpu_node_minutes is None:
         yield CPU_UNKNOWN
     if found.mode is not ReviewedMode.EVICT:
