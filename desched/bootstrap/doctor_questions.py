@@ -43,6 +43,7 @@ from desched.adapters.prometheus.connection import without_user
 from desched.adapters.prometheus.stacks import FoundService, find_prometheus, service_of_stack
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.look import reader_of
+from desched.bootstrap.replayed_price import replayed_price
 from desched.bootstrap.runs import intent_of
 from desched.bootstrap.side_tasks import contends
 from desched.bootstrap.state import state_namespace, state_store
@@ -57,6 +58,7 @@ from desched.doctor.examination import (
     Unanswered,
 )
 from desched.doctor.other_controllers import CLUSTER_AUTOSCALER, KARPENTER
+from desched.doctor.price import ProposedPrice
 from desched.doctor.proposed_policy import proposed_policy
 from desched.doctor.thresholds import judged_policy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
@@ -212,6 +214,17 @@ class DoctorQuestions:
             text = proposed_policy(examination, base)
         return examination, text
 
+    def with_price(self, proposed: Examination) -> tuple[Examination, str | None, ProposedPrice]:
+        """What `propose` found, with the price that replays of the past show, and why that."""
+        policy, cluster = proposed.policy.policy, proposed.cluster
+        nodes = 0 if isinstance(cluster, Unanswered) else len(cluster.nodes)
+        read_by = _read_by(proposed.prometheus, policy)
+        price = replayed_price(self._settings, read_by, nodes, self._clock, self._tell)
+        text = proposed_policy(proposed, policy, price)
+        if price.minutes is not None:
+            policy = replace(policy, eviction_price_minutes=price.minutes)
+        return replace(proposed, policy=PolicyFacts(policy)), text, price
+
     def _by_metrics_server(self, examination: Examination) -> Examination:
         """The examination with load from metrics-server; the same one if that knows no node."""
         policy = examination.policy.policy
@@ -354,8 +367,7 @@ class DoctorQuestions:
     def _looked(self, examination: Examination, facts: PrometheusFacts) -> Examination:
         """The examination with what this Prometheus answers."""
         policy, cluster = examination.policy.policy, examination.cluster
-        if facts.origin is Origin.DISCOVERED:
-            policy = replace(policy, metrics=replace(policy.metrics, address=facts.address))
+        policy = _read_by(facts, policy)
         if isinstance(cluster, Unanswered):  # only whether it answers
             cluster, policy = ClusterState((), ()), replace(policy, rules=())
         try:
@@ -376,6 +388,13 @@ class DoctorQuestions:
             replace(examination, prometheus=facts, metrics=metrics),
             lambda: self._source.read_load(cluster, policy),
         )
+
+
+def _read_by(facts: PrometheusFacts, policy: Policy) -> Policy:
+    """The policy with the address that was found where neither it nor the settings name one."""
+    if facts.origin is not Origin.DISCOVERED:
+        return policy
+    return replace(policy, metrics=replace(policy.metrics, address=facts.address))
 
 
 def feature_rights(

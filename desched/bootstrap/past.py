@@ -1,7 +1,7 @@
 """The past of a cluster, read once for any number of replays."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -37,10 +37,12 @@ def read_past(
     span: Span,
     source: PastSource,
     clock: SystemClock,
+    progress: Callable[[float], None] | None = None,
 ) -> Past:
     """The span with what lies before it, as far as any window of the policies looks back.
 
-    All policies read the same metrics.
+    All policies read the same metrics. `progress` gets the share that is done; without it, a
+    terminal shows it.
 
     Raises:
         ConfigurationError: there is no way to Prometheus.
@@ -56,7 +58,7 @@ def read_past(
         how = HowToRead(
             clock.now(),
             source.cache,
-            lambda done, of_all: tell(done / of_all),
+            lambda done, of_all: (progress or tell)(done / of_all),
             source.kube_state_metrics or KUBE_STATE_SCOPE,
         )
         return load.read_past(policies, _stretch(policies, span, source), how)

@@ -25,6 +25,7 @@ if loaded_to_run(__name__):
     from desched.doctor.checks import Diagnosis
     from desched.doctor.diagnosis import diagnose
     from desched.doctor.examination import PolicyFacts
+    from desched.doctor.price import ProposedPrice
     from desched.doctor.proposed_policy import STARTING_POLICY
     from desched.doctor.table import DoctorReport, print_diagnosis
     from desched.model.report import Mode
@@ -69,8 +70,12 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
     with _progress() as tell:
         questions = DoctorQuestions(settings, kubernetes, clock, tell)
         examination, proposal = questions.examine(facts), None
+        price: ProposedPrice | None = None
         if not facts.source or output.policy_file is not None:
             fitting, proposal = questions.propose(examination)
+            has_own_price = facts.source and not facts.problem
+            if proposal is not None and output.policy_file is not None and not has_own_price:
+                fitting, proposal, price = questions.with_price(fitting)
             if not facts.source:
                 written = replace(fitting.policy, written_to=written_to if proposal else "")
                 examination = replace(fitting, policy=written)
@@ -80,7 +85,7 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
         examination.at, examination.run.target, facts.source, mode.value, diagnosis
     )
     write_out(settings.output, report, print_diagnosis)
-    _write_policy(proposal, output)
+    _write_policy(proposal, output, price)
     return diagnosis
 
 
@@ -113,7 +118,7 @@ def _refuse_to_replace(output: Output) -> None:
         raise ConfigurationError(f"{path} exists; pass --force to replace it.")
 
 
-def _write_policy(text: str | None, output: Output) -> None:
+def _write_policy(text: str | None, output: Output, price: ProposedPrice | None) -> None:
     path = output.policy_file
     if path is None:
         return
@@ -129,6 +134,8 @@ def _write_policy(text: str | None, output: Output) -> None:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}.") from error
     wait = " --wait 3m" * parse_policy(text, PROPOSED).policy.metrics.type.is_sampled
     sys.stderr.write(f"desched: Wrote {path}. Try it with `desched plan --policy {path}{wait}`.\n")
+    for sentence in price.why if price else ():
+        sys.stderr.write(f"desched: evictionPrice: {sentence}\n")
 
 
 _CLUSTER = ("api_server_timeout", "watch", "leader_elect", "pod_namespace", "pod_name")

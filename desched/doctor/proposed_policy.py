@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from desched.adapters.prometheus.stacks import FoundService
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
 from desched.doctor.measures import KEYS, other_job
+from desched.doctor.price import ProposedPrice, price_text
 from desched.doctor.prometheus_address import own_matchers
 from desched.doctor.thresholds import ResourceLoad, pressure_of, resource_loads
 from desched.doctor.windows import FINEST_INTERVAL_SECONDS, intervals_text, shortest_window_seconds
@@ -70,10 +71,12 @@ class _Target(NamedTuple):
     why: str
 
 
-def proposed_policy(examination: Examination, base: Policy | None = None) -> str | None:
+def proposed_policy(
+    examination: Examination, base: Policy | None = None, price: ProposedPrice | None = None
+) -> str | None:
     """The text of the policy, None if there is no Prometheus to name and no metrics-server.
 
-    Of `base`, what fits stays: how load is read, the windows and evictionPrice.
+    Of `base`, what fits stays: how load is read, the windows and, without a `price`, evictionPrice.
     """
     address = _address(examination.prometheus)
     metrics = base.metrics if base else MetricsSource(address)
@@ -88,6 +91,7 @@ def proposed_policy(examination: Examination, base: Policy | None = None) -> str
             else _metrics(address, metrics, facts, examination.prometheus),
         ),
         *_indented(_windows(base, facts)),
+        *_indented(_price(base, price)),
         *_indented(_thresholds(examination)),
         *_indented(_namespaces(examination)),
         "  plugins:",
@@ -215,9 +219,15 @@ def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:
         given = base.windows(resource) if base else ()
         windows = fitting_windows(given, intervals.get(resource, 0.0))
         yield f"  {resource.value}: [{', '.join(map(duration_text, windows))}]"
-    price = base.eviction_price_minutes if base else EXTENDED.eviction_price_minutes
+
+
+def _price(base: Policy | None, price: ProposedPrice | None) -> Iterator[str]:
+    minutes = base.eviction_price_minutes if base else EXTENDED.eviction_price_minutes
     yield "# How many minutes of expected overload the move of a pod must save."
-    yield f"evictionPrice: {duration_text(round(60 * price))}"
+    if price is not None:
+        minutes = minutes if price.minutes is None else price.minutes
+        yield from (f"# {sentence}" for sentence in price.why)
+    yield f"evictionPrice: {price_text(minutes)}"
 
 
 def fitting_windows(given: Sequence[int], interval_seconds: float) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from desched.bootstrap import doctor_questions, load_source
 from desched.bootstrap.doctor_questions import feature_rights
 from desched.commands.doctor import Output, diagnosed
 from desched.doctor.checks import CheckName
+from desched.doctor.price import ProposedPrice
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.errors import ConfigurationError
 from desched.policy.loading import load_policy
@@ -493,6 +494,51 @@ def test_the_written_policy_is_the_one_that_was_checked(run, prometheus, tmp_pat
     assert "5m for cpu" in found["windows"]["found"]
     assert found["stderr"].startswith(f"desched: Wrote {path}. Try it with `desched plan --policy")
     assert "The fullest of 1 nodes is at 50 % today." in path.read_text()
+
+
+def test_a_price_by_the_past_is_written_with_its_reason_and_is_the_one_that_was_checked(
+    run, prometheus, tmp_path, mocker
+):
+    shown = ProposedPrice(10.0, ("10m is the highest that avoids enough.",))
+    asked = mocker.patch.object(
+        doctor_questions, "replayed_price", autospec=True, return_value=shown
+    )
+    path = tmp_path / "new.yaml"
+    found = run(Output(path), prometheus_url=prometheus.url)
+
+    assert load_policy(path).policy.eviction_price_minutes == 10.0
+    assert f"      # {shown.why[0]}\n      evictionPrice: 10m\n" in path.read_text()
+    assert found["stderr"].endswith(f"desched: evictionPrice: {shown.why[0]}\n")
+    (call,) = asked.call_args_list
+    assert call.args[0].prometheus_url == prometheus.url
+    assert call.args[2] == 1
+
+    run(prometheus_url=prometheus.url)  # nothing is written
+    own = tmp_path / "own.yaml"
+    own.write_text(path.read_text().replace("evictionPrice: 10m", "evictionPrice: 7m"))
+    run(Output(path, force=True), prometheus_url=prometheus.url, policy=str(own))
+    assert load_policy(path).policy.eviction_price_minutes == 7.0
+    assert asked.call_count == 1
+
+
+def test_a_discovered_prometheus_is_the_one_whose_past_is_replayed(run, cluster, tmp_path, mocker):
+    cluster.server.lists["/api/v1/services"] = [CHART]
+    asked = mocker.patch.object(
+        doctor_questions, "replayed_price", autospec=True, return_value=ProposedPrice(10.0, ())
+    )
+    run(Output(tmp_path / "new.yaml"))
+    (call,) = asked.call_args_list
+    assert call.args[1].metrics.address == "http://prometheus-server.monitoring.svc:80"
+
+
+def test_without_a_past_the_default_price_is_written_and_said(run, prometheus, tmp_path):
+    path = tmp_path / "new.yaml"
+    found = run(Output(path), prometheus_url=prometheus.url)
+
+    why = "The default: the last day cannot be replayed ("
+    assert f"desched: evictionPrice: {why}" in found["stderr"]
+    assert f"# {why}" in path.read_text()
+    assert load_policy(path).policy.eviction_price_minutes == 5.0
 
 
 def test_an_existing_file_is_replaced_only_by_force(run, cluster, prometheus, tmp_path):
