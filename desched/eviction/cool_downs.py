@@ -102,7 +102,11 @@ def _is_past(cool_down: CoolDown, backoff: Backoff, now: datetime) -> bool:
 # Nodes.
 
 PROGRESS_SHARE = 0.1
-"""A round made progress if it removed at least this share of the node's excess."""
+"""A round made progress if it removed at least this share of the node's excess.
+
+The excess is measured. Expected overload would not do: it takes the moved pods off the past, so it
+falls at once, although other pods may take up all that these leave.
+"""
 
 
 def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
