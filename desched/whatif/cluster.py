@@ -393,10 +393,12 @@ class SimulatedCluster:
         return self.priority_classes[name] if name else 0
 
     def _create_pod(self, name: str, prototype: Pod, replica: Replica, node: str) -> None:
+        # A number could be the uid of a pod that is adopted later, such as one of a simulation.
+        adopted = replica.pods[0].uid if replica.name else ""
         pod = replace(
             prototype,
             name=name,
-            uid=self._new_uid("pod"),
+            uid=f"{adopted}.{len(replica.pods)}" if adopted else self._new_uid("pod"),
             created_at=self.clock.now(),
             node="",
             phase="Pending",

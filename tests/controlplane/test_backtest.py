@@ -71,7 +71,11 @@ def deployment(name: str, replicas: int, chance: np.random.Generator) -> Deploym
 
 
 def begin() -> Simulation:
-    """300 pods on 30 nodes; later a workload and a node join."""
+    """300 pods on 30 nodes; later a workload and a node join.
+
+    The late pods have their nodes: a replay leaves them where they were recorded, but the scheduler
+    would choose again after a move.
+    """
     chance = np.random.default_rng(SEED)
     sizes = [int(chance.integers(4, 13)) for _ in range(60)]
     while sum(sizes) > 290:
@@ -81,7 +85,7 @@ def begin() -> Simulation:
     late = deployment("late", 6, chance)
 
     def deploy() -> None:
-        simulation.cluster.add_deployment("shop", "late", 6, late.template)
+        simulation.cluster.add_deployment("shop", "late", 6, late.template, nodes=NODES[:6])
 
     def join() -> None:
         simulation.cluster.add_node(
@@ -141,11 +145,12 @@ def test_a_backtest_finds_what_the_closed_loop_found(
     backtest = figures(prometheus, tmp_path, capsys)
     (found,) = backtest["policies"]
     assert found["without"]["node_minutes"] == pytest.approx(before, rel=0.01)
-    assert found["with_policy"]["node_minutes"] == pytest.approx(after, abs=0.03 * before)
-    assert found["avoided_share"] == pytest.approx(1 - after / before, rel=0.1)
-    # One decision that differs by a hair changes those after it: seeds 1, 3 and 4 gave 28 evictions
-    # in the loop and 38 in the backtest, 36 and 44, 21 and 21.
-    assert found["evictions"] == pytest.approx(len(loop.moves), rel=0.4)
+    assert found["with_policy"]["node_minutes"] == pytest.approx(after, abs=0.01 * before)
+    assert found["avoided_share"] == pytest.approx(1 - after / before, rel=0.01)
+    # In the recording the first pods start a minute later, and one decision that differs changes
+    # those after it: seeds 1, 3 and 5 gave 35 evictions in the loop and 35 in the backtest, 42 and
+    # 48, 77 and 76.
+    assert found["evictions"] == pytest.approx(len(loop.moves), rel=0.15)
     assert found["evictions_per_day"] == pytest.approx(found["evictions"] * 24 / (HOURS - 0.5))
     assert found["replicas_moved_again"] == loop.replica_repeats
     assert backtest["nodes"] == len(NODES) + 1

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from desched.history.past import NodeChange, Past
 from desched.model.cluster import STEERING_TAINT, Effect, Taint
@@ -88,6 +89,20 @@ def test_usage_that_is_unknown_stays_with_the_node_and_is_not_measured() -> None
     unknown = history.of_users(["uid-db-1"], 0, STEP_SECONDS)
     assert known[0, 0] == pytest.approx(1000)
     assert np.isnan(unknown).all()
+
+
+def test_a_replacement_has_a_uid_of_its_own_whatever_those_of_the_past_are() -> None:
+    past = a_past([Life(f"web-{i}", "a", [0.1] * (12 - i), first_step=i) for i in range(9)])
+    pods = [
+        replace(each, pod=replace(each.pod, uid=f"pod-{number}"))
+        for number, each in enumerate(past.pods)
+    ]
+    simulation = Replay(replace(past, pods=tuple(pods))).begin()
+    for name in ("web-0", "web-0.1", "web-0.2"):
+        simulation.cluster.delete_pod("apps", name)
+    simulation.clock.advance(9 * STEP_SECONDS)
+    found = simulation.cluster.read_cluster().pods
+    assert len(found) == len({pod.uid for pod in found}) == 9
 
 
 def test_every_run_begins_alike() -> None:
