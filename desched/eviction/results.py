@@ -1,7 +1,8 @@
 """The results of evictions: each is judged once, by its replacement and the load of that node.
 
-A landing is judged in the first cycle in which the replacement is Ready and the load of its node is
-known. Later changes by other pods do not count against the move.
+A landing is judged in the first cycle in which the replacement is Ready, the evicted pod has left
+and the load of the replacement's node is known. Later changes by other pods do not count against
+the move.
 """
 
 from collections.abc import Mapping, Sequence
@@ -134,6 +135,8 @@ def _landed(
     back = replacement.node == record.node
     if back and not record.gang:  # a pod of a gang may return to a node that bears it
         return MoveResult.BACK_ON_SOURCE
+    if record.left_at is None and not overdue:  # its node still bears it: nothing is relieved yet
+        return None
     bears = load.bears(record, replacement)
     if bears is None:
         return MoveResult.LOAD_UNKNOWN if overdue else None
