@@ -287,6 +287,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     unschedulable: bool = False
     grace_period_seconds: Count = 30
     resizing: bool = False
+    resize_deferred: bool = False
     nominated_node: NodeName = ""
 
     @property

@@ -304,7 +304,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
     Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
-    Rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
+    Rule(
+        RefusalReason.RESIZE_UNDER_WAY,
+        lambda pod, _: (pod.resize_deferred and "it waits for room on its node") or pod.resizing,
+    ),
     Rule(RefusalReason.MIGRATION_UNDER_WAY, in_cluster=_migrating),
     Rule(
         RefusalReason.REQUESTS_UNKNOWN,

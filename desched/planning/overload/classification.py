@@ -198,11 +198,13 @@ def _not_shown(loaded: LoadedNode, loads: Sequence[NodeLoad]) -> Wait | None:
     """Why the node waits if only its exporter reports the load: anybody may have written it."""
     hot = {pressure.resource for pressure in loaded.hot}
     for load in loads:
-        reported, most = load.measured[0][1], load.most_ratio
-        if load.rule.resource in hot and most is not None and reported > most:
+        if load.rule.resource not in hot or load.shown is None:
+            continue
+        reported, (shown, tolerance) = load.measured[0][1], load.shown
+        if reported > shown + tolerance:
             detail = (
-                f"{load.rule.resource} {reported:.1%} by its exporter, at most {most:.1%} by its "
-                "kubelet and its pods"
+                f"{load.rule.resource} {reported:.1%} by its exporter, {shown:.1%} by its kubelet "
+                f"and its pods; {tolerance:.1%} more are tolerated"
             )
             return Wait(NodeReason.LOAD_NOT_SHOWN, RefusalReason.LOAD_NOT_SHOWN, detail)
     return None

@@ -129,7 +129,7 @@ def measure(
                 max(_highest(bases) + arrived, further or 0.0),
                 bases,
                 receives=further is not None,
-                most_ratio=_most_ratio(node, resource, load, usages, book),
+                shown=_shown(node, resource, load, usages, book),
             )
         )
     return tuple(found)
@@ -190,23 +190,24 @@ def _sums(
     return [math.fsum(by_window) for by_window in zip(*known, strict=True)]
 
 
-def _most_ratio(
+def _shown(
     node: Node,
     resource: Resource,
     load: Measured,
     usages: Sequence[PodUsage] | None,
     book: UsageBook,
-) -> float | None:
-    """The most that the load over the shortest window can be, None if nothing else is read.
+) -> tuple[float, float] | None:
+    """What is shown of the load over the shortest window, and by how much that may be too little.
 
-    By the kubelet's figure for the node, else by the sum of the pods, also of those that ended.
+    The kubelet's figure for the node, else the sum of the pods, also of those that ended. None if
+    nothing else is read.
     """
     if load.kubelet_ratio is None:
         return None
     allocatable, capacity = node.allocatable.memory_bytes, node.capacity.memory_bytes
     if resource is Resource.CPU:
         if load.kubelet_ratio:
-            return load.kubelet_ratio + KUBELET_DIFFERENCE_RATIO
+            return load.kubelet_ratio, KUBELET_DIFFERENCE_RATIO
         allocatable, capacity = node.allocatable.cpu_millicores, node.capacity.cpu_millicores
     shown = load.kubelet_ratio
     if not shown:
@@ -215,7 +216,7 @@ def _most_ratio(
         both = _sums(node, resource, usages, book), _sums(node, resource, None, book)
         known = (sums[0] for sums in both if sums and math.isfinite(sums[0]))
         shown = max(known, default=0.0) / capacity
-    return shown + HOST_RATIO + max(0.0, 1.0 - allocatable / capacity)
+    return shown, HOST_RATIO + max(0.0, 1.0 - allocatable / capacity)
 
 
 def _seen_memory(

@@ -92,7 +92,7 @@ class PodBuilder:
     def pod(self, item: pods.Pod) -> Pod:
         """The pod."""
         metadata, spec, status = item.metadata, item.spec, item.status
-        ready, resizing, unschedulable = _conditions(status.conditions or ())
+        ready, resize, unschedulable = _conditions(status.conditions or ())
         templates, uncounted = _resource_claims(spec.resource_claims)
         excess = _excess(item)
         labels = {} if excess else self._labels[bytes(metadata.labels)]
@@ -132,7 +132,8 @@ class PodBuilder:
             gated=has_entries(spec.scheduling_gates),
             unschedulable=unschedulable,
             grace_period_seconds=_grace_period(spec),
-            resizing=resizing,
+            resizing=resize is not None,
+            resize_deferred=resize == "Deferred",
         )
 
     def _scheduling(
@@ -195,17 +196,21 @@ def _claims_alone(volumes: tuple[PodVolume, ...]) -> tuple[PodVolume, ...]:
     return tuple(volume for volume in volumes if volume.claim)[:MOST_CLAIMS]
 
 
-def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool, bool]:
-    """Whether the pod is Ready, is being resized in place, and has found no node."""
-    ready = resizing = unschedulable = False
+def _conditions(conditions: Iterable[Condition]) -> tuple[bool, str | None, bool]:
+    """Whether the pod is Ready, how its resize in place stands, and whether it has found no node.
+
+    The resize is None without any, "Deferred" or "Infeasible" if it waits, else "".
+    """
+    ready = unschedulable = False
+    resize: str | None = None
     for condition in conditions:
         if condition.type == "Ready":
             ready = condition.status == "True"
         elif condition.type in _RESIZE_CONDITIONS and condition.status != "False":
-            resizing = True
+            resize = resize or condition.reason or ""
         elif condition.type == "PodScheduled" and condition.reason == "Unschedulable":
             unschedulable = condition.status == "False"
-    return ready, resizing, unschedulable
+    return ready, resize, unschedulable
 
 
 def _group(raw: msgspec.Raw) -> str:

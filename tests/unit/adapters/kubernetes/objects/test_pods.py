@@ -203,19 +203,21 @@ def test_a_grace_period_is_kept() -> None:
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ({"type": "PodResizePending", "status": "True", "reason": "Deferred"}, True),
-        ({"type": "PodResizeInProgress", "status": "True"}, True),
-        ({"type": "PodResizeInProgress", "status": "False"}, False),
-        ({"type": "Initialized", "status": "True"}, False),
+        ({"type": "PodResizePending", "status": "True", "reason": "Deferred"}, (True, True)),
+        ({"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, (True, False)),
+        ({"type": "PodResizeInProgress", "status": "True"}, (True, False)),
+        ({"type": "PodResizeInProgress", "status": "False"}, (False, False)),
+        ({"type": "Initialized", "status": "True"}, (False, False)),
     ],
 )
 def test_a_pod_whose_resize_is_pending_or_under_way_is_resizing(
-    condition: dict[str, str], *, expected: bool
+    condition: dict[str, str], expected: tuple[bool, bool]
 ) -> None:
     document = manifests.pod()
     document["status"]["conditions"].append(condition)
 
-    assert built(document).resizing is expected
+    found = built(document)
+    assert (found.resizing, found.resize_deferred) == expected
 
 
 def required(kind: str, content: object) -> dict[str, Any]:
