@@ -21,6 +21,20 @@ from desched.planning.overload.pod_usage import seen_share
 from desched.planning.placement.forecast_trust import foreseen
 from desched.policy.policy import Policy
 
+ENDLESS_WAITS = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CrashLoopBackOff",
+        "ErrImageNeverPull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+    }
+)
+"""Why containers wait that do not start without somebody's help, or not soon."""
+
+FIRST_TRIES = timedelta(minutes=1)
+"""A registry, or what a container needs at its start, may be away for a moment."""
+
 
 class PresentLoad(msgspec.Struct, frozen=True):
     """The nodes of the cluster by name, with their load; None if it is unknown or out of scope."""
@@ -88,13 +102,15 @@ def _judged(
     if replacement is None:
         result = _missed(record, replicas, load, overdue=overdue)
     elif not replacement.ready:
-        result = _unready(record, replacement) if overdue else None
+        ended = overdue or _cannot_start(replacement, now)
+        result = _unready(record, replacement) if ended else None
     else:
         result = _landed(record, replacement, load, overdue=overdue)
     if result is None:
         return record
     node = replacement.node if replacement else ""
-    return replace(record, result=result, landed_on=node, settled_at=now)
+    waiting_for = replacement.waiting_for if replacement else ""
+    return replace(record, result=result, landed_on=node, settled_at=now, waiting_for=waiting_for)
 
 
 def _deadline(record: EvictionRecord, load: PresentLoad) -> datetime:
@@ -120,6 +136,12 @@ def _missed(
     if not overdue:
         return None
     return MoveResult.STAYED if record.left_at is None else MoveResult.NEVER_CAME
+
+
+def _cannot_start(replacement: Pod, now: datetime) -> bool:
+    """Whether the kubelet names a reason that does not end by itself."""
+    tried = now - replacement.created_at
+    return tried >= FIRST_TRIES and replacement.waiting_for in ENDLESS_WAITS
 
 
 def _unready(record: EvictionRecord, replacement: Pod) -> MoveResult:

@@ -288,6 +288,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     grace_period_seconds: Count = 30
     resizing: bool = False
     resize_deferred: bool = False
+    waiting_for: Annotated[str, Form.FOR_PEOPLE] = ""
     nominated_node: NodeName = ""
 
     @property

@@ -75,7 +75,8 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     admission webhook performs the eviction in its own way, `unanswered` that the response is
     missing or was not understood. `replicas` is the number that the workload desired, `pool` the
     pool of the source. The replacement is awaited until `judged_by`; `result` is None until it is
-    known. See `PlannedEviction` for the other fields.
+    known, and `waiting_for` is why a replacement that is not Ready waits. See `PlannedEviction` for
+    the other fields.
     """
 
     pod: PodRef
@@ -98,6 +99,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     replacement: PodRef | None = None
     landed_on: NodeName = ""
     result: MoveResult | None = None
+    waiting_for: ForPeople = ""
     settled_at: datetime | None = None
     probe: bool = False
     steered: tuple[NodeName, ...] = ()

@@ -63,7 +63,7 @@ def move_note(record: EvictionRecord) -> str:
         raise ValueError(f"the result of {record.pod} is not known yet")
     replacement = record.replacement.name if record.replacement else "it"
     landed = f"{replacement} on {record.landed_on}" if record.landed_on else ""
-    sentence = describe(record.result, landed)
+    sentence = describe(record.result, ", ".join(filter(None, (landed, record.waiting_for))))
     return (
         f"Evicted {record.pod.name} from {record.node} at {record.evicted_at:%H:%M} UTC: "
         f"{sentence[0].lower()}{sentence[1:]}"

@@ -39,6 +39,7 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
     with_images,
 )
 from desched.model.cluster import CLAIMS_NOT_READ, Pod, PodVolume, SchedulingClass, VolumeKind
+from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME
 
 _CLAIMS = RawDecoder(list[pods.PodResourceClaim])
@@ -55,6 +56,7 @@ _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
 _MEMORY_MEDIA = ("Memory", "HugePages")  # and sizes such as "HugePages-2Mi"
 
 _NO_ANNOTATIONS: dict[str, str] = {}
+_STATE = RawDecoder(pods.ContainerState)
 _RESIZE_CONDITIONS = frozenset({"PodResizePending", "PodResizeInProgress"})
 _DEFAULT_GRACE_SECONDS = 30
 
@@ -119,6 +121,7 @@ class PodBuilder:
             nominated_node=intern(status.nominated_node_name or ""),
             phase=intern(status.phase or "Pending"),
             ready=ready,
+            waiting_for="" if ready else _waiting_for(status),
             started_at=status.start_time,
             deleting=metadata.deletion_timestamp is not None,
             priority=spec.priority or 0,
@@ -194,6 +197,17 @@ def _excess(item: pods.Pod) -> str:
 def _claims_alone(volumes: tuple[PodVolume, ...]) -> tuple[PodVolume, ...]:
     """What nodes attach; no node attaches more."""
     return tuple(volume for volume in volumes if volume.claim)[:MOST_CLAIMS]
+
+
+def _waiting_for(status: pods.PodStatus) -> str:
+    """Why a container waits, by the kubelet, such as ImagePullBackOff; "" if none does."""
+    for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        state = _STATE(container.state)
+        reason = (state.waiting.reason if state and state.waiting else None) or ""
+        # Until its init containers have ended, each other container waits.
+        if reason and reason != "PodInitializing":
+            return intern(shortened(reason))
+    return ""
 
 
 def _conditions(conditions: Iterable[Condition]) -> tuple[bool, str | None, bool]:

@@ -109,6 +109,8 @@ def test_a_note_is_one_sentence_with_the_names_in_it():
     assert move_note(record("web-4", MoveResult.STILL_PENDING)) == (
         "Evicted web-4 from te3 at 11:00 UTC: no node accepted its replacement in time."
     )
+    broken = record("web-4", MoveResult.NOT_READY, landed_on="te5", waiting_for="CrashLoopBackOff")
+    assert move_note(broken).endswith(" (it on te5, CrashLoopBackOff).")
 
 
 @pytest.mark.parametrize("result", MoveResult)

@@ -97,8 +97,17 @@ class PodSpec(Wire):
     workload_ref: Raw = Raw()
 
 
+class Waiting(Wire):
+    reason: str | None = None
+
+
+class ContainerState(Wire):
+    waiting: Waiting | None = None
+
+
 class ContainerStatus(Wire):
     name: str
+    state: Raw = Raw()
     resources: Raw = Raw()
     allocated_resources: Raw = Raw()
 

@@ -220,6 +220,34 @@ def test_a_pod_whose_resize_is_pending_or_under_way_is_resizing(
     assert (found.resizing, found.resize_deferred) == expected
 
 
+def waits(reason: str) -> dict[str, Any]:
+    return {"name": "main", "state": {"waiting": {"reason": reason}}}
+
+
+RUNS: dict[str, Any] = {"name": "main", "state": {"running": {}}}
+
+
+@pytest.mark.parametrize(
+    ("init", "main", "expected"),
+    [
+        (None, [RUNS, waits("CrashLoopBackOff")], "CrashLoopBackOff"),
+        ([waits("ImagePullBackOff")], [waits("PodInitializing")], "ImagePullBackOff"),
+        ([RUNS], [waits("PodInitializing")], ""),
+        (None, [RUNS, {"name": "main"}, {"name": "main", "state": {"waiting": {}}}], ""),
+        (None, None, ""),
+    ],
+)
+def test_a_pod_that_is_not_ready_says_what_it_waits_for(
+    init: object, main: object, expected: str
+) -> None:
+    document = manifests.pod()
+    document["status"] |= {"initContainerStatuses": init, "containerStatuses": main}
+    assert built(document).waiting_for == ""
+
+    document["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    assert built(document).waiting_for == expected
+
+
 def required(kind: str, content: object) -> dict[str, Any]:
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": content}}
 
