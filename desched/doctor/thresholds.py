@@ -186,7 +186,8 @@ def check_thresholds(snapshot: Snapshot, examination: Examination) -> Check:
     details = [_line(load, policy) for load in loads]
     key = "useDeviationThresholds" if policy.deviation else "targetThresholds"
     if pressure.saturated is not None:
-        why = f"{found} {sentence_of(pressure.saturated.reason)}"
+        full = sentence_of(pressure.saturated.reason).removesuffix(".")
+        why = f"{found} {full} ({pressure.saturated.detail})."
         fix = "Add nodes; if these nodes are not too full for you, raise `targetThresholds`."
         return warning(name, why, fix, details)
     if over > MANY_SHARE * len(pressure.known):

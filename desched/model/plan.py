@@ -33,6 +33,7 @@ class NodeReason(StrEnum):
     VIRTUAL = "virtual"
     TOO_YOUNG = "too_young"
     BEING_REMOVED = "being_removed"
+    CORDONED = "cordoned"
     UNDER_PRESSURE = "under_pressure"
     WITHOUT_DOMAIN = "without_domain"
     DEPARTED_LOAD = "departed_load"

@@ -1,5 +1,6 @@
 """Reasons why a whole cycle evicts nothing."""
 
+from collections import Counter
 from datetime import datetime
 
 from desched.model.load import LoadProblem
@@ -52,7 +53,9 @@ def unknown_nodes_hold(pressure: Pressure) -> Finding[HoldReason] | None:
     in_scope = unknown + len(pressure.known)
     bearable = max(UNKNOWN_NODES_FLOOR, int(in_scope * UNKNOWN_NODES_SHARE))
     if not in_scope:
-        return Finding(HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)} nodes")
+        reasons = Counter(v.reason.value for v in pressure.verdicts if v.reason)
+        counts = "".join(f", {number} {reason}" for reason, number in reasons.most_common())
+        return Finding(HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)}{counts}")
     if unknown > bearable or not pressure.known:
         detail = f"{unknown} of {in_scope} nodes in scope are unknown, at most {bearable} may be"
         return Finding(HoldReason.TOO_MANY_UNKNOWN_NODES, detail)

@@ -10,7 +10,8 @@ from desched.adapters.prometheus.stacks import FoundService
 from desched.doctor.checks import CheckName as Name
 from desched.doctor.checks import Verdict
 from desched.doctor.examination import FeatureRights, Origin, PolicyFacts, SystemFacts, Unanswered
-from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
+from desched.doctor.other_controllers import CANDIDATE_TAINT
+from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner, Taint
 from desched.model.load import (
     ClusterLoad,
     GpuUsage,
@@ -909,7 +910,7 @@ THRESHOLDS = cases(
     (
         examination(load=loads(0.95, 0.95, 0.9)),
         WARNING,
-        "The cluster, or each pool with overloaded nodes, is full",
+        "are full, and no move would level them (cpu 93.3% on average",
         "raise `targetThresholds`",
     ),
     (
@@ -1109,6 +1110,16 @@ OTHERS = [
             beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31"),
             OK,
             "cluster-autoscaler in ops",
+        ),
+        (
+            tainted(taints=(Taint(CANDIDATE_TAINT, "PreferNoSchedule", "1777000000"),)),
+            OK,
+            "1 candidate node for removal by cluster-autoscaler, the first since 2026-04-24 03:06",
+        ),
+        (
+            tainted(taints=(Taint(CANDIDATE_TAINT, "PreferNoSchedule", "soon"),)),
+            OK,
+            "1 candidate node for removal by cluster-autoscaler.",
         ),
         (
             beside(
