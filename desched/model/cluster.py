@@ -1,6 +1,7 @@
 """The objects of a cluster, with only the fields that planning uses."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
@@ -252,14 +253,21 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """A pod in these phases holds no resources any more."""
 
 
+_LEAVING_SOON, _LEAVING_LATE = timedelta(minutes=10), timedelta(minutes=1)
+"""A deleted pod counts as gone from so long before the end of its grace period until so long after.
+
+With a longer grace period it may use its node for hours; after the end, for as long as it is there.
+"""
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod; `annotations` has only those that desched reads.
 
     `nominated_node` is where kube-scheduler keeps room for it until it is bound. `scheduling_group`
     is the group that its specification names. `unschedulable` is true if its scheduler has found no
-    node for it. `uncounted_claims` is why its requests do not have the devices of its
-    ResourceClaims, empty if they have. Until the claims are read, `claim_templates` names what they
-    are made from.
+    node for it. `leaves_at` is when its grace period ends if it is `deleting`. `uncounted_claims`
+    is why its requests do not have the devices of its ResourceClaims, empty if they have. Until the
+    claims are read, `claim_templates` names what they are made from.
     """
 
     namespace: Namespace
@@ -290,6 +298,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     resize_deferred: bool = False
     waiting_for: Annotated[str, Form.FOR_PEOPLE] = ""
     nominated_node: NodeName = ""
+    leaves_at: Time | None = None
 
     @property
     def ref(self) -> PodRef:
@@ -315,6 +324,16 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def finished(self) -> bool:
         """Whether the pod has ended and holds no resources any more."""
         return self.phase in FINISHED_PHASES
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Whether its grace period is over, and something keeps it: a finalizer, or its runtime."""
+        return self.leaves_at is not None and now - self.leaves_at > _LEAVING_LATE
+
+    def lingers(self, now: datetime) -> bool:
+        """Whether it is deleted but still uses its node: it is overdue, or may take long."""
+        if self.leaves_at is None or self.finished:
+            return False
+        return self.is_overdue(now) or self.leaves_at - now > _LEAVING_SOON
 
     @property
     def of_job(self) -> bool:

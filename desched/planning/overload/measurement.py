@@ -34,9 +34,13 @@ class DepartedLoad:
     def __init__(self, state: State, book: UsageBook) -> None:
         self._book = book
         leaving = book.snapshot.cluster.leaving_pods
-        present = {pod.uid for pod in leaving if not pod.finished}
-        self._leaving = grouped((pod.node, pod) for pod in leaving)
-        self._still_here = {r.node for r in state.evictions if r.pod.uid in present}
+        present = {pod.uid: pod for pod in leaving if not pod.finished}
+        self._leaving = grouped((pod.node, pod) for pod in leaving if not pod.lingers(book.now))
+        self._still_here = {
+            record.node
+            for record in state.evictions
+            if (pod := present.get(record.pod.uid)) and not pod.is_overdue(book.now)
+        }
         self._gone = grouped((r.node, r) for r in state.evictions if r.pod.uid not in present)
 
     def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
@@ -71,7 +75,7 @@ class DepartedLoad:
     def settling(self, shortest_window_seconds: int) -> dict[str, datetime | None]:
         """The nodes from which a pod was evicted less than the shortest window ago, until when.
 
-        None while the pod is still there.
+        None while the pod is still there, unless it is overdue.
         """
         window = timedelta(seconds=shortest_window_seconds)
         found: dict[str, datetime | None] = {
@@ -105,7 +109,8 @@ def measure(
         if resource is Resource.PODS:
             if node.allocatable.pods <= 0:
                 return Unknown(UnknownReason.ABSENT, "the node allows no pods")
-            ratio = sum(not pod.deleting for pod in pods) / node.allocatable.pods
+            stay = sum(not pod.deleting or pod.lingers(book.now) for pod in pods)
+            ratio = stay / node.allocatable.pods
             basis = Basis(float(node.allocatable.pods), (ratio,))
             found.append(NodeLoad(rule, ((0, ratio),), (basis,), ratio, (basis,)))
             continue

@@ -201,7 +201,8 @@ class Pasts:
         moved = {move.uid for moves in self._departed.values() for move in moves}
         found: dict[str, list[Pod]] = {}
         for pod in self._book.snapshot.cluster.leaving_pods:
-            if pod.node and pod.uid not in moved and not pod.finished:
+            ends = not (pod.finished or pod.lingers(self._book.now))
+            if pod.node and pod.uid not in moved and ends:
                 found.setdefault(pod.node, []).append(pod)
         return found
 

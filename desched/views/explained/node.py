@@ -82,7 +82,7 @@ def _others(
 
 
 def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | None:
-    """The usage of measured pods that are not leaving in the shortest window, as a share.
+    """The usage of measured pods that are not about to leave, in the shortest window, as a share.
 
     That of GPUs is known of all of its pods with a GPU, or of none.
     """
@@ -97,7 +97,8 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
         Resource.PODS: node.allocatable.pods,
     }
     pods = decision.context.cluster.pods_by_node.get(node.name, ())
-    used = [book.measured(pod, resource) for pod in pods if not pod.deleting]
+    staying = (pod for pod in pods if not pod.deleting or pod.lingers(book.now))
+    used = [book.measured(pod, resource) for pod in staying]
     if resource is Resource.GPU and not all(used):
         return None
     return sum(each[0] for each in used if each) / max(1, sizes[resource])

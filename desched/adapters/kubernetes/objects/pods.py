@@ -137,6 +137,7 @@ class PodBuilder:
             grace_period_seconds=_grace_period(spec),
             resizing=resize is not None,
             resize_deferred=resize == "Deferred",
+            leaves_at=metadata.deletion_timestamp,
         )
 
     def _scheduling(

@@ -123,7 +123,10 @@ def test_a_pod_with_a_deletion_time_is_on_its_way_out() -> None:
     document = manifests.pod()
     document["metadata"]["deletionTimestamp"] = manifests.CREATED
 
-    assert built(document).deleting
+    found = built(document)
+    assert found.deleting
+    assert found.leaves_at is not None
+    assert f"{found.leaves_at:%Y-%m-%dT%H:%M:%SZ}" == manifests.CREATED
 
 
 def test_only_the_controller_among_the_owners_counts() -> None:
