@@ -101,8 +101,8 @@ _SUMMARIES: Mapping[CycleResult, str] = {
     ),
     CycleResult.NOT_ACTING: "{planned} would be evicted, but not now: {not_acting}",
     CycleResult.STOPPED: (
-        "Stopped after evicting {gone} of {planned}, because the result of an eviction is unknown. "
-        "Check the API server; {next_look}."
+        "Stopped after evicting {gone} of {planned}, because the result of an eviction is unknown; "
+        "the answers above show why; {next_look}."
     ),
 }
 _LIMIT_ZERO = "{not_acting} Without it, this cycle would evict {planned}."
