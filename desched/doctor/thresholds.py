@@ -16,6 +16,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.holds import unknown_nodes_hold
 from desched.planning.overload.classification import Pressure, classify
+from desched.planning.overload.huge_pages import huge_page_bytes
 from desched.planning.overload.node_load import weighted_mean
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import MetricsType, Policy
@@ -84,6 +85,10 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
         return problem(name, found, fix, details)
     left_out = sum(v.node_class is NodeClass.OUT_OF_SCOPE for v in pressure.verdicts)
     found = f"{known} trusted load, {unknown} unknown, {left_out} out of scope."
+    if kept := [n for n in snapshot.cluster.nodes if huge_page_bytes(n)]:
+        share = max(huge_page_bytes(n) / n.capacity.memory_bytes for n in kept)
+        nodes = count(len(kept), "node keeps", "nodes keep")
+        found += f" {nodes} up to {share:.0%} of the memory for huge pages; that does not count."
     if source_fix:
         found += " Only the newest samples were looked at."
     if unknown:

@@ -9,6 +9,7 @@ from desched.model.groups import grouped
 from desched.model.load import Measured, PodUsage, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
+from desched.planning.overload.huge_pages import ordinary, ordinary_bytes, ordinary_ratio
 from desched.planning.overload.node_load import Basis, NodeLoad
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import ResourceRule
@@ -25,7 +26,7 @@ KUBELET_DIFFERENCE_RATIO = 0.1
 
 HOST_RATIO = 0.25
 """Of the capacity, beside what a node keeps for its host: load of no pod. Of memory, kubelets do
-not count huge pages and parts of the kernel's."""
+not count parts of the kernel's."""
 
 
 class DepartedLoad:
@@ -119,6 +120,8 @@ def measure(
         load = loads.get(resource, Unknown(UnknownReason.ABSENT, f"no {resource.value} load"))
         if isinstance(load, Unknown):
             return load
+        if resource is Resource.MEMORY:
+            load = ordinary(node, load)
         bases = _bases(node, resource, load, usages, book)
         if isinstance(bases, Unknown):
             return bases
@@ -159,7 +162,7 @@ def _bases(
         return _exceeds(load, sums, own.denominator) or (own,)
     if min(node.capacity.memory_bytes, node.allocatable.memory_bytes) <= 0:
         return Unknown(UnknownReason.ABSENT, "the node states no memory capacity")
-    own = Basis(float(node.capacity.memory_bytes), ratios)
+    own = Basis(float(ordinary_bytes(node)), ratios)
     if exceeds := _exceeds(load, _seen_memory(sums, node, load, book), own.denominator):
         return exceeds
     if load.pods_ratios:  # no pod's series can raise the load above what the node bears out
@@ -170,13 +173,13 @@ def _bases(
 
 def may_exceed_by_pods(node: Node, load: Measured, ratio: float) -> bool:
     """Whether the pods may use more than this share of the node's allocatable memory."""
-    limit = ratio * node.allocatable.memory_bytes
+    limit, load = ratio * node.allocatable.memory_bytes, ordinary(node, load)
     return not load.pods_ratios or min(_most_memory(node, load)) > limit
 
 
 def _most_memory(node: Node, load: Measured) -> list[float]:
     """The most memory that the pods can use in each window by the node's own figures, in bytes."""
-    capacity = float(node.capacity.memory_bytes)
+    capacity = float(ordinary_bytes(node))
     levels = zip(load.pods_ratios, load.levels, strict=True)
     return [max(ratio, level.ratio) * capacity for ratio, level in levels]
 
@@ -209,7 +212,7 @@ def _shown(
     """
     if load.kubelet_ratio is None:
         return None
-    allocatable, capacity = node.allocatable.memory_bytes, node.capacity.memory_bytes
+    allocatable, capacity = node.allocatable.memory_bytes, ordinary_bytes(node)
     if resource is Resource.CPU:
         if load.kubelet_ratio:
             return load.kubelet_ratio, KUBELET_DIFFERENCE_RATIO
@@ -267,6 +270,8 @@ def _further_highest(node: Node, rule: ResourceRule, book: UsageBook, base: floa
     of_node = book.snapshot.load.destination_ratios.get(node.name, {})
     known = of_node.get(rule.resource, ())
     ratios = [ratio for ratio in known if ratio is not None]
+    if rule.resource is Resource.MEMORY:
+        ratios = [ordinary_ratio(node, ratio) for ratio in ratios]
     if len(ratios) < len(rule.destination_windows):
         return None
     # A maximum shows a pod as soon as the shortest window does.

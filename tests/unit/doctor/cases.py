@@ -44,7 +44,7 @@ from desched.policy.schedulers import (
     SchedulerProfile,
     SchedulerRules,
 )
-from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
+from tests.builders import GIB, NOW, amounts, budget, load, measured, node, pod, rule, workload
 from tests.unit.doctor.examinations import (
     ADDRESS,
     CHART,
@@ -788,10 +788,19 @@ def of_ten(found: ClusterLoad, **fields: Any) -> Any:
     return examination(cluster=cluster(nodes=TEN, pods=[]), load=found, **fields)
 
 
+def tainted(**fields: Any) -> Any:
+    return examination(cluster=cluster(nodes=[node("a", **fields), node("b"), node("c")]))
+
+
 NODES = [
     *cases(
         Name.NODES,
         (examination(), OK, "3 nodes have trusted load, 0 unknown, 0 out of scope."),
+        (
+            tainted(capacity=amounts(4, 64, **{"hugepages-1Gi": 56 * GIB})),
+            OK,
+            "1 node keeps up to 88% of the memory for huge pages; that does not count.",
+        ),
         (
             of_ten(unknown_nodes(UnknownReason.STALE, 1)),
             WARNING,
@@ -945,10 +954,6 @@ def pauses(**fields: Any) -> StoredState:
 
 AVOIDED = {"taints": (STEERING_TAINT,)}
 BEFORE, AFTER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
-
-
-def tainted(**fields: Any) -> Any:
-    return examination(cluster=cluster(nodes=[node("a", **fields), node("b"), node("c")]))
 
 
 def homeless(**fields: Any) -> Any:
