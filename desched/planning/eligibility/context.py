@@ -107,7 +107,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     def eviction_annotations(self, pod: Pod) -> EvictionAnnotations:
         """The eviction annotations of the pod and its workload."""
-        return eviction_annotations(pod, self.cluster.workload_of(pod))
+        return eviction_annotations(pod, self.cluster.workload_of(pod), self.now)
 
     def with_fresh(self, looks: Sequence[FreshPod], now: datetime) -> "EligibilityContext":
         """The same context for a pod or the members of a gang, with what was read just now.
