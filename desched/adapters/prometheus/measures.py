@@ -30,6 +30,7 @@ from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import Measured
 from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
+from desched.model.resources import Resource
 from desched.policy.policy import Policy
 
 MOST_EXAMPLES = 3
@@ -244,7 +245,25 @@ class _Look:
         return sorted(names)[::step][:MOST_SAMPLED_PODS]
 
     def _sightings(self, names: Sequence[str]) -> tuple[LabelGroup, ...]:
+        """Where the pods with these names are seen: as cycles see them, but with any matchers."""
+        watched = [r for r in NODE_SOURCES if self._policy.windows(r)]
+        if all(f"pod_{resource}" in self._metrics.queries for resource in watched):
+            return self._own_sightings(frozenset(names), watched)
         return _groups(self._queries.vector(pods_by_labels(names, self._identifying)))
+
+    def _own_sightings(
+        self, names: frozenset[str], watched: Sequence[Resource]
+    ) -> tuple[LabelGroup, ...]:
+        """The same by the policy's own queries, to which no matchers are added."""
+        windows = ((resource, self._policy.windows(resource)[0]) for resource in watched)
+        queries = [usage_query(resource, seconds, self._metrics) for resource, seconds in windows]
+        seen = {
+            (one.labels["namespace"], one.labels["pod"])
+            for query in queries
+            for one in self._queries.vector(query)
+            if one.labels.get("pod") in names and "namespace" in one.labels
+        }
+        return (LabelGroup(self._metrics.matchers, len(seen)),) if seen else ()
 
 
 def _groups(found: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:

@@ -323,11 +323,13 @@ def pod_series_by_labels(resource: Resource, labels: Iterable[str]) -> str:
 
 
 def pods_by_labels(names: Iterable[str], labels: Iterable[str]) -> str:
-    """How many of these pods cAdvisor reports by these labels, whatever the policy's matchers."""
+    """How many of these pods cAdvisor reports by these labels, whatever the policy's matchers.
+
+    By containers or by cgroups: runtimes that do not label containers have only those.
+    """
     by = ", ".join(labels)
     any_of = "|".join(name.replace(".", "[.]") for name in names)
-    some = f'container!="",pod=~"{any_of}"'
-    memory = selector(_USAGES[Resource.MEMORY], some, "")
+    memory = selector(_USAGES[Resource.MEMORY], f'pod=~"{any_of}"', "")
     return f"count by ({by}) (group by ({by}, namespace, pod) ({memory}))"
 
 

@@ -31,6 +31,8 @@ class Answers:
     def _kind(self, query: str) -> str:
         if query == "vector(1)":
             return "alive"
+        if query.startswith("k8s_"):
+            return "own"
         if query.startswith("count by"):
             return "sightings" if "group by" in query else "elsewhere"
         return kind_of(query)
@@ -198,6 +200,29 @@ def test_some_pods_show_whose_data_it_is(fake: FakePrometheus) -> None:
     assert facts.sightings == (LabelGroup({"cluster": "eu"}, 2),)
     (query,) = (asked.query for asked in fake.asked if "group by" in asked.query)
     assert 'pod=~"web-1|web[.]2"' in query
+
+
+def test_pods_are_seen_also_by_their_cgroups(fake: FakePrometheus) -> None:
+    look(fake, good(), world=replicas("web-1"))
+    (query,) = (
+        a.query for a in fake.asked if a.query.startswith("count by") and "web-1" in a.query
+    )
+    assert "container" not in query.replace("container_memory_working_set_bytes", "")
+
+
+def test_pods_are_seen_by_own_queries_if_cycles_use_no_others(fake: FakePrometheus) -> None:
+    own = policy(
+        {CPU: (300,), MEMORY: (300,)},
+        {"cluster": "eu"},
+        {"pod_cpu": "k8s_pod_cpu_usage", "pod_memory": "k8s_pod_memory"},
+    )
+    seen: list[Sample] = [({**WEB, "pod": name}, 0.5) for name in ("web-1", "stranger")]
+    answers = good()
+    answers.results["own"] = [*seen, ({"pod": "web-1"}, 0.5)]
+    facts = look(fake, answers, own, replicas("web-1", "web-2"))
+    assert facts.sightings == (LabelGroup({"cluster": "eu"}, 1),)
+    answers.results["own"] = []
+    assert look(fake, answers, own, replicas("web-1")).sightings == ()
 
 
 def test_at_most_twenty_pods_are_sampled(fake: FakePrometheus) -> None:
