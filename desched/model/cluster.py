@@ -363,7 +363,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `survives_disruption` is false if an eviction counts as a failure of the workload (a Job without
     a policy for it). `template_requests` is what the template of its pods requests, as
     VerticalPodAutoscalers change it, None if there is no template; `requests_unknown` is why that
-    is not known, `annotations_unknown` why its annotations are not. Unless `sized`,
+    is not known, `annotations_unknown` why its annotations are not. `pinned_to` is the node that
+    the template names: all its pods go there without a scheduler. Unless `sized`,
     `desired_replicas` is only the number of existing pods, and the `uid` begins with the namespace,
     because only the owner references of the pods have it.
     """
@@ -383,6 +384,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     requests_unknown: Annotated[str, Instead("a VerticalPodAutoscaler")] = ""
     sized: bool = True
     annotations_unknown: ForPeople = ""
+    pinned_to: NodeName = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -461,6 +463,10 @@ class Service(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     namespace: Namespace
     name: ObjectName
     selector: Labels = {}
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether it selects the pod; without a selector it selects none."""
+        return bool(self.selector) and self.selector.items() <= pod.labels.items()
 
 
 class GroupPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -108,6 +108,7 @@ class RefusalReason(StrEnum):
     DEVICES_SUMMED = "devices_summed"
     GPU_POD = "gpu_pod"
     PVC_POD = "pvc_pod"
+    NODE_NAMED = "node_named"
     NODE_BOUND_VOLUME = "node_bound_volume"
     SHARED_CLAIM = "shared_claim"
     LOCAL_STORAGE = "local_storage"

@@ -301,6 +301,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.DEVICES_SUMMED, devices.summed),
     Rule(RefusalReason.GPU_POD, devices.gpus, lifted=True),
     Rule(RefusalReason.PVC_POD, in_cluster=volumes.claims, lifted=True),
+    Rule(RefusalReason.NODE_NAMED, workload=lambda workload, _: workload.pinned_to or None),
     Rule(RefusalReason.NODE_BOUND_VOLUME, in_cluster=volumes.node_bound_volumes),
     Rule(RefusalReason.SHARED_CLAIM, in_cluster=volumes.shared_claims),
     Rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),

@@ -24,7 +24,7 @@ from desched.model.load import (
 )
 from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
-from desched.model.state import Pause, PauseScope, State
+from desched.model.state import ForecastCheck, Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.policy.compatibility import Queues, SteeringMode
@@ -788,6 +788,11 @@ def of_ten(found: ClusterLoad, **fields: Any) -> Any:
     return examination(cluster=cluster(nodes=TEN, pods=[]), load=found, **fields)
 
 
+def surprise(*, bad: bool, risk: float = 0.01) -> ForecastCheck:
+    """A landing for which harm was so likely by the forecast."""
+    return ForecastCheck(NOW, "", risk, bad, 1.0, not bad)
+
+
 def tainted(**fields: Any) -> Any:
     return examination(cluster=cluster(nodes=[node("a", **fields), node("b"), node("c")]))
 
@@ -1195,6 +1200,22 @@ OTHERS = [
     ),
     *cases(
         Name.SCHEDULER,
+        (
+            examination(state=StoredState(State(forecasts=(surprise(bad=True),)))),
+            WARNING,
+            "1 landed where it did harm, and the forecasts expected 0.01",
+            "`defaultConstraints`",
+        ),
+        (
+            examination(state=StoredState(State(forecasts=(surprise(bad=False),)))),
+            OK,
+            "All pods are placed",
+        ),
+        (
+            examination(state=StoredState(State(forecasts=(surprise(bad=True, risk=0.15),)))),
+            OK,
+            "All pods are placed",
+        ),
         (
             examination(),
             OK,

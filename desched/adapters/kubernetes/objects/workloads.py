@@ -22,6 +22,7 @@ from desched.adapters.kubernetes.objects.vertical_autoscalers import VerticalAut
 from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
 C = TypeVar("C", workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.Job)
 
@@ -136,6 +137,7 @@ def _workload(
         survives_disruption=survives,
         template_requests=requests,
         requests_unknown=unknown,
+        pinned_to=item.pinned_to,
     )
 
 
@@ -227,6 +229,7 @@ def _narrowed(item: C) -> C:
         spec.selector = Raw()
     template = _TEMPLATE(spec.template)
     if template is not None and (item.owner is None or item.owner.kind != "Deployment"):
+        item.pinned_to = (template.spec.node_name or "")[:LONGEST_NAME]
         completed = requests_of_template(template.spec)
         item.template_requests = pod_requests(completed, PodStatus())
         if len(bytes(spec.template)) <= LARGEST_CONSTRAINTS_BYTES:  # tenants write it

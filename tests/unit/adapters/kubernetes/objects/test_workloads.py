@@ -262,13 +262,14 @@ def test_an_owner_that_is_not_understood_is_named_for_what_it_owns() -> None:
     }
 
 
-def test_a_workload_has_the_requests_of_its_template() -> None:
+def test_a_workload_has_the_requests_and_the_node_of_its_template() -> None:
     document = manifests.deployment()
     container = {"name": "web", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
-    document["spec"]["template"] = {"spec": {"containers": [container]}}
+    document["spec"]["template"] = {"spec": {"nodeName": "n1", "containers": [container]}}
     (seen,) = manifests.built(DEPLOYMENTS, [document])
     owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
     of = Controllers((seen,), manifests.built(REPLICA_SETS, [owned]))
     (found,) = workloads_by_controller(of, {}, {}).values()
     assert found.template_requests == Amounts(cpu_millicores=1500, memory_bytes=2**30, pods=1)
+    assert found.pinned_to == "n1"
     assert bytes(seen.spec.template) == b""
