@@ -18,12 +18,16 @@ from desched.adapters.prometheus.pod_usages import counts, usage_query, usages
 from desched.adapters.prometheus.queries import (
     CADVISOR,
     CLUSTER_LABELS,
+    CPU_MODES,
+    EXPORTER_SCOPE,
     NODE_SOURCES,
+    cpu_modes,
     names_exporters,
     node_series_by_labels,
     pod_scope,
     pod_series_by_labels,
     pods_by_labels,
+    scope_of,
 )
 from desched.adapters.prometheus.scrape_jobs import jobs_of_strangers
 from desched.errors import ObservationError
@@ -137,12 +141,20 @@ class _Look:
                     self._queries.vector(source.scrape_interval(scope))
                 ).highest,
             )
+        if resource is Resource.CPU and not facts.own_query:
+            facts = msgspec.structs.replace(facts, missing_modes=self._missing_modes())
         matches = [self._index.match(one.labels) for one in series]
         ways = {match.node: match.way.value for match in matches if match is not None}
         left = [one for one, match in zip(series, matches, strict=True) if match is None]
         examples = [self._index.why_unmatched(one.labels) for one in left]
         facts = msgspec.structs.replace(facts, services=self._services(left))
         return self._described(facts, series, Counter(ways.values()), examples)
+
+    def _missing_modes(self) -> tuple[str, ...]:
+        """The modes of node_exporter that are not kept, if some are."""
+        scope = scope_of(self._metrics, "node_cpu", EXPORTER_SCOPE)
+        modes = {one.labels.get("mode") for one in self._queries.vector(cpu_modes(scope))}
+        return tuple(mode for mode in CPU_MODES if mode not in modes) if modes else ()
 
     def _services(self, unmatched: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:
         """The Services that the policy could name, by the number of nodes that they claim."""

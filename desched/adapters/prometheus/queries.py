@@ -308,6 +308,15 @@ def as_part(query: str, name: str) -> str:
     return f'label_replace({query}, "{PART_LABEL}", "{name}", "node", ".*")'
 
 
+CPU_MODES = tuple(f"{_IDLE}|{_BUSY}".split("|"))
+"""The modes in which node_exporter counts the time of CPUs; all of them make up the whole."""
+
+
+def cpu_modes(scope: Scope) -> str:
+    """How many series of the time of CPUs there are by mode."""
+    return f"count by (mode) ({selector('node_cpu_seconds_total', '', scope)})"
+
+
 def node_series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
     """How many series of a source there are by these labels, from whatever exporter."""
     return f"count by ({', '.join(labels)}) ({selector(*source.raw, '')})"

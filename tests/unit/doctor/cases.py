@@ -620,6 +620,19 @@ MEASURES = [
             "scrape node_exporter or /metrics/cadvisor of the kubelets",
         ),
         (
+            one("node_cpu", **ABSENT, missing_modes=("user", "system"), elsewhere=(OTHER_JOB,)),
+            PROBLEM,
+            "without the modes user, system;",
+            "Keep all modes",
+        ),
+        (
+            one("node_cpu", missing_modes=("steal", "user")),
+            PROBLEM,
+            "without the modes steal, user;",
+            "Keep all modes",
+        ),
+        (one("node_cpu", missing_modes=("iowait",)), OK, "3 of 3 nodes"),
+        (
             one("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)),
             PROBLEM,
             'some of job="mine"',

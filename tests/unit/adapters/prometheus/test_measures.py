@@ -31,6 +31,8 @@ class Answers:
     def _kind(self, query: str) -> str:
         if query == "vector(1)":
             return "alive"
+        if query.startswith("count by (mode)"):
+            return "modes"
         if query.startswith("k8s_"):
             return "own"
         if query.startswith("count by"):
@@ -114,6 +116,22 @@ def test_a_measured_resource_of_pods_is_described(fake: FakePrometheus) -> None:
     assert found.highest == 1.0
 
 
+@pytest.mark.parametrize(
+    ("kept", "missing"),
+    [
+        (["idle"], ("iowait", "steal", "user", "nice", "system", "irq", "softirq")),
+        (["idle", "iowait", "steal", "user", "nice", "system", "irq", "softirq"], ()),
+        ([], ()),
+    ],
+)
+def test_modes_of_cpu_time_that_are_not_kept_are_named(
+    fake: FakePrometheus, kept: list[str], missing: tuple[str, ...]
+) -> None:
+    facts = look(fake, Answers(modes=[({"mode": mode}, 8.0) for mode in kept]))
+    assert measure(facts, "node_cpu").missing_modes == missing
+    assert measure(facts, "pod_cpu").missing_modes == ()
+
+
 def test_series_of_no_node_are_explained(fake: FakePrometheus) -> None:
     foreign: Sample = ({"instance": "10.9.9.9:9100"}, 0.5)
 
@@ -166,7 +184,7 @@ def test_other_exporters_are_looked_for_without_matchers(
     """Series of pods by pods, because many stacks drop the root cgroup."""
     look(fake, Answers(), policy({CPU: (300,), MEMORY: (300,)}, matchers={"region": "eu"}))
 
-    asked = [each.query for each in fake.asked if each.query.startswith("count by")]
+    asked = [each.query for each in fake.asked if each.query.startswith("count by (job")]
     assert [query for query in asked if metric in query], measured
     assert all("region" in query and "eu" not in query and "job=" not in query for query in asked)
 
