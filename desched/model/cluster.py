@@ -364,7 +364,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     a policy for it). `template_requests` is what the template of its pods requests, as
     VerticalPodAutoscalers change it, None if there is no template; `requests_unknown` is why that
     is not known, `annotations_unknown` why its annotations are not. `pinned_to` is the node that
-    the template names: all its pods go there without a scheduler. Unless `sized`,
+    the template names: all its pods go there without a scheduler. `rolled_by_hand` is why only a
+    person ends a rollout, empty if its controller does. Unless `sized`,
     `desired_replicas` is only the number of existing pods, and the `uid` begins with the namespace,
     because only the owner references of the pods have it.
     """
@@ -385,6 +386,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     sized: bool = True
     annotations_unknown: ForPeople = ""
     pinned_to: NodeName = ""
+    rolled_by_hand: Plain = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"

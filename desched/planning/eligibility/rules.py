@@ -316,10 +316,7 @@ RULES: tuple[Rule, ...] = (
         RefusalReason.JOB_COUNTS_EVICTION,
         workload=lambda workload, _: not workload.survives_disruption and str(workload),
     ),
-    Rule(
-        RefusalReason.ROLLOUT_UNDER_WAY,
-        workload=lambda workload, _: workload.rolling_out and str(workload),
-    ),
+    Rule(RefusalReason.ROLLOUT_UNDER_WAY, workload=availability.rolling_out),
     Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
     Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
     Rule(

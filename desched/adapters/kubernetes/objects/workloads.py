@@ -138,6 +138,7 @@ def _workload(
         template_requests=requests,
         requests_unknown=unknown,
         pinned_to=item.pinned_to,
+        rolled_by_hand=_by_hand(item),
     )
 
 
@@ -200,6 +201,19 @@ def _is_deploying(item: workloads.Deployment, replicas: int) -> bool:
     """Whether `kubectl rollout status` would wait for more than available replicas."""
     updated = item.status.updated_replicas or 0
     return _is_unseen(item) or updated < replicas or (item.status.replicas or 0) > updated
+
+
+def _by_hand(item: workloads.Replicated | workloads.Job) -> str:
+    """Why the controller does not go on with a rollout by itself; empty if it does.
+
+    Up to its partition a StatefulSet goes on, and the rest is then no rollout.
+    """
+    if isinstance(item.spec, workloads.JobSpec):
+        return ""
+    if item.spec.paused:
+        return "it is paused"
+    strategy = item.spec.update_strategy
+    return "its strategy is OnDelete" if strategy and strategy.type == "OnDelete" else ""
 
 
 def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:

@@ -27,6 +27,7 @@ class ReplicasSpec(Wire):
     template: Raw = Raw()
     selector: Raw = Raw()
     update_strategy: UpdateStrategy | None = None
+    paused: bool | None = None
 
 
 class ReplicasStatus(Wire):
