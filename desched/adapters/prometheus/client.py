@@ -1,5 +1,6 @@
 """Queries Prometheus; an error names what to check."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
@@ -29,6 +30,9 @@ from desched.model.text import shortened
 LONGEST_QUERY_CHARACTERS = 7_000
 """As encoded in the URL, which proxies limit to 8 KiB. POST has no limit, but requires a further
 right where an API server or kube-rbac-proxy is in between."""
+
+_LONGEST_HEAD = 4_000
+_TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200})", re.IGNORECASE)
 
 _WHY_STATUS = {
     400: "could not evaluate the query (HTTP 400); check metrics.queries",
@@ -299,9 +303,11 @@ class PrometheusClient:
         except (msgspec.MsgspecError, RecursionError):
             envelope = None
         if response.status_code != requests.codes.ok:
-            text = self._foreign(envelope.error or envelope.message) if envelope else ""
+            said = (envelope.error or envelope.message) if envelope else first_line(response.text)
+            text = self._foreign(said)
             error = AnswerTooLarge if response.status_code in _TOO_LARGE else ObservationError
-            self._fail(_why_refused(response) + (f": {text}" if text else ""), error_type=error)
+            why = _why_refused(response, said, has_credentials=bool(any(headers)))
+            self._fail(why + (f": {text}" if text else ""), error_type=error)
         if envelope is None:
             kind = response.headers.get("Content-Type", "no content type")
             self._fail(
@@ -330,10 +336,7 @@ class PrometheusClient:
                 "check that it is not overloaded, and the network between"
             )
         if isinstance(error, requests.exceptions.SSLError):
-            return (
-                "and desched did not agree on TLS; check the CA file, the client certificate and "
-                "the host name in the URL; if it speaks plain http, write http:// in the URL"
-            )
+            return why_no_tls(str(error))
         if not isinstance(error, requests.RequestException):
             return f"cannot be queried because a file cannot be used: {_quoted(str(error))}"
         cause = error.args[0] if error.args else None
@@ -377,8 +380,38 @@ def url_length(promql: str) -> int:
     return len(quote(promql))
 
 
-def _why_refused(response: requests.Response) -> str:
+def why_no_tls(error: str) -> str:
+    """What to do about an error of TLS, as the end of a sentence about Prometheus."""
+    if "CERTIFICATE_VERIFY_FAILED" in error and ("issuer" in error or "self-signed" in error):
+        return (
+            "has a certificate of a CA that is not known here; name the file with that CA by "
+            "--prometheus-ca-file"
+        )
+    return (
+        "and desched did not agree on TLS; check the CA file, the client certificate and "
+        "the host name in the URL; if it speaks plain http, write http:// in the URL"
+    )
+
+
+def first_line(text: str) -> str:
+    """The first line of what is no answer of Prometheus; of a page, its title."""
+    if title := _TITLE.search(text[:_LONGEST_HEAD]):
+        return title[1]
+    line = next(iter(text.strip().splitlines()), "")
+    return "" if line.startswith("<") else line
+
+
+def _why_refused(response: requests.Response, said: str, *, has_credentials: bool) -> str:
     status = response.status_code
+    if "no org id" in said.lower():
+        return f"requires a tenant (HTTP {status}); set metrics.tenant in the policy"
+    if status == requests.codes.bad_request and ":9092/" in f"{response.url}":
+        return "accepts only queries of one namespace at port 9092 (HTTP 400); use port 9091"
+    if status == requests.codes.unauthorized and not has_credentials:
+        return (
+            "requires credentials (HTTP 401), and none were sent; set "
+            "--prometheus-bearer-token-file or --prometheus-headers-file"
+        )
     if "Location" in response.headers:
         return (
             f"redirects elsewhere (HTTP {status}), perhaps to a login page; use the final URL, "

@@ -459,6 +459,12 @@ PROMETHEUS = cases(
         "`deploy/base/network-policy.yaml` allows port 9090",
     ),
     (
+        at(prometheus(address="http://elsewhere:9090", problem="It asks for more (HTTP 401).")),
+        PROBLEM,
+        "(HTTP 401)",
+        "something answers at this address",
+    ),
+    (
         at(prometheus(address="http://elsewhere:9090", problem=REFUSES)),
         PROBLEM,
         "cannot be reached",

@@ -1,5 +1,6 @@
 """The cluster that is meant, and the account to use there."""
 
+import shutil
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -98,6 +99,7 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
         raise ConfigurationError(
             f'The kubeconfig {location} has no context "{name}"; it has {_listing(contexts)}.'
         )
+    _check_plugin(document, contexts[name], location)
     configuration = _configuration()
     try:
         config.load_kube_config(  # type: ignore[no-untyped-call]  # library without types
@@ -116,6 +118,21 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
         namespace=contexts[name].get("namespace") or "default",
         user=str(contexts[name].get("user") or ""),
     )
+
+
+def _check_plugin(document: dict[str, Any], context: dict[str, Any], location: str) -> None:
+    """The library only logs that a plugin does not exist."""
+    user = _named(document.get("users"), "user").get(context.get("user", ""), {})
+    plugin = user.get("exec")
+    command = plugin.get("command") if isinstance(plugin, dict) else None
+    # A path without a leading slash is relative to the kubeconfig, as the library knows.
+    if not isinstance(command, str) or command.startswith("."):
+        return
+    if shutil.which(command) is None:
+        raise ConfigurationError(
+            f"{command} is not installed here, or not in PATH; the kubeconfig {location} needs it "
+            f'as the credential plugin of the user "{context.get("user")}".'
+        )
 
 
 def _check_credentials(
