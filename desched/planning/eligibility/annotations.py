@@ -23,7 +23,7 @@ OWN_ANNOTATION = "desched.io/evict"
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
 # sigs/descheduler since 0.34: only its presence counts, `noEvictionPolicy` says how much.
 PREFER_NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-# Cluster Autoscaler 1.33, FAQ.
+# Cluster Autoscaler 1.33, FAQ: "true" on a pod also says that its local storage may be lost.
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 # Karpenter since 1.12 (pull request 2874): "true", or a duration of Go since the pod's start.
 DO_NOT_DISRUPT_ANNOTATION = "karpenter.sh/do-not-disrupt"
@@ -67,6 +67,11 @@ _FORBIDS: Mapping[str, Callable[[str], bool]] = {
 
 EVICTION_ANNOTATIONS = (*_FORBIDS, PREFER_NO_EVICTION_ANNOTATION)
 """All annotations about evictions that desched reads."""
+
+
+def may_lose_local_storage(pod: Pod) -> bool:
+    """Whether the pod says so to Cluster Autoscaler, which reads it on pods only."""
+    return pod.annotations.get(SAFE_TO_EVICT_ANNOTATION, "").strip().lower() in TRUE
 
 
 class EvictionAnnotations(msgspec.Struct, frozen=True, gc=False):
