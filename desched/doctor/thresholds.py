@@ -139,7 +139,8 @@ _UNKNOWN_FIXES: Mapping[UnknownReason, str] = {
     "wider `windows`.",
     UnknownReason.NOT_FINITE: "Check `metrics.queries`, or the exporter.",
     UnknownReason.IMPLAUSIBLE: "Check the unit in `metrics.queries`: a share from 0 to 1.",
-    UnknownReason.CONTRADICTORY: "Choose one exporter for each node with `metrics.sources`.",
+    UnknownReason.CONTRADICTORY: "Choose one exporter for each node with `metrics.sources`; "
+    "one that reports more than the node's capacity must read the node's own /proc (lxcfs in LXC).",
     UnknownReason.PODS_ABOVE_NODE: "Check whose series `metrics.sources` accepts.",
 }
 
