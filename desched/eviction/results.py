@@ -21,17 +21,6 @@ from desched.planning.overload.pod_usage import seen_share
 from desched.planning.placement.forecast_trust import foreseen
 from desched.policy.policy import Policy
 
-ENDLESS_WAITS = frozenset(
-    {
-        "CreateContainerConfigError",
-        "CrashLoopBackOff",
-        "ErrImageNeverPull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-    }
-)
-"""Why containers wait that do not start without somebody's help, or not soon."""
-
 FIRST_TRIES = timedelta(minutes=1)
 """A registry, or what a container needs at its start, may be away for a moment."""
 
@@ -141,7 +130,7 @@ def _missed(
 def _cannot_start(replacement: Pod, now: datetime) -> bool:
     """Whether the kubelet names a reason that does not end by itself."""
     tried = now - replacement.created_at
-    return tried >= FIRST_TRIES and replacement.waiting_for in ENDLESS_WAITS
+    return tried >= FIRST_TRIES and replacement.cannot_start
 
 
 def _unready(record: EvictionRecord, replacement: Pod) -> MoveResult:

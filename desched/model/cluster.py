@@ -92,7 +92,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A node; `capacity` is the whole machine, `allocatable` is available for requests of pods.
 
     `images` has the size in bytes of each image on the node, by each of its names. `steered_until`
-    is the expiry of desched's own STEERING_TAINT, None without it.
+    is the expiry of desched's own STEERING_TAINT, None without it. `troubled_since` is since when
+    it has not been Ready or has been under pressure, None if it is neither or that is not known.
     """
 
     name: NodeName
@@ -109,6 +110,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     operating_system: Plain = "linux"
     images: Mapping[Plain, Count] = {}
     steered_until: Time | None = None
+    troubled_since: Time | None = None
 
     @property
     def avoided(self) -> bool:
@@ -260,6 +262,21 @@ With a longer grace period it may use its node for hours; after the end, for as 
 """
 
 
+CANNOT_START = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+"""Why containers wait that the kubelet tries to start in vain."""
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod; `annotations` has only those that desched reads.
 
@@ -267,7 +284,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     is the group that its specification names. `unschedulable` is true if its scheduler has found no
     node for it. `leaves_at` is when its grace period ends if it is `deleting`. `uncounted_claims`
     is why its requests do not have the devices of its ResourceClaims, empty if they have. Until the
-    claims are read, `claim_templates` names what they are made from.
+    claims are read, `claim_templates` names what they are made from. `waiting_for` is the kubelet's
+    reason why a container of a pod that is not Ready waits, such as `ImagePullBackOff`, empty if
+    none does; `waiting_since` is since when at the latest.
     """
 
     namespace: Namespace
@@ -297,6 +316,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     resizing: bool = False
     resize_deferred: bool = False
     waiting_for: Annotated[str, Form.FOR_PEOPLE] = ""
+    waiting_since: Time | None = None
     nominated_node: NodeName = ""
     leaves_at: Time | None = None
 
@@ -334,6 +354,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if self.leaves_at is None or self.finished:
             return False
         return self.is_overdue(now) or self.leaves_at - now > _LEAVING_SOON
+
+    @property
+    def cannot_start(self) -> bool:
+        """Whether a container waits for what does not end without help, or not soon."""
+        return self.waiting_for in CANNOT_START
 
     @property
     def of_job(self) -> bool:
@@ -533,6 +558,20 @@ class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     nodes: tuple[NodeName, ...] = ()
 
 
+class ServerHealth(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How the API server answered the latest requests of this process.
+
+    Of `requests`, the server did not answer `failed` or answered them with 5xx. A small request
+    took `latest_seconds` in the middle; `usual_seconds` is the same for the hour before. They are
+    None if there were too few to tell.
+    """
+
+    requests: Count = 0
+    failed: Count = 0
+    latest_seconds: float | None = None
+    usual_seconds: float | None = None
+
+
 class LargeObjects(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Objects of a namespace that are too large to be kept; `example` is the first, and why.
 
@@ -577,7 +616,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
     None outside the cluster. `volcano_configurations` are those that the policy names, by the
     namespace and the name of their ConfigMap. `server_times` is the API server's clock, in whole
-    seconds, at its earliest and its latest response; None if it is desched's clock.
+    seconds, at its earliest and its latest response; None if it is desched's clock. `server_health`
+    is how it answered lately.
     """
 
     nodes: tuple[Node, ...]
@@ -597,6 +637,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_version: Plain = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
+    server_health: ServerHealth = ServerHealth()
     declared_groups: tuple[DeclaredGroup, ...] = ()
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()

@@ -72,6 +72,7 @@ def verdict_reason(code: str) -> VerdictReason:
 class HoldReason(StrEnum):
     """Why a whole cycle evicts nothing although nodes may be overloaded."""
 
+    CLUSTER_IN_TROUBLE = "cluster_in_trouble"
     TOO_MANY_UNKNOWN_NODES = "too_many_unknown_nodes"
     PARTIAL_DATA = "partial_data"
     SEVERAL_CLUSTERS = "several_clusters"

@@ -289,7 +289,8 @@ class PolicyEdit(msgspec.Struct, frozen=True, gc=False):
 class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A summary of the newest cycle, for `desched status`.
 
-    `hold` is the HoldReason for which the whole cycle evicts nothing, empty without one.
+    `hold` is the HoldReason for which the whole cycle evicts nothing, empty without one, and
+    `held_since` the time of the first of the cycles in a row with this reason.
     """
 
     at: datetime
@@ -304,6 +305,7 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     edit: PolicyEdit | None = None
     hold: Plain = ""
     hold_detail: ForPeople = ""
+    held_since: datetime | None = None
 
 
 class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

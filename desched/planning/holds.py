@@ -9,6 +9,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.clocks import clocks_differ
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.incident import incident
 from desched.planning.overload.classification import Pressure
 from desched.policy.policy import Policy
 
@@ -27,11 +28,14 @@ def hold_of(
 ) -> Finding[HoldReason] | None:
     """Return why this cycle may evict nothing, None if it may.
 
-    Without overloaded nodes, and if no `drains` are due, only the clocks and the data are checked.
+    Without overloaded nodes, and if no `drains` are due, only the clocks, the cluster and the data
+    are checked.
     """
     snapshot, policy = context.book.snapshot, context.policy
     if differing := clocks_differ(snapshot):
         return Finding(HoldReason.CLOCKS_DIFFER, differing)
+    if trouble := incident(snapshot.cluster, policy, context.state, context.now):
+        return Finding(HoldReason.CLUSTER_IN_TROUBLE, trouble)
     hold = _data_hold(snapshot, pressure)
     is_overloaded = bool(pressure.of_class(NodeClass.OVERLOADED))
     if hold is not None or not (is_overloaded or drains):

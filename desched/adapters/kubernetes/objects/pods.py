@@ -1,6 +1,7 @@
 """Pods, in the model's terms: fast and small enough for 150,000 of them."""
 
 from collections.abc import Hashable, Iterable
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from sys import intern
 
@@ -55,6 +56,10 @@ _DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
 _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
 _MEMORY_MEDIA = ("Memory", "HugePages")  # and sizes such as "HugePages-2Mi"
 
+_FAST_RESTARTS = 5
+_RESTART_PERIOD = timedelta(minutes=5)
+"""After the first few restarts, the kubelet waits as long before each further one."""
+
 _NO_ANNOTATIONS: dict[str, str] = {}
 _STATE = RawDecoder(pods.ContainerState)
 _RESIZE_CONDITIONS = frozenset({"PodResizePending", "PodResizeInProgress"})
@@ -95,6 +100,7 @@ class PodBuilder:
         """The pod."""
         metadata, spec, status = item.metadata, item.spec, item.status
         ready, resize, unschedulable = _conditions(status.conditions or ())
+        waiting_for, waiting_since = ("", None) if ready else _waiting(item)
         templates, uncounted = _resource_claims(spec.resource_claims)
         excess = _excess(item)
         labels = {} if excess else self._labels[bytes(metadata.labels)]
@@ -121,7 +127,8 @@ class PodBuilder:
             nominated_node=intern(status.nominated_node_name or ""),
             phase=intern(status.phase or "Pending"),
             ready=ready,
-            waiting_for="" if ready else _waiting_for(status),
+            waiting_for=waiting_for,
+            waiting_since=waiting_since,
             started_at=status.start_time,
             deleting=metadata.deletion_timestamp is not None,
             priority=spec.priority or 0,
@@ -200,17 +207,6 @@ def _claims_alone(volumes: tuple[PodVolume, ...]) -> tuple[PodVolume, ...]:
     return tuple(volume for volume in volumes if volume.claim)[:MOST_CLAIMS]
 
 
-def _waiting_for(status: pods.PodStatus) -> str:
-    """Why a container waits, by the kubelet, such as ImagePullBackOff; "" if none does."""
-    for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
-        state = _STATE(container.state)
-        reason = (state.waiting.reason if state and state.waiting else None) or ""
-        # Until its init containers have ended, each other container waits.
-        if reason and reason != "PodInitializing":
-            return intern(shortened(reason))
-    return ""
-
-
 def _conditions(conditions: Iterable[Condition]) -> tuple[bool, str | None, bool]:
     """Whether the pod is Ready, how its resize in place stands, and whether it has found no node.
 
@@ -226,6 +222,25 @@ def _conditions(conditions: Iterable[Condition]) -> tuple[bool, str | None, bool
         elif condition.type == "PodScheduled" and condition.reason == "Unschedulable":
             unschedulable = condition.status == "False"
     return ready, resize, unschedulable
+
+
+def _waiting(item: pods.Pod) -> tuple[str, datetime | None]:
+    """Why a container waits by the kubelet, and since when at the latest; "" and None if none does.
+
+    No object has when a crash loop began. Its restarts tell for how long it has lasted at least.
+    """
+    status, created_at = item.status, item.metadata.creation_timestamp
+    for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        state = _STATE(each.state)
+        reason = (state.waiting.reason if state and state.waiting else None) or ""
+        # Until its init containers have ended, each other container waits.
+        if not reason or reason == "PodInitializing":
+            continue
+        last = _STATE(each.last_state)
+        ended = last.terminated.finished_at if last and last.terminated else None
+        looped = max(0, each.restart_count - _FAST_RESTARTS) * _RESTART_PERIOD
+        return intern(shortened(reason)), max(created_at, (ended or created_at) - looped)
+    return "", None
 
 
 def _group(raw: msgspec.Raw) -> str:
