@@ -72,6 +72,7 @@ class KubernetesConnection:
             wait=wait or Event().wait,
         )
         self._renewing = Lock()
+        self._not_renewed = (0.0, "")  # when that failed last, and why
         self.reads = RequestLog()
         self._use(find())
 
@@ -115,7 +116,7 @@ class KubernetesConnection:
         account = self.account
         begun = self._begun(url, deadline_seconds)
         if isinstance(begun, Answer) and begun.status == HTTPStatus.UNAUTHORIZED:
-            self._renew(account)
+            self._renew(account, Deadline(deadline_seconds))
             begun = self._begun(url, deadline_seconds)
         if isinstance(begun, BaseHTTPResponse):
             return LineStream(begun, silence_seconds)
@@ -188,15 +189,28 @@ class KubernetesConnection:
             raise _credentials_lost(self.target, "the token has characters that no token can have")
         return value
 
-    def _renew(self, refused: ClusterAccount) -> None:
-        """Find the account again, unless another thread has done so since this one was used."""
-        with self._renewing:
+    def _renew(self, refused: ClusterAccount, deadline: Deadline) -> None:
+        """Find the account again, unless another thread has done so since this one was used.
+
+        It may take long to find it, so others wait until their deadline and no longer, and do not
+        try again what has just failed.
+        """
+        asked_at = monotonic()
+        if not self._renewing.acquire(timeout=max(0.0, deadline.left_seconds)):
+            raise _credentials_lost(self.target, "another request is waiting for them")
+        try:
             if self.account is not refused:
                 return
+            failed_at, why = self._not_renewed
+            if failed_at > asked_at:
+                raise _credentials_lost(self.target, why)
             try:
                 self._use(self._find())
             except ConfigurationError as error:
+                self._not_renewed = (monotonic(), str(error))
                 raise _credentials_lost(self.target, str(error)) from error
+        finally:
+            self._renewing.release()
 
     def _attempt_as_ourselves(
         self, method: str, url: str, body: bytes | None, deadline: Deadline, accept: str = JSON
@@ -205,7 +219,7 @@ class KubernetesConnection:
         account = self.account
         outcome = self._attempt(method, url, body, deadline, accept)
         if isinstance(outcome, Answer) and outcome.status == HTTPStatus.UNAUTHORIZED:
-            self._renew(account)
+            self._renew(account, deadline)
             if deadline.left_seconds > 0:  # renewing takes time, and no write may begin late
                 return self._attempt(method, url, body, deadline, accept)
         return outcome
