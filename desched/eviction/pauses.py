@@ -42,8 +42,25 @@ namespaces suffice as well."""
 FAILED_SHARE = 0.2
 """Fewer failures among the moves of the same time pause nothing: forecasts are probabilities."""
 
+_OF_NAMESPACES = frozenset({PauseScope.NAMESPACE, PauseScope.WORKLOAD})
 MOST_NAMED = 5
 MOST_FAILURES = 200
+
+
+FORGOTTEN_AFTER = timedelta(days=7)
+"""A person's pause of a namespace that is gone is kept for so long, because it may come back."""
+
+
+def without_gone(state: State, namespaces: Collection[str], now: datetime) -> State:
+    """Without the pauses of namespaces that are gone, and of workloads in such."""
+    kept = tuple(
+        pause
+        for pause in state.pauses
+        if pause.scope not in _OF_NAMESPACES
+        or namespace_of(pause.subject) in namespaces
+        or (pause.by and now - pause.since < FORGOTTEN_AFTER)
+    )
+    return replace(state, pauses=kept)
 
 
 def with_pauses(
