@@ -148,6 +148,18 @@ def test_usage_that_is_missing_or_no_number_is_unknown(cluster: SmallCluster) ->
     assert found == pytest.approx(expected, nan_ok=True)
 
 
+@pytest.mark.parametrize(("other", "expected"), [(0.9, 1.0), (1.1, 1.1), (0.7, math.nan)])
+def test_where_series_of_a_pod_disagree_its_usage_is_unknown(
+    cluster: SmallCluster, other: float, expected: float
+) -> None:
+    cluster.add_pod("web-1-x")
+    of_pod = {"namespace": "shop", "pod": "web-1-x", "node": "a"}
+    cluster.add(POD_CPU, between(at(2), at(4), other), **of_pod, instance="other")
+    cluster.add(POD_CPU, between(at(2), at(4), 1.0), **of_pod, job="third")
+    found = usage(read(cluster), "web-1-x")
+    assert found == pytest.approx([1.0] * 2 + [expected] * 2 + [1.0] * (STEPS - 4), nan_ok=True)
+
+
 def test_only_series_of_the_node_that_a_pod_was_on_count(cluster: SmallCluster) -> None:
     cluster.add_pod("web-1-x")
     cluster.add(POD_CPU, 9.0, namespace="shop", pod="web-1-x", node="b")
