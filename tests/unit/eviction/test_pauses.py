@@ -120,6 +120,18 @@ def test_without_known_owners_less_than_half_of_all_moves_pause_their_namespaces
     assert scopes(after(moved(15), *IN_GPU, by=by, owners=one_team)) == [wide]
 
 
+def test_without_known_owners_three_namespaces_among_many_others_pause_themselves_alone():
+    """They may all belong to one tenant, who may also have most of the moves."""
+    failing = [failed(f"evil-{i}/{name}") for i in range(3) for name in "abc"]
+    their_own = [(NAMESPACE, f"evil-{i}") for i in range(3)]
+    for others, expected in ((3, [(EVERYTHING, "")]), (4, their_own)):
+        moves = tuple(
+            RecentMove("uid", NOW - minutes(1), workload=f"Deployment of-{i}/web")
+            for i in range(others)
+        )
+        assert scopes(after(State(moves=moves), *failing, by=ONE_POOL)) == expected
+
+
 def test_fewer_workloads_than_the_policy_says_pause_no_pool():
     by = policy(pools=(GPU,), follow_up=FollowUpRules(pause_workloads=4))
     assert scopes(after(State(), *IN_GPU, by=by)) == []
