@@ -34,7 +34,7 @@ def review_view(found: Review, now: datetime | None = None) -> Comparison:
     length = found.ended_at - found.started_at
     begins, ends = (f"{at:%Y-%m-%d %H:%M}" for at in (found.started_at, found.ended_at))
     covered = span(timedelta(seconds=found.covered_seconds))
-    about = (
+    about: tuple[str, ...] = (
         f"{begins} to {ends} UTC ({span(length)}), {MODE_NAMES[found.mode]}",
         f"{count(found.cycles, 'cycle')} for {covered}, kept in steps of {_step(found)}",
     )

@@ -284,7 +284,7 @@ class _Listener:
             except Exception:  # noqa: BLE001  (who asks gets an answer, and the others theirs)
                 meaning = "this is a bug in desched; please report it"
                 _log.exception("endpoint.crashed", path=path, meaning=meaning)
-                text = b"desched has a bug here; its log has endpoint.crashed with the details\n"
-                return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, text)
+                body = b"desched has a bug here; its log has endpoint.crashed with the details\n"
+                return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, body)
         text = f"there are {', '.join(self._answers)}\n{self._hint}"
         return Answer(HTTPStatus.NOT_FOUND, TEXT, text.encode())
