@@ -47,10 +47,10 @@ def _differing(examination: Examination) -> str:
 def check_scheduler(cluster: ClusterState, examination: Examination) -> Check:
     """Which schedulers pods name, and which of them the policy does not."""
     name = CheckName.SCHEDULER
-    if differing := _differing(examination):
+    if landed_elsewhere := _differing(examination):
         return warning(
             name,
-            differing,
+            landed_elsewhere,
             "Compare `scheduler` in the policy with the scheduler's configuration: "
             "`defaultConstraints`, `weights` and `strategy`. A plugin of its own "
             "cannot be described.",

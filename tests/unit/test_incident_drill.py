@@ -54,8 +54,8 @@ def images_fail(now: datetime) -> Snapshot:
             owner=owner,
             created_at=since,
             ready=False,
-            not_starting="ImagePullBackOff",
-            not_starting_since=since,
+            waiting_for="ImagePullBackOff",
+            waiting_since=since,
         )
         for namespace, count, since in (
             *((f"team{t}", 5, BEGINS) for t in range(4)),

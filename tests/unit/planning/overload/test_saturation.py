@@ -89,7 +89,7 @@ def test_the_numbers_of_a_saturated_cluster_name_the_idle_nodes_that_do_not_coun
 
 def test_the_numbers_of_a_saturated_cluster_name_nodes_of_unknown_load() -> None:
     seen = cluster(n1=0.86, n2=0.9, n3=0.9)
-    unmeasured = seen.load.nodes | {"n3": {Resource.CPU: unknown()}}
+    unmeasured = {**seen.load.nodes, "n3": {Resource.CPU: unknown()}}
     seen = msgspec.structs.replace(seen, load=msgspec.structs.replace(seen.load, nodes=unmeasured))
     plan = planned(seen, CAREFUL)
     assert plan.hold_detail.endswith("; not counted: 1 absent (such as n3, of unknown load)")
