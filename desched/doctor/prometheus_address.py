@@ -109,7 +109,10 @@ def _reach(examination: Examination) -> str:
     facts = examination.prometheus
     behind = service_behind(facts.address, facts.found)
     if behind is None and "(HTTP " in facts.problem:
-        return "Correct what the sentence names: something answers at this address."
+        return (
+            "Something answers at this address: correct what the sentence names, or pass another "
+            "address with `--prometheus-url`."
+        )
     if behind is None:
         return f"{_NAME_ONE}, with an address that answers."
     if behind.needs and facts.origin is Origin.STACK:
