@@ -110,8 +110,8 @@ def _reach(examination: Examination) -> str:
     behind = service_behind(facts.address, facts.found)
     if behind is None and "(HTTP " in facts.problem:
         return (
-            "Something answers at this address: correct what the sentence names, or pass another "
-            "address with `--prometheus-url`."
+            "Correct what the sentence names, for something answers at this address; or pass another "
+            "one with `--prometheus-url`."
         )
     if behind is None:
         return f"{_NAME_ONE}, with an address that answers."
