@@ -110,7 +110,7 @@ def _reach(examination: Examination) -> str:
     behind = service_behind(facts.address, facts.found)
     if behind is None and "(HTTP " in facts.problem:
         return (
-            "Correct what the sentence names, for something answers at this address; or pass another "
+            "Correct what the sentence names: something answers at this address. Or pass another "
             "one with `--prometheus-url`."
         )
     if behind is None:
