@@ -73,7 +73,6 @@ from desched.model.cluster import (
     Pod,
     PodRef,
     Queue,
-    ServerHealth,
     Workload,
 )
 from desched.model.pod_groups import declared_keys, groups_of
@@ -129,11 +128,10 @@ class Lists(Protocol):
 
 
 class ServerFacts(NamedTuple):
-    """The API server's version, its clock at its earliest and latest answer, and its health."""
+    """The version of the API server, and its clock at its earliest and its latest answer."""
 
     version: str
     times: tuple[datetime, datetime]
-    health: ServerHealth
 
 
 @dataclass
@@ -313,7 +311,6 @@ def cluster_state(
         state,
         server_version=facts.version,
         server_times=facts.times,
-        server_health=facts.health,
         too_large=_large_objects(read.too_large, reduced),
         namespaces={**state.namespaces, **{name: {NAME_OF_NAMESPACE: name} for name in large}},
     )
@@ -413,10 +410,10 @@ def _facts(read: Reading, answer: Answer) -> ServerFacts:
     """The version, empty if it is not known: only forecasts use it; and the times so far."""
     if answer.date is not None:
         read.dates.append(answer.date)
-    times, health = _server_times(read), read.connection.reads.health()
+    times = _server_times(read)
     if answer.status != HTTPStatus.OK:
-        return ServerFacts("", times, health)
-    return ServerFacts(Decoder(Version, lambda it: it.git_version).one(answer.body), times, health)
+        return ServerFacts("", times)
+    return ServerFacts(Decoder(Version, lambda it: it.git_version).one(answer.body), times)
 
 
 def _server_times(read: Reading) -> tuple[datetime, datetime]:

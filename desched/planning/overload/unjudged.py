@@ -11,9 +11,7 @@ from desched.planning.overload.pod_usage import UsageBook
 _NOT_SEEN = SeenLoad()
 
 
-def out_of_scope_verdict(
-    node: Node, excluded: Finding[NodeReason], pool: str, book: UsageBook
-) -> NodeVerdict:
+def out_of_scope_verdict(node: Node, excluded: Finding[NodeReason], book: UsageBook) -> NodeVerdict:
     """The verdict on a node that is not considered."""
     until = None
     if excluded.reason is NodeReason.TOO_YOUNG:
@@ -26,7 +24,6 @@ def out_of_scope_verdict(
         NodeClass.OUT_OF_SCOPE,
         reason=excluded.reason,
         detail=excluded.detail,
-        pool=pool,
         unjudged=tuple(_loads(node, book)),
         until=until,
     )
