@@ -77,7 +77,7 @@ def huge() -> Site:
     site.node(*hot, uses="500m")
     site.node("cool1", "cool2", uses="800m")
     site.workload("huge", hot, "2800m", cpu_request="200m")
-    site.workload("tiny", hot, "100m", cpu_request="50m")
+    site.workload("tiny", hot, "20m", cpu_request="50m")
     return site
 
 
