@@ -76,6 +76,9 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
     plan, context = decision.plan, decision.context
     snapshot = context.book.snapshot
     others = split_others(other_deschedulers(snapshot.cluster), context.policy)
+    before = context.state.last_cycle
+    hold = plan.hold.value if plan.hold else ""
+    began_before = before.held_since if before and before.hold == hold else None
     last_cycle = LastCycle(
         at=watch.started_at,
         instance=info.instance,
@@ -83,12 +86,13 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         result=_result(plan, acted, info.mode).value,
         overloaded=_overloaded(plan)[:MOST_NAMES],
         evicted=sum(outcome.verdict in BEGUN for outcome in acted.outcomes),
-        hold=plan.hold.value if plan.hold else "",
+        hold=hold,
         hold_detail=plan.hold_detail,
+        held_since=(began_before or watch.started_at) if hold else None,
         not_acting=acted.barred.detail if acted.barred else "",
         unsteered=plan.unsteered,
         acknowledged_deschedulers=others.acknowledged,
-        edit=info.edit or (context.state.last_cycle.edit if context.state.last_cycle else None),
+        edit=info.edit or (before.edit if before else None),
     )
     return CycleReport(
         cycle=info.number,

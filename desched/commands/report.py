@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
@@ -10,6 +12,7 @@ from desched.cli.setting_flags import CONNECTION, own_flag
 if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
     from desched.history.review import review
+    from desched.service.process.clock import SystemClock
     from desched.views.rendering import write_out
     from desched.views.review import print_review, review_view
 
@@ -21,11 +24,12 @@ def run(invocation: Invocation) -> None:
     page, settings = charts_file(invocation), invocation.settings()
     book, begins = read_logbook(settings, invocation.flags.get("since", DEFAULT_SINCE))
     found = review(book, begins)
-    write_out(settings.output, found, print_review)
+    now = SystemClock().now()
+    write_out(settings.output, found, partial(print_review, now=now))
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(review_view(found)))
+        write_page(page, timeline_page(review_view(found, now)))
 
 
 COMMAND = Command(

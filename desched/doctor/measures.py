@@ -31,6 +31,9 @@ KEYS: Mapping[str, str] = {
 HIGHEST_RATIO = 1.05
 """A share of capacity can be a little above 1; beyond it is another unit."""
 
+_WAITING = frozenset({"iowait", "steal"})
+"""Modes of CPU time without which load is a little too high."""
+
 LEAST_MEASURED_SHARE = 0.9
 """Fewer nodes or pods than this are worth a warning: some have just come, as everywhere."""
 
@@ -72,11 +75,24 @@ class _Measure:
         if facts.problem:
             where = f"`metrics.queries.{self._key}`" if facts.own_query else "`metrics.sources`"
             return problem(self._name, facts.problem, f"Correct {where}, or the address.")
+        if facts.missing_modes and not (facts.series and _WAITING.issuperset(facts.missing_modes)):
+            return self._without_modes()
         if not facts.series:
             return self._absent()
         if (unit := self._other_unit()) is not None:
             return unit
         return self._measured()
+
+    def _without_modes(self) -> Check:
+        """CPU time of some modes is dropped; without them load is unknown, or too low."""
+        missing = ", ".join(self._facts.missing_modes)
+        return problem(
+            self._name,
+            f"Prometheus keeps node_cpu_seconds_total without the modes {missing}; load is the "
+            "share of all modes that are not idle.",
+            "Keep all modes of node_cpu_seconds_total in its relabelling, or record the load and "
+            f"set `metrics.queries.{self._key}`.",
+        )
 
     def _absent(self) -> Check:
         facts = self._facts

@@ -1,6 +1,7 @@
 """What else in the cluster moves pods, adds nodes or removes them?"""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
 from desched.doctor.checks import Check, CheckName, ok, warning
 from desched.doctor.examination import Examination, Unanswered
@@ -23,6 +24,15 @@ NODE_LABELS: Mapping[str, str] = {
     "karpenter.sh/provisioner-name": KARPENTER,
 }
 """Where an autoscaler does not run in the cluster, its nodes tell."""
+
+
+CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
+"""On a node that Cluster Autoscaler could remove; the value is the time in seconds since 1970.
+
+As of Cluster Autoscaler 1.33, utils/taints/taints.go.
+"""
+
+_YEAR_2100 = 4_102_444_800
 
 
 def check_other_deschedulers(cluster: ClusterState, examination: Examination) -> Check:
@@ -54,6 +64,8 @@ def check_autoscalers(cluster: ClusterState, examination: Examination) -> Check:
         parts.append(f"{sized} with a VerticalPodAutoscaler")
     if scaled:
         parts.append(f"{count(scaled, 'workload')} with a HorizontalPodAutoscaler")
+    if candidates := _candidates(cluster):
+        parts.append(candidates)
     if not parts:
         return ok(name, "None was seen; what runs outside the cluster cannot be seen.")
     found = f"Beside desched: {', '.join(parts)}."
@@ -84,6 +96,16 @@ def autoscalers(cluster: ClusterState, examination: Examination) -> dict[str, st
             found[product] = f"{product} (by the label {label} of nodes)"
     known = examination.node_autoscalers
     return found if isinstance(known, Unanswered) else {**known, **found}
+
+
+def _candidates(cluster: ClusterState) -> str:
+    """How many nodes Cluster Autoscaler could remove, and since when the oldest of them."""
+    times = [t.value for n in cluster.nodes for t in n.taints if t.key == CANDIDATE_TAINT]
+    known = [int(x) for x in times if x.isdecimal() and int(x) < _YEAR_2100]
+    first = datetime.fromtimestamp(min(known, default=0), UTC)
+    since = f", the first since {first:%Y-%m-%d %H:%M} UTC" if known else ""
+    nodes = count(len(times), "candidate node", "candidate nodes")
+    return f"{nodes} for removal by {CLUSTER_AUTOSCALER}{since}" if times else ""
 
 
 def _workloads(cluster: ClusterState) -> Iterator[Workload]:

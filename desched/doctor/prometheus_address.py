@@ -108,6 +108,11 @@ def _reach(examination: Examination) -> str:
     """What to do if Prometheus does not answer."""
     facts = examination.prometheus
     behind = service_behind(facts.address, facts.found)
+    if behind is None and "(HTTP " in facts.problem:
+        return (
+            "Correct what the sentence names: something answers at this address. Or pass another "
+            "one with `--prometheus-url`."
+        )
     if behind is None:
         return f"{_NAME_ONE}, with an address that answers."
     if behind.needs and facts.origin is Origin.STACK:

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from desched.doctor.checks import Check, CheckName, ok, warning
-from desched.doctor.examination import Examination
+from desched.doctor.examination import Examination, Unanswered
 from desched.model.cluster import DEFAULT_SCHEDULER, ClusterState
+from desched.planning.placement.forecast_trust import forecast_quality
 from desched.views.formatting import count
 
 USUAL_PROFILES: Mapping[str, str] = {
@@ -21,9 +22,39 @@ _NOT_VISIBLE = (
 )
 
 
+MOST_EXPECTED = 0.05
+"""A bad landing is a surprise where the forecasts expected fewer than this together."""
+
+
+def _differing(examination: Examination) -> str:
+    """That replacements landed where the forecasts did not expect them, else empty."""
+    stored = examination.state
+    state = None if isinstance(stored, Unanswered) else stored.state
+    quality = forecast_quality(state, examination.at) if state else None
+    if quality is None:
+        return ""
+    bad = round(quality.bad_rate * quality.checks)
+    expected = quality.expected_bad_rate * quality.checks
+    if not bad or expected >= MOST_EXPECTED * bad:
+        return ""
+    return (
+        f"Of {count(quality.checks, 'replacement')} of the last day, {bad} landed where it did "
+        f"harm, and the forecasts expected {expected:.2f}: the scheduler differs from what desched "
+        "knows."
+    )
+
+
 def check_scheduler(cluster: ClusterState, examination: Examination) -> Check:
     """Which schedulers pods name, and which of them the policy does not."""
     name = CheckName.SCHEDULER
+    if landed_elsewhere := _differing(examination):
+        return warning(
+            name,
+            landed_elsewhere,
+            "Compare `scheduler` in the policy with the scheduler's configuration: "
+            "`defaultConstraints`, `weights` and `strategy`. A plugin of its own "
+            "cannot be described.",
+        )
     used = Counter(
         pod.scheduler
         for pod in cluster.pods

@@ -16,6 +16,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.holds import unknown_nodes_hold
 from desched.planning.overload.classification import Pressure, classify
+from desched.planning.overload.huge_pages import huge_page_bytes
 from desched.planning.overload.node_load import weighted_mean
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import MetricsType, Policy
@@ -84,6 +85,10 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
         return problem(name, found, fix, details)
     left_out = sum(v.node_class is NodeClass.OUT_OF_SCOPE for v in pressure.verdicts)
     found = f"{known} trusted load, {unknown} unknown, {left_out} out of scope."
+    if kept := [n for n in snapshot.cluster.nodes if huge_page_bytes(n)]:
+        share = max(huge_page_bytes(n) / n.capacity.memory_bytes for n in kept)
+        nodes = count(len(kept), "node keeps", "nodes keep")
+        found += f" {nodes} up to {share:.0%} of the memory for huge pages; that does not count."
     if source_fix:
         found += " Only the newest samples were looked at."
     if unknown:
@@ -134,7 +139,8 @@ _UNKNOWN_FIXES: Mapping[UnknownReason, str] = {
     "wider `windows`.",
     UnknownReason.NOT_FINITE: "Check `metrics.queries`, or the exporter.",
     UnknownReason.IMPLAUSIBLE: "Check the unit in `metrics.queries`: a share from 0 to 1.",
-    UnknownReason.CONTRADICTORY: "Choose one exporter for each node with `metrics.sources`.",
+    UnknownReason.CONTRADICTORY: "Choose one exporter for each node with `metrics.sources`; "
+    "one that reports more than the node's capacity must read the node's own /proc (lxcfs in LXC).",
     UnknownReason.PODS_ABOVE_NODE: "Check whose series `metrics.sources` accepts.",
 }
 
@@ -186,7 +192,8 @@ def check_thresholds(snapshot: Snapshot, examination: Examination) -> Check:
     details = [_line(load, policy) for load in loads]
     key = "useDeviationThresholds" if policy.deviation else "targetThresholds"
     if pressure.saturated is not None:
-        why = f"{found} {sentence_of(pressure.saturated.reason)}"
+        full = sentence_of(pressure.saturated.reason).removesuffix(".")
+        why = f"{found} {full} ({pressure.saturated.detail})."
         fix = "Add nodes; if these nodes are not too full for you, raise `targetThresholds`."
         return warning(name, why, fix, details)
     if over > MANY_SHARE * len(pressure.known):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from desched.eviction.cool_downs import rounds_of_nodes, with_cool_downs
 from desched.eviction.gang_results import counted_once, with_broken_gangs
-from desched.eviction.pauses import with_pauses
+from desched.eviction.pauses import with_pauses, without_gone
 from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.replacements import replicas_of
 from desched.eviction.results import PresentLoad, settle_evictions
@@ -54,6 +54,8 @@ def follow_up(
     )
     counted = counted_once(settled)
     owners = owners_of(context.cluster.namespaces, policy.follow_up.pause_owner_label)
+    if context.cluster.namespaces:  # a cluster in memory may have none
+        state = without_gone(state, context.cluster.namespaces, now)
     state = with_pauses(state, counted, policy, now, owners)
     state = with_broken_gangs(state, settled, policy.follow_up, now)
     nodes = len(context.cluster.nodes)

@@ -36,14 +36,31 @@ OWNERS = 2
 """The failures that pause a pool or everything are in this number of namespaces and owners."""
 
 MOST_MOVES = 0.5
-"""Where no owners are known, they are this share of all moves; then twice as many workloads in two
-namespaces suffice as well."""
+"""Where no owners are known, they are this share of all moves, and their namespaces this share of
+those that pods moved in; then twice as many workloads in two namespaces suffice as well."""
 
 FAILED_SHARE = 0.2
 """Fewer failures among the moves of the same time pause nothing: forecasts are probabilities."""
 
+_OF_NAMESPACES = frozenset({PauseScope.NAMESPACE, PauseScope.WORKLOAD})
 MOST_NAMED = 5
 MOST_FAILURES = 200
+
+
+FORGOTTEN_AFTER = timedelta(days=7)
+"""A person's pause of a namespace that is gone is kept for so long, because it may come back."""
+
+
+def without_gone(state: State, namespaces: Collection[str], now: datetime) -> State:
+    """Without the pauses of namespaces that are gone, and of workloads in such."""
+    kept = tuple(
+        pause
+        for pause in state.pauses
+        if pause.scope not in _OF_NAMESPACES
+        or namespace_of(pause.subject) in namespaces
+        or (pause.by and now - pause.since < FORGOTTEN_AFTER)
+    )
+    return replace(state, pauses=kept)
 
 
 def with_pauses(
@@ -134,10 +151,14 @@ def _namespaces(
 
 
 class _Evidence(NamedTuple):
-    """The failures that a pause would cover, and the number of all moves that it would cover."""
+    """The failures that a pause would cover, and the number of all moves that it would cover.
+
+    `others` counts the namespaces of moves of which none failed.
+    """
 
     failures: Collection[Failure]
     moves: int
+    others: int
 
     @property
     def workloads(self) -> set[str]:
@@ -151,14 +172,22 @@ class _Evidence(NamedTuple):
         """Whether so many of the moves have failed."""
         return len(self.failures) >= share * self.moves
 
+    @property
+    def is_most(self) -> bool:
+        """Whether most moves failed, and in most namespaces that pods moved in."""
+        namespaces = len(self.namespaces)
+        return self.is_share(MOST_MOVES) and namespaces >= MOST_MOVES * (namespaces + self.others)
+
 
 def _evidence(
     state: State, scope: PauseScope, subject: str, rules: FollowUpRules, now: datetime
 ) -> _Evidence:
     covers = Pause(scope, now, now, subject).covers
     within = timedelta(seconds=rules.pause_within_seconds)
-    moves = sum(covers(m.workload, m.pool) and now - m.at < within for m in state.moves)
-    return _Evidence([f for f in state.failures if covers(f.workload, f.pool)], moves)
+    moves = [m for m in state.moves if covers(m.workload, m.pool) and now - m.at < within]
+    failures = [f for f in state.failures if covers(f.workload, f.pool)]
+    failed = {namespace_of(failure.workload) for failure in failures}
+    return _Evidence(failures, len(moves), len({namespace_of(m.workload) for m in moves} - failed))
 
 
 def _pause(
@@ -181,7 +210,7 @@ def _pause(
 
 def _concerns_several(found: _Evidence, rules: FollowUpRules, owners: Mapping[str, str]) -> bool:
     """Whether there are several failures, and no single owner is likely to have caused them all."""
-    namespaces, most = found.namespaces, found.is_share(MOST_MOVES)
+    namespaces, most = found.namespaces, found.is_most
     if len(found.workloads) < rules.pause_workloads:
         return False
     if len({owners.get(name, name) for name in namespaces}) < OWNERS:

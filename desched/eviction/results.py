@@ -1,7 +1,8 @@
 """The results of evictions: each is judged once, by its replacement and the load of that node.
 
-A landing is judged in the first cycle in which the replacement is Ready and the load of its node is
-known. Later changes by other pods do not count against the move.
+A landing is judged in the first cycle in which the replacement is Ready, the evicted pod has left
+and the load of the replacement's node is known. Later changes by other pods do not count against
+the move.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,9 @@ from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import seen_share
 from desched.planning.placement.forecast_trust import foreseen
 from desched.policy.policy import Policy
+
+FIRST_TRIES = timedelta(minutes=1)
+"""A registry, or what a container needs at its start, may be away for a moment."""
 
 
 class PresentLoad(msgspec.Struct, frozen=True):
@@ -87,13 +91,15 @@ def _judged(
     if replacement is None:
         result = _missed(record, replicas, load, overdue=overdue)
     elif not replacement.ready:
-        result = _unready(record, replacement) if overdue else None
+        ended = overdue or _cannot_start(replacement, now)
+        result = _unready(record, replacement) if ended else None
     else:
         result = _landed(record, replacement, load, overdue=overdue)
     if result is None:
         return record
     node = replacement.node if replacement else ""
-    return replace(record, result=result, landed_on=node, settled_at=now)
+    waiting_for = replacement.waiting_for if replacement else ""
+    return replace(record, result=result, landed_on=node, settled_at=now, waiting_for=waiting_for)
 
 
 def _deadline(record: EvictionRecord, load: PresentLoad) -> datetime:
@@ -121,6 +127,12 @@ def _missed(
     return MoveResult.STAYED if record.left_at is None else MoveResult.NEVER_CAME
 
 
+def _cannot_start(replacement: Pod, now: datetime) -> bool:
+    """Whether the kubelet names a reason that does not end by itself."""
+    tried = now - replacement.created_at
+    return tried >= FIRST_TRIES and replacement.cannot_start
+
+
 def _unready(record: EvictionRecord, replacement: Pod) -> MoveResult:
     if not replacement.node:
         return MoveResult.STILL_PENDING
@@ -134,6 +146,8 @@ def _landed(
     back = replacement.node == record.node
     if back and not record.gang:  # a pod of a gang may return to a node that bears it
         return MoveResult.BACK_ON_SOURCE
+    if record.left_at is None and not overdue:  # its node still bears it: nothing is relieved yet
+        return None
     bears = load.bears(record, replacement)
     if bears is None:
         return MoveResult.LOAD_UNKNOWN if overdue else None

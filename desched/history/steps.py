@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,13 @@ Bytes = NDArray[np.uint8]
 def updated(book: Logbook | None, entries: Sequence[Entry], longest_gap_seconds: float) -> Logbook:
     """The logbook with further cycles, of which those that are not newer than it are left out.
 
-    One that is far ahead of them had a wrong clock; a new one takes its place.
-    A cycle stands for the time since the one before, at most for this gap.
+    If it is far ahead of them, a clock was wrong: what is later than they are goes. A cycle stands
+    for the time since the one before, at most for this gap.
     """
-    if book is None or book.newest_at - entries[-1].at > FAR_AHEAD:
-        first = entries[0]
+    first = entries[0]
+    if book is not None and book.newest_at - entries[-1].at > FAR_AHEAD:
+        book = _until(book, first.at)
+    if book is None:
         number = int(first.at.timestamp()) // SHORTEST_STEP_SECONDS
         book = Logbook(
             target=first.target,
@@ -57,6 +59,15 @@ def updated(book: Logbook | None, entries: Sequence[Entry], longest_gap_seconds:
     for entry in entries:
         if entry.at > draft.newest_at:
             draft.add(entry, longest_gap_seconds)
+    return draft.logbook()
+
+
+def _until(book: Logbook, at: datetime) -> Logbook | None:
+    """The steps of the logbook that had ended by then, None if there are none."""
+    if book.started_at + timedelta(seconds=book.step_seconds) > at:
+        return None
+    draft = _Draft(book)
+    draft.end(at)
     return draft.logbook()
 
 
@@ -192,6 +203,16 @@ class _Draft:
         self._percents = {r: _halved(values, cycles) for r, values in self._percents.items()}
         self._first //= 2
         self._step_seconds *= 2
+
+    def end(self, at: datetime) -> None:
+        """Drop all steps that had not ended by then, and later moves."""
+        kept = int(at.timestamp()) // self._step_seconds - self._first
+        self._steps = self._steps[:kept]
+        self._overloaded = self._overloaded[:, :kept]
+        self._percents = {r: values[:, :kept] for r, values in self._percents.items()}
+        ended = (self._first + len(self._steps)) * self._step_seconds
+        self.newest_at = datetime.fromtimestamp(ended, UTC) - timedelta.resolution
+        self._moves = [move for move in self._moves if move.last_at <= self.newest_at]
 
     def forget(self, first: int) -> None:
         """Drop all steps before this one, and nodes of which nothing is left."""

@@ -1,6 +1,7 @@
 """The objects of a cluster, with only the fields that planning uses."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
@@ -91,7 +92,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A node; `capacity` is the whole machine, `allocatable` is available for requests of pods.
 
     `images` has the size in bytes of each image on the node, by each of its names. `steered_until`
-    is the expiry of desched's own STEERING_TAINT, None without it.
+    is the expiry of desched's own STEERING_TAINT, None without it. `troubled_since` is since when
+    it has not been Ready or has been under pressure, None if it is neither or that is not known.
     """
 
     name: NodeName
@@ -108,6 +110,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     operating_system: Plain = "linux"
     images: Mapping[Plain, Count] = {}
     steered_until: Time | None = None
+    troubled_since: Time | None = None
 
     @property
     def avoided(self) -> bool:
@@ -252,14 +255,38 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """A pod in these phases holds no resources any more."""
 
 
+_LEAVING_SOON, _LEAVING_LATE = timedelta(minutes=10), timedelta(minutes=1)
+"""A deleted pod counts as gone from so long before the end of its grace period until so long after.
+
+With a longer grace period it may use its node for hours; after the end, for as long as it is there.
+"""
+
+
+CANNOT_START = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+"""Why containers wait that the kubelet tries to start in vain."""
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod; `annotations` has only those that desched reads.
 
     `nominated_node` is where kube-scheduler keeps room for it until it is bound. `scheduling_group`
     is the group that its specification names. `unschedulable` is true if its scheduler has found no
-    node for it. `uncounted_claims` is why its requests do not have the devices of its
-    ResourceClaims, empty if they have. Until the claims are read, `claim_templates` names what they
-    are made from.
+    node for it. `leaves_at` is when its grace period ends if it is `deleting`. `uncounted_claims`
+    is why its requests do not have the devices of its ResourceClaims, empty if they have. Until the
+    claims are read, `claim_templates` names what they are made from. `waiting_for` is the kubelet's
+    reason why a container of a pod that is not Ready waits, such as `ImagePullBackOff`, empty if
+    none does; `waiting_since` is since when at the latest.
     """
 
     namespace: Namespace
@@ -287,7 +314,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     unschedulable: bool = False
     grace_period_seconds: Count = 30
     resizing: bool = False
+    resize_deferred: bool = False
+    waiting_for: Annotated[str, Form.FOR_PEOPLE] = ""
+    waiting_since: Time | None = None
     nominated_node: NodeName = ""
+    leaves_at: Time | None = None
 
     @property
     def ref(self) -> PodRef:
@@ -313,6 +344,21 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def finished(self) -> bool:
         """Whether the pod has ended and holds no resources any more."""
         return self.phase in FINISHED_PHASES
+
+    def is_overdue(self, now: datetime) -> bool:
+        """Whether its grace period is over, and something keeps it: a finalizer, or its runtime."""
+        return self.leaves_at is not None and now - self.leaves_at > _LEAVING_LATE
+
+    def lingers(self, now: datetime) -> bool:
+        """Whether it is deleted but still uses its node: it is overdue, or may take long."""
+        if self.leaves_at is None or self.finished:
+            return False
+        return self.is_overdue(now) or self.leaves_at - now > _LEAVING_SOON
+
+    @property
+    def cannot_start(self) -> bool:
+        """Whether a container waits for what does not end without help, or not soon."""
+        return self.waiting_for in CANNOT_START
 
     @property
     def of_job(self) -> bool:
@@ -342,7 +388,9 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `survives_disruption` is false if an eviction counts as a failure of the workload (a Job without
     a policy for it). `template_requests` is what the template of its pods requests, as
     VerticalPodAutoscalers change it, None if there is no template; `requests_unknown` is why that
-    is not known, `annotations_unknown` why its annotations are not. Unless `sized`,
+    is not known, `annotations_unknown` why its annotations are not. `pinned_to` is the node that
+    the template names: all its pods go there without a scheduler. `rolled_by_hand` is why only a
+    person ends a rollout, empty if its controller does. Unless `sized`,
     `desired_replicas` is only the number of existing pods, and the `uid` begins with the namespace,
     because only the owner references of the pods have it.
     """
@@ -362,6 +410,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     requests_unknown: Annotated[str, Instead("a VerticalPodAutoscaler")] = ""
     sized: bool = True
     annotations_unknown: ForPeople = ""
+    pinned_to: NodeName = ""
+    rolled_by_hand: Plain = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -441,6 +491,10 @@ class Service(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: ObjectName
     selector: Labels = {}
 
+    def selects(self, pod: Pod) -> bool:
+        """Whether it selects the pod; without a selector it selects none."""
+        return bool(self.selector) and self.selector.items() <= pod.labels.items()
+
 
 class GroupPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A part of a group: at least `minimum` of the pods that the selector chooses must run.
@@ -504,6 +558,20 @@ class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     nodes: tuple[NodeName, ...] = ()
 
 
+class ServerHealth(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How the API server answered the latest requests of this process.
+
+    Of `requests`, the server did not answer `failed` or answered them with 5xx. A small request
+    took `latest_seconds` in the middle; `usual_seconds` is the same for the hour before. They are
+    None if there were too few to tell.
+    """
+
+    requests: Count = 0
+    failed: Count = 0
+    latest_seconds: float | None = None
+    usual_seconds: float | None = None
+
+
 class LargeObjects(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Objects of a namespace that are too large to be kept; `example` is the first, and why.
 
@@ -548,7 +616,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
     None outside the cluster. `volcano_configurations` are those that the policy names, by the
     namespace and the name of their ConfigMap. `server_times` is the API server's clock, in whole
-    seconds, at its earliest and its latest response; None if it is desched's clock.
+    seconds, at its earliest and its latest response; None if it is desched's clock. `server_health`
+    is how it answered lately.
     """
 
     nodes: tuple[Node, ...]
@@ -568,6 +637,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_version: Plain = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
+    server_health: ServerHealth = ServerHealth()
     declared_groups: tuple[DeclaredGroup, ...] = ()
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()

@@ -32,7 +32,8 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     sentence for each window that is too short for it. If there are no series, `elsewhere` has
     those that the policy's matchers or sources exclude. `services` are Services, by labels of their
     series, that count only if the policy names them, with the number of nodes that each claims.
-    `problem` is the error of a query.
+    `missing_modes` are the modes of CPU time that Prometheus does not keep, of which load cannot be
+    told. `problem` is the error of a query.
     """
 
     name: str
@@ -54,6 +55,7 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     short_windows: tuple[str, ...] = ()
     elsewhere: tuple[LabelGroup, ...] = ()
     services: tuple[LabelGroup, ...] = ()
+    missing_modes: tuple[str, ...] = ()
     problem: str = ""
 
 

@@ -33,6 +33,7 @@ class NodeReason(StrEnum):
     VIRTUAL = "virtual"
     TOO_YOUNG = "too_young"
     BEING_REMOVED = "being_removed"
+    CORDONED = "cordoned"
     UNDER_PRESSURE = "under_pressure"
     WITHOUT_DOMAIN = "without_domain"
     DEPARTED_LOAD = "departed_load"
@@ -71,6 +72,7 @@ def verdict_reason(code: str) -> VerdictReason:
 class HoldReason(StrEnum):
     """Why a whole cycle evicts nothing although nodes may be overloaded."""
 
+    CLUSTER_IN_TROUBLE = "cluster_in_trouble"
     TOO_MANY_UNKNOWN_NODES = "too_many_unknown_nodes"
     PARTIAL_DATA = "partial_data"
     SEVERAL_CLUSTERS = "several_clusters"
@@ -107,6 +109,7 @@ class RefusalReason(StrEnum):
     DEVICES_SUMMED = "devices_summed"
     GPU_POD = "gpu_pod"
     PVC_POD = "pvc_pod"
+    NODE_NAMED = "node_named"
     NODE_BOUND_VOLUME = "node_bound_volume"
     SHARED_CLAIM = "shared_claim"
     LOCAL_STORAGE = "local_storage"

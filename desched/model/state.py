@@ -75,7 +75,8 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     admission webhook performs the eviction in its own way, `unanswered` that the response is
     missing or was not understood. `replicas` is the number that the workload desired, `pool` the
     pool of the source. The replacement is awaited until `judged_by`; `result` is None until it is
-    known. See `PlannedEviction` for the other fields.
+    known, and `waiting_for` is why a replacement that is not Ready waits. See `PlannedEviction` for
+    the other fields.
     """
 
     pod: PodRef
@@ -98,6 +99,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     replacement: PodRef | None = None
     landed_on: NodeName = ""
     result: MoveResult | None = None
+    waiting_for: ForPeople = ""
     settled_at: datetime | None = None
     probe: bool = False
     steered: tuple[NodeName, ...] = ()
@@ -287,7 +289,8 @@ class PolicyEdit(msgspec.Struct, frozen=True, gc=False):
 class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A summary of the newest cycle, for `desched status`.
 
-    `hold` is the HoldReason for which the whole cycle evicts nothing, empty without one.
+    `hold` is the HoldReason for which the whole cycle evicts nothing, empty without one, and
+    `held_since` the time of the first of the cycles in a row with this reason.
     """
 
     at: datetime
@@ -302,6 +305,7 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     edit: PolicyEdit | None = None
     hold: Plain = ""
     hold_detail: ForPeople = ""
+    held_since: datetime | None = None
 
 
 class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -92,14 +92,30 @@ def encode_state(state: State) -> bytes:
     if len(text) > LONGEST_BYTES:
         text = _text(msgspec.structs.replace(state, last_cycle=None))
     if len(text) > LONGEST_BYTES:
-        drains = sum(each.under_way for each in state.drains)
-        raise StateRefused(
-            f"{len(state.in_flight)} evictions in flight, {drains} drains under way and "
-            f"{len(state.pauses)} pauses are more than {LONGEST_BYTES >> 10} KiB of state can "
-            "hold, so evictions stop; lower evictionLimits.inFlight in the policy, or end pauses "
-            "with `desched resume`."
-        )
+        raise StateRefused(_why_full(state))
     return text
+
+
+def _why_full(state: State) -> str:
+    """What is more than the state can hold, the largest part first, and what to do about that."""
+    parts = (
+        ("evictions in flight", state.in_flight, "lower evictionLimits.inFlight in the policy"),
+        (
+            "drains under way",
+            [each for each in state.drains if each.under_way],
+            "wait for them, or allow fewer drains in the policy",
+        ),
+        ("pauses", state.pauses, "end those that nobody needs with `desched resume`"),
+    )
+    sized = sorted(
+        ((len(msgspec.json.encode(items)), f"{len(items)} {name}", advice))
+        for name, items, advice in parts
+    )
+    filled = ", ".join(f"{name} ({size >> 10} KiB)" for size, name, _ in reversed(sized))
+    return (
+        f"The state holds at most {LONGEST_BYTES >> 10} KiB, and this is more: {filled}; evictions "
+        f"stop until you {sized[-1][2]}."
+    )
 
 
 def set_aside(text: str) -> str:

@@ -8,7 +8,10 @@ from desched.model.pod_groups import GROUP_KEYS, PREEMPTABLE
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from desched.planning.eligibility.virtual_machines import TAKES_OVER
-from desched.planning.selection.eviction_cost import DELETION_COST_ANNOTATION
+from desched.planning.selection.eviction_cost import (
+    DELETION_COST_ANNOTATION,
+    DISRUPTION_COST_ANNOTATION,
+)
 
 ANNOTATIONS = frozenset(
     {
@@ -21,6 +24,7 @@ ANNOTATIONS = frozenset(
         CHECKPOINTS,
         KSERVE_CLAIM,
         DELETION_COST_ANNOTATION,
+        DISRUPTION_COST_ANNOTATION,
         MIGRATING_ANNOTATION,
         MIRROR_ANNOTATION,
         SOURCE_ANNOTATION,

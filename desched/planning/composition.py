@@ -54,7 +54,7 @@ def plan_without_moves(
         refusals=_by_node((*sifted.refusals, *stay)),
         hold=hold.reason,
         hold_detail=hold.detail,
-        removed_taints=taints.removed((), held=True),
+        removed_taints=taints.removed((), hold.reason),
         drains=state.drains,
     )
 
@@ -87,7 +87,7 @@ def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: Sof
         hold.reason if hold else None,
         hold.detail if hold else "",
         () if hold else taints.planned(evictions),
-        taints.removed(evictions, held=hold is not None),
+        taints.removed(evictions, hold.reason if hold else None),
         selection.destinations.free.unreserved,
         drains=drained.drains,
         unserved=drained.unserved,

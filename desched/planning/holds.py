@@ -1,5 +1,6 @@
 """Reasons why a whole cycle evicts nothing."""
 
+from collections import Counter
 from datetime import datetime
 
 from desched.model.load import LoadProblem
@@ -8,6 +9,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.clocks import clocks_differ
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.incident import incident
 from desched.planning.overload.classification import Pressure
 from desched.policy.policy import Policy
 
@@ -26,11 +28,14 @@ def hold_of(
 ) -> Finding[HoldReason] | None:
     """Return why this cycle may evict nothing, None if it may.
 
-    Without overloaded nodes, and if no `drains` are due, only the clocks and the data are checked.
+    Without overloaded nodes, and if no `drains` are due, only the clocks, the cluster and the data
+    are checked.
     """
     snapshot, policy = context.book.snapshot, context.policy
     if differing := clocks_differ(snapshot):
         return Finding(HoldReason.CLOCKS_DIFFER, differing)
+    if trouble := incident(snapshot.cluster, policy, context.state, context.now):
+        return Finding(HoldReason.CLUSTER_IN_TROUBLE, trouble)
     hold = _data_hold(snapshot, pressure)
     is_overloaded = bool(pressure.of_class(NodeClass.OVERLOADED))
     if hold is not None or not (is_overloaded or drains):
@@ -52,7 +57,9 @@ def unknown_nodes_hold(pressure: Pressure) -> Finding[HoldReason] | None:
     in_scope = unknown + len(pressure.known)
     bearable = max(UNKNOWN_NODES_FLOOR, int(in_scope * UNKNOWN_NODES_SHARE))
     if not in_scope:
-        return Finding(HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)} nodes")
+        reasons = Counter(v.reason.value for v in pressure.verdicts if v.reason)
+        counts = "".join(f", {number} {reason}" for reason, number in reasons.most_common())
+        return Finding(HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)}{counts}")
     if unknown > bearable or not pressure.known:
         detail = f"{unknown} of {in_scope} nodes in scope are unknown, at most {bearable} may be"
         return Finding(HoldReason.TOO_MANY_UNKNOWN_NODES, detail)

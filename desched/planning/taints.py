@@ -7,6 +7,7 @@ import msgspec
 
 from desched.model.cluster import ClusterState, Node
 from desched.model.plan import (
+    HoldReason,
     NodeClass,
     NodeReason,
     NodeVerdict,
@@ -25,6 +26,8 @@ from desched.planning.placement.steering import Steerable
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy.share import count_of
+
+EXPIRED = "it has expired"
 
 REMOVED_SHARE = 0.1
 """At most this share of tainted nodes loses the taint in one cycle: pods should not rush there."""
@@ -95,14 +98,21 @@ class SoftTaints(msgspec.Struct, frozen=True):
         )
 
     def removed(
-        self, evictions: Sequence[PlannedEviction], *, held: bool = False
+        self, evictions: Sequence[PlannedEviction], hold: HoldReason | None = None
     ) -> tuple[TaintRemoval, ...]:
         """The nodes that lose the taint before the first eviction.
+
+        While the cluster is in trouble, only taints that have expired are removed: many pods look
+        for a node then, and those without the taint would get more of them.
 
         Taints that the first eviction needs stay. A taint that only a later eviction needs is
         removed and set again, because the forecasts of the earlier ones assume its absence.
         """
-        held = held or self.policy.limits.total == 0  # nothing moves, whatever is planned
+        if hold is HoldReason.CLUSTER_IN_TROUBLE:
+            return tuple(removal for removal in self.due if removal.why == EXPIRED)
+        held = (
+            hold is not None or self.policy.limits.total == 0
+        )  # nothing moves, whatever is planned
         planned = () if held else self.planned(evictions[:1])
         needed = {taint.node for taint in planned}
         return tuple(removal for removal in self.due if removal.node not in needed)
@@ -118,7 +128,7 @@ def why_steered(node: str, eviction: PlannedEviction) -> str:
 def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
     """The nodes whose taint by desched has expired."""
     expired = (n for n in _ours(cluster) if not _is_kept(n, now))
-    return tuple(TaintRemoval(node.name, "it has expired") for node in expired)
+    return tuple(TaintRemoval(node.name, EXPIRED) for node in expired)
 
 
 def _most_nodes(context: EligibilityContext, mode: SteeringMode, kept: frozenset[str]) -> int:

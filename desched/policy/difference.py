@@ -109,6 +109,11 @@ def _scheduler(rules: SchedulerRules) -> _Rows:
     yield ("scheduler", "strategy"), rules.strategy.value
     for key, name in names(_section(("scheduler", "weights"))).items():
         yield ("scheduler", "weights", key), str(getattr(rules.weights, name))
+    spread = rules.default_spread
+    strict = {True: "DoNotSchedule", False: "ScheduleAnyway"}
+    listed = [f"{c.topology_key} {c.max_skew} {strict[c.hard]}" for c in spread or ()]
+    of_system = "those of the system" if spread is None else NONE
+    yield ("scheduler", "defaultConstraints"), ", ".join(listed) or of_system
     for name, other in rules.others.items():
         yield from _other_scheduler(("scheduler", "others", name), other)
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from desched.model.cluster import SpreadConstraint
 from desched.model.volcano_scheduler import VolcanoConfiguration
 
 
@@ -153,11 +154,14 @@ class SchedulerRules(Struct, frozen=True):
     """How the cluster's schedulers are configured, as far as landings depend on it.
 
     `others` has those that are known beside the default one, by the name that pods give.
+    `default_spread` has the constraints of pods without any, each with no selector; None stands for
+    those of the system.
     """
 
     strategy: ScoringStrategy = ScoringStrategy.LEAST_ALLOCATED
     weights: ScoreWeights = ScoreWeights()
     others: Mapping[str, OtherScheduler] = {}
+    default_spread: tuple[SpreadConstraint, ...] | None = None
 
     @property
     def volcano_configurations(self) -> tuple[str, ...]:

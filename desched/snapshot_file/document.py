@@ -27,6 +27,7 @@ from desched.model.cluster import (
     PodRef,
     Queue,
     SchedulingClass,
+    ServerHealth,
     Service,
     StorageClass,
     Workload,
@@ -85,6 +86,7 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     server_version: str = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
+    server_health: ServerHealth = ServerHealth()
 
 
 class _Load(msgspec.Struct, omit_defaults=True):

@@ -101,8 +101,8 @@ _SUMMARIES: Mapping[CycleResult, str] = {
     ),
     CycleResult.NOT_ACTING: "{planned} would be evicted, but not now: {not_acting}",
     CycleResult.STOPPED: (
-        "Stopped after evicting {gone} of {planned}, because the result of an eviction is unknown. "
-        "Check the API server; {next_look}."
+        "Stopped after evicting {gone} of {planned}, because the result of an eviction is unknown; "
+        "the answers above show why; {next_look}."
     ),
 }
 _LIMIT_ZERO = "{not_acting} Without it, this cycle would evict {planned}."
@@ -432,7 +432,7 @@ class CycleView(View):
         """The results of earlier evictions, failures first."""
         order = tuple(MoveResult)
         found = grouped(
-            (record.result, Member(f"{record.pod} {record.node} → {record.landed_on or '?'}"))
+            (record.result, Member(_route(record)))
             for record in self.report.settled
             if record.result is not None
         )
@@ -620,3 +620,9 @@ def _taint_line(change: TaintChange) -> str:
         return f"{change.node} {'has' if change.tainted else 'lost'} it: {change.why}"
     verb = "get" if change.tainted else "lose"
     return f"{change.node} did not {verb} it ({change.why}): {change.detail}"
+
+
+def _route(record: EvictionRecord) -> str:
+    """From where to where a pod moved, and why its replacement waits."""
+    waits = f", {record.waiting_for}" if record.waiting_for else ""
+    return f"{record.pod} {record.node} → {record.landed_on or '?'}{waits}"

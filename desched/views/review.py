@@ -1,7 +1,7 @@
 """Reviews and histories: what a service saw and did over days."""
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from rich.console import Console
 from rich.text import Text
@@ -20,21 +20,26 @@ from desched.views.comparison import (
 from desched.views.comparison_table import print_comparison
 from desched.views.formatting import MODE_NAMES, RESOURCE_NAMES, count, percent, plain, span
 
+STOPPED_AFTER = timedelta(hours=1)
+"""Without a cycle for so long, people may take an old review for one of the present."""
 
-def print_review(found: Review, console: Console) -> None:
+
+def print_review(found: Review, console: Console, now: datetime | None = None) -> None:
     """Print a review."""
-    print_comparison(review_view(found), console)
+    print_comparison(review_view(found, now), console)
 
 
-def review_view(found: Review) -> Comparison:
-    """A review as it is shown."""
+def review_view(found: Review, now: datetime | None = None) -> Comparison:
+    """A review as it is shown at a time."""
     length = found.ended_at - found.started_at
     begins, ends = (f"{at:%Y-%m-%d %H:%M}" for at in (found.started_at, found.ended_at))
     covered = span(timedelta(seconds=found.covered_seconds))
-    about = (
+    about: tuple[str, ...] = (
         f"{begins} to {ends} UTC ({span(length)}), {MODE_NAMES[found.mode]}",
         f"{count(found.cycles, 'cycle')} for {covered}, kept in steps of {_step(found)}",
     )
+    if now is not None and now - found.ended_at > STOPPED_AFTER:
+        about += (f"the newest cycle was {span(now - found.ended_at)} ago, and none since",)
     columns = (
         NodeFigures("overloaded min", tuple(node.overloaded_minutes for node in found.nodes)),
         *(

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 
+from desched.adapters.kubernetes.client import server_health
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.adapters.kubernetes.watch import cluster, loop
 from desched.model.cluster import STEERING_TAINT
@@ -182,12 +183,13 @@ class FaultDrill(Drill):
 
 
 def _hurry() -> None:
-    """Pauses do not grow from fault to fault."""
+    """Pauses do not grow from fault to fault, and no fault holds a cycle after it is over."""
     for module, name, seconds in (
         (loop, "STEADY_SECONDS", 0.0),
         (loop, "LONGEST_PAUSE_SECONDS", 1.0),
         (loop, "LONGEST_PAUSE_OF_LISTS_SECONDS", 1.0),
         (cluster, "REPAIR_SECONDS", float(REQUEST_SECONDS)),
+        (server_health, "LATELY_SECONDS", 0.0),
     ):
         setattr(module, name, seconds)
 

@@ -69,6 +69,9 @@ CASES = {
     "DeschedPaused": Case({'desched_paused{scope="everything"}': steady(1)}, "14m", "16m"),
     "DeschedPoolPaused": Case({'desched_paused{scope="pool"}': steady(1)}, "14m", "16m"),
     "DeschedNotAlone": Case({"desched_other_deschedulers": steady(1)}, "14m", "16m"),
+    "DeschedClusterInTrouble": Case(
+        {'desched_hold{reason="cluster_in_trouble"}': steady(1)}, "14m", "16m"
+    ),
     "DeschedUnknownNodes": Case({'desched_unknown_nodes{reason="stale"}': steady(1)}, "59m", "61m"),
     "DeschedUnknownGPUs": Case({"desched_unknown_gpu_nodes": steady(1)}, "59m", "61m"),
     "DeschedDrainsFail": Case(

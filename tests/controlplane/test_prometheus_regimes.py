@@ -338,10 +338,9 @@ def node(name: str, *addresses: str, gpus: int = 0) -> Node:
 
 
 def pod(namespace: str, name: str, on: str = "", gpus: int = 0) -> Pod:
-    requests = Amounts(extended=(("nvidia.com/gpu", gpus),))
-    return Pod(
-        namespace, name, f"uid-{name}", SchedulingClass(requests), datetime.now(UTC), node=on
-    )
+    requests = SchedulingClass(Amounts(extended=(("nvidia.com/gpu", gpus),)))
+    long_ago = datetime.now(UTC) - timedelta(days=1)
+    return Pod(namespace, name, f"uid-{name}", requests, long_ago, node=on)
 
 
 NODES = tuple(node(f"n-{letter}") for letter in "abcdef")

@@ -84,8 +84,9 @@ class History:
     ) -> None:
         self.series(name, labels, self._times if times is None else times, lambda _: value)
 
-    def container_cpu(self, labels: Labels, cores: float) -> None:
-        self.series("container_cpu_usage_seconds_total", labels, self._times, rising(cores))
+    def container_cpu(self, labels: Labels, cores: float, times: Times | None = None) -> None:
+        times = self._times if times is None else times
+        self.series("container_cpu_usage_seconds_total", labels, times, rising(cores))
 
     def container_memory(self, labels: Labels, used: float) -> None:
         self.gauge("container_memory_working_set_bytes", labels, used)

@@ -73,6 +73,7 @@ from desched.model.cluster import (
     Pod,
     PodRef,
     Queue,
+    ServerHealth,
     Workload,
 )
 from desched.model.pod_groups import declared_keys, groups_of
@@ -128,10 +129,11 @@ class Lists(Protocol):
 
 
 class ServerFacts(NamedTuple):
-    """The version of the API server, and its clock at its earliest and its latest answer."""
+    """The API server's version, its clock at its earliest and latest answer, and its health."""
 
     version: str
     times: tuple[datetime, datetime]
+    health: ServerHealth
 
 
 @dataclass
@@ -311,6 +313,7 @@ def cluster_state(
         state,
         server_version=facts.version,
         server_times=facts.times,
+        server_health=facts.health,
         too_large=_large_objects(read.too_large, reduced),
         namespaces={**state.namespaces, **{name: {NAME_OF_NAMESPACE: name} for name in large}},
     )
@@ -410,10 +413,10 @@ def _facts(read: Reading, answer: Answer) -> ServerFacts:
     """The version, empty if it is not known: only forecasts use it; and the times so far."""
     if answer.date is not None:
         read.dates.append(answer.date)
-    times = _server_times(read)
+    times, health = _server_times(read), read.connection.reads.health()
     if answer.status != HTTPStatus.OK:
-        return ServerFacts("", times)
-    return ServerFacts(Decoder(Version, lambda it: it.git_version).one(answer.body), times)
+        return ServerFacts("", times, health)
+    return ServerFacts(Decoder(Version, lambda it: it.git_version).one(answer.body), times, health)
 
 
 def _server_times(read: Reading) -> tuple[datetime, datetime]:

@@ -21,6 +21,10 @@ LONGEST_MESSAGE = 1000
 
 _REASON_ANNOTATION = "desched.io/reason"
 _TAKEN_OVER = re.compile(r"triggered (evacuation|migration)", re.IGNORECASE)  # KubeVirt's webhook
+_DENIED = re.compile(r"^(admission webhook|ValidatingAdmissionPolicy) .* denied (the )?request")
+"""Whatever its status; a webhook that rolls the pod itself may choose 500 (Strimzi's does)."""
+
+_NOT_CALLED = re.compile(r"failed calling webhook \"([^\"]*)\"")
 _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 _PLAIN = {
     200: EvictionVerdict.EVICTED,
@@ -101,6 +105,8 @@ def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
     """The verdict, from the status and the body: the status alone is ambiguous."""
     status = answer.status_object
     message = shortened((status.message or "") if status is not None else "", LONGEST_MESSAGE)
+    if _DENIED.search(message) and not _TAKEN_OVER.search(message):
+        return EvictionAnswer(EvictionVerdict.FORBIDDEN, message)
     if status is not None and answer.status in _PLAIN:
         verdict = _PLAIN[answer.status]
         return EvictionAnswer(verdict, "" if verdict is EvictionVerdict.EVICTED else message)
@@ -113,6 +119,12 @@ def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
             return EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, message)
         case _:
             said = f": {message}" if message else ""
+            if webhook := _NOT_CALLED.search(message):
+                raise ObservationError(
+                    ObservationSource.CLUSTER,
+                    f"The API server could not call the admission webhook {webhook[1]} for the "
+                    f"eviction of {pod}{said}. Repair that webhook, or remove its configuration.",
+                )
             raise ObservationError(
                 ObservationSource.CLUSTER,
                 f"The API server answered the eviction of {pod} with {answer.status}{said}, which "

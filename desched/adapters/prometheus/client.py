@@ -1,6 +1,7 @@
 """Queries Prometheus; an error names what to check."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3 import Retry
 from urllib3.exceptions import NameResolutionError
 
+from desched.adapters.bounded_http import Deadline
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.queries import PART_LABEL
@@ -29,6 +31,9 @@ from desched.model.text import shortened
 LONGEST_QUERY_CHARACTERS = 7_000
 """As encoded in the URL, which proxies limit to 8 KiB. POST has no limit, but requires a further
 right where an API server or kube-rbac-proxy is in between."""
+
+_LONGEST_HEAD = 4_000
+_TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200})", re.IGNORECASE)
 
 _WHY_STATUS = {
     400: "could not evaluate the query (HTTP 400); check metrics.queries",
@@ -55,7 +60,20 @@ _MUST_RETURN = {
 
 _UnixSeconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]  # until the year 5138
 
+LONGEST_NUMBER = 64
+"""Characters of the value of a sample; servers write at most half of them."""
+
+MOST_SERIES = 500_000
+"""Of an answer: more than the pods of the largest cluster have."""
+
+LONGEST_TEXT_BYTES = 64 * 2**10
+"""Of each text in an answer, of all its warnings together, and of the labels of one series."""
+
+LONGEST_CONFIGURATION_BYTES = 8 * 2**20
+
+_PARSED_AT_ONCE = 1000  # series, between two looks at the clock
 _LONGEST_QUOTE = 200  # characters of others' error texts
+_MOST_WARNINGS = 20
 
 
 class Series(msgspec.Struct, Generic[L], frozen=True, gc=False):
@@ -97,7 +115,7 @@ class Grid(msgspec.Struct, frozen=True, gc=False):
 class Samples(msgspec.Struct, frozen=True, gc=False):
     """One element of a range vector as it was sent: Unix seconds and values, oldest first."""
 
-    labels: Mapping[str, str]
+    labels: Labels
     times: NDArray[np.float64]
     values: NDArray[np.float64]
 
@@ -113,52 +131,56 @@ class Answer(msgspec.Struct, Generic[S], frozen=True):
     evaluated_at: datetime | None = None
 
 
+_NOTHING = msgspec.Raw(b"")
+
+
 class _Data(msgspec.Struct, rename="camel"):
-    result_type: str = ""
-    result: msgspec.Raw = msgspec.Raw(b"")
-    yaml: str = ""
+    result_type: msgspec.Raw = _NOTHING
+    result: msgspec.Raw = _NOTHING
+    yaml: msgspec.Raw = _NOTHING
 
 
 class _Envelope(msgspec.Struct, rename="camel"):
-    """The outer part of an answer; VictoriaMetrics sets `is_partial` if data is missing."""
+    """The outer part of an answer; VictoriaMetrics sets `is_partial` if data is missing.
 
-    status: str = ""
-    error: str = ""
-    message: str = ""  # the error of an API server in between
-    warnings: tuple[str, ...] | None = None
-    infos: tuple[str, ...] | None = None
+    Its texts are raw, because a server may send any number of them, of any length.
+    """
+
+    status: msgspec.Raw = _NOTHING
+    error: msgspec.Raw = _NOTHING
+    message: msgspec.Raw = _NOTHING  # the error of an API server in between
+    warnings: msgspec.Raw = _NOTHING
+    infos: msgspec.Raw = _NOTHING
     is_partial: bool = False
     data: _Data | None = None
 
 
-class _Sample(msgspec.Struct, Generic[L], gc=False):
+class _Sample(msgspec.Struct, gc=False):
     """A sample; a native histogram has no `value`, so it becomes NaN."""
 
-    metric: L
-    value: tuple[_UnixSeconds, str] = (0.0, "NaN")
-
-
-class _Samples(msgspec.Struct):
-    """The samples of a range; a native histogram has no `values`."""
-
-    metric: dict[str, str]
-    values: tuple[tuple[float, str], ...] = ()
+    metric: msgspec.Raw
+    value: tuple[_UnixSeconds, Annotated[str, msgspec.Meta(max_length=LONGEST_NUMBER)]] = (
+        0.0,
+        "NaN",
+    )
 
 
 class _RawSamples(msgspec.Struct):
     """The samples of a range as text; a native histogram has no `values`."""
 
-    metric: dict[str, str]
-    values: msgspec.Raw = msgspec.Raw(b"")
+    metric: msgspec.Raw
+    values: msgspec.Raw = _NOTHING
 
 
-_SAMPLES: Mapping[type, msgspec.json.Decoder[Any]] = {
-    dict: msgspec.json.Decoder(list[_Sample[Labels]]),
-    PodLabels: msgspec.json.Decoder(list[_Sample[PodLabels]]),
+_LABELS: Mapping[type, msgspec.json.Decoder[Any]] = {
+    dict: msgspec.json.Decoder(Labels),
+    PodLabels: msgspec.json.Decoder(PodLabels),
 }
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
-_RANGES = msgspec.json.Decoder(list[_Samples])
-_RAW = msgspec.json.Decoder(list[_RawSamples])
+_SAMPLES = msgspec.json.Decoder(list[_Sample])
+_RANGES = msgspec.json.Decoder(list[_RawSamples])
+_TEXT = msgspec.json.Decoder(str)
+_TEXTS = msgspec.json.Decoder(list[str] | None)
 
 
 class PrometheusClient:
@@ -176,6 +198,7 @@ class PrometheusClient:
         self._connection = connection
         self._envelope = _Envelope()
         self._secrets: tuple[str, ...] = ()
+        self._deadline = Deadline(0.0)
         self._expected = _VECTOR
         self._session = PrometheusSession(connection, wait, self._inspect, patience)
         self._library = PrometheusConnect(
@@ -205,8 +228,11 @@ class PrometheusClient:
     def _query(self, promql: str, labels: type[L]) -> Answer[Series[L]]:
         def read() -> Answer[Series[L]]:
             self._library.custom_query(promql)
-            samples: list[_Sample[L]] = _SAMPLES[labels].decode(self._result)
-            series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
+            samples, decode = _SAMPLES.decode(self._result), _LABELS[labels].decode
+            series = tuple(
+                Series(decode(_bounded(s.metric)), float(s.value[1]), s.value[0])
+                for s in self._in_time(samples)
+            )
             evaluated_at = datetime.fromtimestamp(series[0].at, UTC) if series else None
             return Answer(series, self._warnings(), evaluated_at)
 
@@ -226,9 +252,11 @@ class PrometheusClient:
         times = [begin.timestamp() + i * step_seconds for i in range(steps + 1)]
 
         def read() -> Answer[Grid]:
-            self._library.custom_query_range(promql, begin, end, f"{step_seconds}s")
-            samples = _RANGES.decode(self._result)
-            by_time = [(s.metric, {at: float(value) for at, value in s.values}) for s in samples]
+            found = self._samples(promql, begin, end, step_seconds)
+            by_time = (
+                (s.labels, dict(zip(s.times.tolist(), s.values.tolist(), strict=True)))
+                for s in found
+            )
             grids = tuple(Grid(labels, tuple(map(v.get, times))) for labels, v in by_time)
             return Answer(grids, self._warnings())
 
@@ -248,10 +276,26 @@ class PrometheusClient:
         first, last = (datetime.fromtimestamp(at, UTC) for at in (begin, end))
 
         def read() -> Answer[Samples]:
-            self._library.custom_query_range(promql, first, last, f"{step_seconds}s")
-            return Answer(tuple(map(_samples, _RAW.decode(self._result))), self._warnings())
+            found = tuple(self._samples(promql, first, last, step_seconds))
+            return Answer(found, self._warnings())
 
         return self._answered(promql, _MATRIX, read)
+
+    def _samples(
+        self, promql: str, begin: datetime, end: datetime, step_seconds: int
+    ) -> Iterator[Samples]:
+        """The series of a range, each with at most one sample for each time."""
+        self._library.custom_query_range(promql, begin, end, f"{step_seconds}s")
+        most = int((end - begin).total_seconds()) // step_seconds + 1
+        for raw in self._in_time(_RANGES.decode(self._result)):
+            yield _samples(raw, most)
+
+    def _in_time(self, items: Sequence[T]) -> Iterator[T]:
+        """The items, as long as there is time: a server may send many that take long."""
+        for number, item in enumerate(items):
+            if number % _PARSED_AT_ONCE == 0 and self._deadline.left_seconds <= 0:
+                raise requests.Timeout("the answer takes too long to read")
+            yield item
 
     def configuration(self) -> str:
         """The configuration of Prometheus itself, in YAML; other servers have none.
@@ -262,14 +306,26 @@ class PrometheusClient:
 
         def read() -> str:
             self._session.request("GET", f"{self._connection.address}/api/v1/status/config")
-            return self._envelope.data.yaml if self._envelope.data else ""
+            yaml = self._envelope.data.yaml if self._envelope.data else _NOTHING
+            return _text(yaml, LONGEST_CONFIGURATION_BYTES)
 
         return self._answered("", "", read)
 
     @property
-    def _result(self) -> msgspec.Raw:
-        """The samples of the latest answer, not decoded."""
-        return self._envelope.data.result if self._envelope.data else msgspec.Raw(b"")
+    def _result(self) -> bytes:
+        """The samples of the latest answer, not decoded.
+
+        Raises:
+            AnswerTooLarge: there are too many series.
+        """
+        result = bytes(self._envelope.data.result) if self._envelope.data else b""
+        if result.count(b"{") > 2 * MOST_SERIES:  # of which each has two
+            self._fail(
+                f"answered with more than {MOST_SERIES:,} series; narrow the queries with "
+                "metrics.matchers to this cluster",
+                error_type=AnswerTooLarge,
+            )
+        return result
 
     def _answered(self, promql: str, expected: str, read: Callable[[], T]) -> T:
         if url_length(promql) > LONGEST_QUERY_CHARACTERS:
@@ -278,6 +334,7 @@ class PrometheusClient:
                 f"({_quoted(promql)}); shorten it, or use a recording rule"
             )
         self._expected = expected
+        self._deadline = Deadline(self._session.total_timeout_seconds)
         try:
             return read()
         except OSError as error:  # every error of requests is one; so is a certificate file gone
@@ -299,28 +356,36 @@ class PrometheusClient:
         except (msgspec.MsgspecError, RecursionError):
             envelope = None
         if response.status_code != requests.codes.ok:
-            text = self._foreign(envelope.error or envelope.message) if envelope else ""
+            if envelope is None:
+                said = first_line(response.text)
+            else:
+                said = _text(envelope.error) or _text(envelope.message)
+            text = self._foreign(said)
             error = AnswerTooLarge if response.status_code in _TOO_LARGE else ObservationError
-            self._fail(_why_refused(response) + (f": {text}" if text else ""), error_type=error)
+            why = _why_refused(response, said, has_credentials=bool(any(headers)))
+            self._fail(why + (f": {text}" if text else ""), error_type=error)
         if envelope is None:
             kind = response.headers.get("Content-Type", "no content type")
             self._fail(
                 f"answered with something other than query results ({self._foreign(kind)}), "
                 "perhaps a login page; check the URL, its path and the credentials"
             )
-        if envelope.status != "success" or envelope.data is None:
-            why = self._foreign(envelope.error) or "no reason given"
+        if _text(envelope.status) != "success" or envelope.data is None:
+            why = self._foreign(_text(envelope.error)) or "no reason given"
             self._fail(f"answered with an error instead of data: {why}")
-        if envelope.data.result_type != self._expected:
-            found = self._foreign(envelope.data.result_type)
+        result_type = _text(envelope.data.result_type)
+        if result_type != self._expected:
+            found = self._foreign(result_type)
             self._fail(f"answered with a {found}; {_MUST_RETURN[self._expected]}")
         self._envelope = envelope
 
     def _warnings(self) -> tuple[str, ...]:
         envelope = self._envelope
-        warnings = [*(envelope.warnings or ()), *filter(_is_about_data, envelope.infos or ())]
+        warnings = [*_texts(envelope.warnings), *filter(_is_about_data, _texts(envelope.infos))]
         if envelope.is_partial:
             warnings.append("the answer is marked as partial")
+        if (further := len(warnings) - _MOST_WARNINGS) > 0:
+            warnings[_MOST_WARNINGS:] = [f"{further} more"]
         return tuple(map(self._foreign, warnings))
 
     def _why_unreachable(self, error: OSError) -> str:
@@ -330,10 +395,7 @@ class PrometheusClient:
                 "check that it is not overloaded, and the network between"
             )
         if isinstance(error, requests.exceptions.SSLError):
-            return (
-                "and desched did not agree on TLS; check the CA file, the client certificate and "
-                "the host name in the URL; if it speaks plain http, write http:// in the URL"
-            )
+            return why_no_tls(str(error))
         if not isinstance(error, requests.RequestException):
             return f"cannot be queried because a file cannot be used: {_quoted(str(error))}"
         cause = error.args[0] if error.args else None
@@ -345,8 +407,8 @@ class PrometheusClient:
         return "cannot be reached; check the address, and that something listens there"
 
     def _foreign(self, text: str) -> str:
-        """Text from the server, which may repeat the credentials."""
-        return _quoted(redacted(text, self._secrets))
+        """Text from the server, which may repeat the credentials; of a long one the beginning."""
+        return _quoted(redacted(text[: 10 * _LONGEST_QUOTE], self._secrets))
 
     def _fail(
         self,
@@ -358,18 +420,48 @@ class PrometheusClient:
         raise error_type(ObservationSource.PROMETHEUS, message) from cause
 
 
-def _samples(raw: _RawSamples) -> Samples:
-    """The samples of one series, read as one list of numbers.
+def _samples(raw: _RawSamples, most: int) -> Samples:
+    """The samples of one series, at most so many, read as one list of numbers.
 
     Raises:
-        ValueError: the text has something other than pairs of numbers.
+        ValueError: the text has something other than such a number of pairs of numbers.
     """
     text = bytes(raw.values).translate(None, b'[]"')
-    # Not numpy.fromstring, which makes -1 of a missing number.
-    numbers = np.array(text.split(b",") if text else [], dtype=np.float64)
+    if text.count(b",") > 2 * most:
+        raise ValueError("more samples than times")
+    numbers = text.split(b",") if text else []
     if len(numbers) % 2:
         raise ValueError("a sample is no pair of numbers")
-    return Samples(raw.metric, numbers[0::2], numbers[1::2])
+    if max(map(len, numbers), default=0) > LONGEST_NUMBER:  # each would take as much memory
+        raise ValueError("a number is too long")
+    # Not numpy.fromstring, which makes -1 of a missing number.
+    values = np.array(numbers, dtype=np.float64)
+    return Samples(_LABELS[dict].decode(_bounded(raw.metric)), values[0::2], values[1::2])
+
+
+def _bounded(labels: msgspec.Raw) -> msgspec.Raw:
+    if memoryview(labels).nbytes > LONGEST_TEXT_BYTES:
+        raise ValueError("labels are too long")
+    return labels
+
+
+def _text(raw: msgspec.Raw, longest_bytes: int = LONGEST_TEXT_BYTES) -> str:
+    """The text, empty if it is something else; of one that is too long, what it is."""
+    size_bytes = memoryview(raw).nbytes
+    if size_bytes > longest_bytes:
+        return f"a text of {size_bytes >> 10} KiB"
+    try:
+        return _TEXT.decode(raw)
+    except msgspec.DecodeError:
+        return ""
+
+
+def _texts(raw: msgspec.Raw) -> list[str]:
+    """The texts, none without any; if they are too long together, how long."""
+    size_bytes = memoryview(raw).nbytes
+    if size_bytes > LONGEST_TEXT_BYTES:
+        return [f"texts of {size_bytes >> 10} KiB"]
+    return (_TEXTS.decode(raw) if size_bytes else None) or []
 
 
 def url_length(promql: str) -> int:
@@ -377,8 +469,39 @@ def url_length(promql: str) -> int:
     return len(quote(promql))
 
 
-def _why_refused(response: requests.Response) -> str:
+def why_no_tls(error: str) -> str:
+    """What to do about an error of TLS, as the end of a sentence about Prometheus."""
+    if "CERTIFICATE_VERIFY_FAILED" in error and ("issuer" in error or "self-signed" in error):
+        return (
+            "has a certificate of a CA that is not known here; name the file with that CA by "
+            "--prometheus-ca-file"
+        )
+    return (
+        "and desched did not agree on TLS; check the CA file, the client certificate and "
+        "the host name in the URL; if it speaks plain http, write http:// in the URL"
+    )
+
+
+def first_line(text: str) -> str:
+    """The first line of what is no answer of Prometheus; of a page, its title."""
+    head = text[:_LONGEST_HEAD]
+    if title := _TITLE.search(head):
+        return title[1]
+    line = next(iter(head.strip().splitlines()), "")
+    return "" if line.startswith("<") else line
+
+
+def _why_refused(response: requests.Response, said: str, *, has_credentials: bool) -> str:
     status = response.status_code
+    if "no org id" in said.lower():
+        return f"requires a tenant (HTTP {status}); set metrics.tenant in the policy"
+    if status == requests.codes.bad_request and ":9092/" in f"{response.url}":
+        return "accepts only queries of one namespace at port 9092 (HTTP 400); use port 9091"
+    if status == requests.codes.unauthorized and not has_credentials:
+        return (
+            "requires credentials (HTTP 401), and none were sent; set "
+            "--prometheus-bearer-token-file or --prometheus-headers-file"
+        )
     if "Location" in response.headers:
         return (
             f"redirects elsewhere (HTTP {status}), perhaps to a login page; use the final URL, "

@@ -53,6 +53,8 @@ def contradiction(node: Node, resource: Resource, sizes: Iterable[float]) -> Unk
         if capacity and not math.isclose(size, capacity, rel_tol=SIZE_TOLERANCE):
             unit = "cores" if resource is Resource.CPU else "bytes of memory"
             detail = f"its exporter reports {size:g} {unit}, its capacity is {capacity:g}"
+            if size > capacity:  # as in LXC, and other nodes that are containers
+                detail += "; it may read /proc of the host of this node"
             return Unknown(UnknownReason.CONTRADICTORY, detail)
     return None
 

@@ -18,18 +18,23 @@ from desched.adapters.prometheus.pod_usages import counts, usage_query, usages
 from desched.adapters.prometheus.queries import (
     CADVISOR,
     CLUSTER_LABELS,
+    CPU_MODES,
+    EXPORTER_SCOPE,
     NODE_SOURCES,
+    cpu_modes,
     names_exporters,
     node_series_by_labels,
     pod_scope,
     pod_series_by_labels,
     pods_by_labels,
+    scope_of,
 )
 from desched.adapters.prometheus.scrape_jobs import jobs_of_strangers
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import Measured
 from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
+from desched.model.resources import Resource
 from desched.policy.policy import Policy
 
 MOST_EXAMPLES = 3
@@ -136,12 +141,20 @@ class _Look:
                     self._queries.vector(source.scrape_interval(scope))
                 ).highest,
             )
+        if resource is Resource.CPU and not facts.own_query:
+            facts = msgspec.structs.replace(facts, missing_modes=self._missing_modes())
         matches = [self._index.match(one.labels) for one in series]
         ways = {match.node: match.way.value for match in matches if match is not None}
         left = [one for one, match in zip(series, matches, strict=True) if match is None]
         examples = [self._index.why_unmatched(one.labels) for one in left]
         facts = msgspec.structs.replace(facts, services=self._services(left))
         return self._described(facts, series, Counter(ways.values()), examples)
+
+    def _missing_modes(self) -> tuple[str, ...]:
+        """The modes of node_exporter that are not kept, if some are."""
+        scope = scope_of(self._metrics, "node_cpu", EXPORTER_SCOPE)
+        modes = {one.labels.get("mode") for one in self._queries.vector(cpu_modes(scope))}
+        return tuple(mode for mode in CPU_MODES if mode not in modes) if modes else ()
 
     def _services(self, unmatched: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:
         """The Services that the policy could name, by the number of nodes that they claim."""
@@ -244,7 +257,25 @@ class _Look:
         return sorted(names)[::step][:MOST_SAMPLED_PODS]
 
     def _sightings(self, names: Sequence[str]) -> tuple[LabelGroup, ...]:
+        """Where the pods with these names are seen: as cycles see them, but with any matchers."""
+        watched = [r for r in NODE_SOURCES if self._policy.windows(r)]
+        if all(f"pod_{resource}" in self._metrics.queries for resource in watched):
+            return self._own_sightings(frozenset(names), watched)
         return _groups(self._queries.vector(pods_by_labels(names, self._identifying)))
+
+    def _own_sightings(
+        self, names: frozenset[str], watched: Sequence[Resource]
+    ) -> tuple[LabelGroup, ...]:
+        """The same by the policy's own queries, to which no matchers are added."""
+        windows = ((resource, self._policy.windows(resource)[0]) for resource in watched)
+        queries = [usage_query(resource, seconds, self._metrics) for resource, seconds in windows]
+        seen = {
+            (one.labels["namespace"], one.labels["pod"])
+            for query in queries
+            for one in self._queries.vector(query)
+            if one.labels.get("pod") in names and "namespace" in one.labels
+        }
+        return (LabelGroup(self._metrics.matchers, len(seen)),) if seen else ()
 
 
 def _groups(found: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:

@@ -8,6 +8,7 @@ names, which begin with its own.
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import mul
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -39,6 +40,7 @@ from desched.model.cluster import ClusterState, ControllerKey
 from desched.model.groups import grouped
 from desched.model.load import PodChoice, PodUsage
 from desched.model.resources import Resource
+from desched.planning.overload.pod_usage import seen_share
 from desched.policy.policy import MetricsSource
 
 MOST_REQUESTS = 16
@@ -239,10 +241,25 @@ class PodLoads:
     ) -> Usages:
         """The usage of these pods; None means all."""
         found = usages(resource, windows, self._index, named=resource not in self.own)
+        if resource is Resource.CPU and resource not in self.own:
+            found = self._over_windows(found)
         if pods is None:
             return found
         # Matchers may select more.
         return {key: used for key, used in found.items() if pods.has(self._index.pod(*key))}
+
+    def _over_windows(self, found: Usages) -> Usages:
+        """The CPU of pods as means over whole windows; that of young ones is over their time."""
+        now, windows = self._queries.evaluated_at, self._windows[Resource.CPU]
+        if now is None:
+            return found
+        means = dict(found)
+        for key, used in found.items():
+            pod = self._index.pod(*key)
+            shares = [seen_share(pod, seconds, now) for seconds in windows]
+            if shares[-1] < 1.0:
+                means[key] = tuple(map(mul, used, shares))
+        return means
 
 
 def _pods(found: Mapping[Resource, Usages]) -> dict[PodKey, PodUsage]:

@@ -10,7 +10,7 @@ from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
 
 _MILLICORES_PER_CORE = 1000.0
-_AGREEMENT_SHARE = 0.2
+AGREEMENT_SHARE = 0.2
 """Two scrapes of one kubelet may differ by this much, because they are not simultaneous."""
 
 PodSeries = Iterable[Series[PodLabels]]
@@ -63,7 +63,7 @@ def scale(resource: Resource) -> float:
 
 def agree(one: float, other: float) -> bool:
     """Whether two values may be of one kubelet, scraped twice."""
-    return math.isclose(one, other, rel_tol=_AGREEMENT_SHARE)
+    return math.isclose(one, other, rel_tol=AGREEMENT_SHARE)
 
 
 def _values(series: PodSeries, index: NodeIndex, *, named: bool) -> dict[PodKey, float]:

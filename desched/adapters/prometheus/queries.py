@@ -7,6 +7,12 @@ any scraped pod can expose a metric of the same name. A user's query is used as 
 
 Node ratios are quotients whose two sides are extrapolated alike; with `1 - avg(rate(idle))` missing
 samples would count as load.
+
+cAdvisor's samples have times of their own, up to 18 s before their scrape. `rate` extrapolates to
+the borders of the window if they seem near, so of such samples it shows too little, from moment to
+moment another part. `deriv` is the slope of the line through the samples: it does not depend on the
+borders, and costs as much. It counts the middle of the window more than its ends. After a reset of
+a counter it is far below zero, which is no usage.
 """
 
 import re
@@ -244,7 +250,7 @@ def pod_sums(
 
     In cores or bytes, by the cgroups of pods for runtimes that do not label containers. Memory is
     added up at some points of the window: the mean of a container that has ended is over the time
-    in which it ran, so it would count in full. A rate is over the whole window.
+    in which it ran, so it would count in full. So does its CPU, which only raises the sum.
     """
     conditions = _CONTAINERS if containers else _POD_CGROUPS
     if resource is Resource.CPU:
@@ -275,11 +281,14 @@ def kubelets_of_pods(resource: Resource, scope: Scope) -> str:
 def least_on_node(resource: Resource, window_seconds: int, scope: Scope) -> str:
     """The least that kubelets report as the usage of each node, in cores or bytes.
 
-    Whoever writes into the same series can raise a mean of memory, but not the lowest value.
+    Whoever writes into the same series can raise a mean of memory, but not the lowest value. In a
+    counter, the samples of another one are resets.
     """
-    series = selector(_USAGES[resource], _ROOT, scope)
-    least = "rate" if resource is Resource.CPU else "min_over_time"
-    return f"min by (node, instance) ({least}({series}[{window_seconds}s]))"
+    series = f"{selector(_USAGES[resource], _ROOT, scope)}[{window_seconds}s]"
+    least = f"min_over_time({series})"
+    if resource is Resource.CPU:
+        least = f"deriv({series}) unless resets({series}) > 0"
+    return f"min by (node, instance) ({least})"
 
 
 def throttled_pods(window_seconds: int, scope: Scope) -> str:
@@ -299,6 +308,15 @@ def as_part(query: str, name: str) -> str:
     return f'label_replace({query}, "{PART_LABEL}", "{name}", "node", ".*")'
 
 
+CPU_MODES = tuple(f"{_IDLE}|{_BUSY}".split("|"))
+"""The modes in which node_exporter counts the time of CPUs; all of them make up the whole."""
+
+
+def cpu_modes(scope: Scope) -> str:
+    """How many series of the time of CPUs there are by mode."""
+    return f"count by (mode) ({selector('node_cpu_seconds_total', '', scope)})"
+
+
 def node_series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
     """How many series of a source there are by these labels, from whatever exporter."""
     return f"count by ({', '.join(labels)}) ({selector(*source.raw, '')})"
@@ -314,11 +332,13 @@ def pod_series_by_labels(resource: Resource, labels: Iterable[str]) -> str:
 
 
 def pods_by_labels(names: Iterable[str], labels: Iterable[str]) -> str:
-    """How many of these pods cAdvisor reports by these labels, whatever the policy's matchers."""
+    """How many of these pods cAdvisor reports by these labels, whatever the policy's matchers.
+
+    By containers or by cgroups: runtimes that do not label containers have only those.
+    """
     by = ", ".join(labels)
     any_of = "|".join(name.replace(".", "[.]") for name in names)
-    some = f'container!="",pod=~"{any_of}"'
-    memory = selector(_USAGES[Resource.MEMORY], some, "")
+    memory = selector(_USAGES[Resource.MEMORY], f'pod=~"{any_of}"', "")
     return f"count by ({by}) (group by ({by}, namespace, pod) ({memory}))"
 
 
@@ -328,9 +348,9 @@ def own_query(text: str, window_seconds: int) -> str:
 
 
 def _usage(resource: Resource, window_seconds: int, scope: Scope, conditions: str) -> str:
-    """Mean usage of cgroups over a window, in cores or bytes."""
+    """Mean usage of cgroups over a window, in cores or bytes, while they existed."""
     series = selector(_USAGES[resource], conditions, scope)
-    mean = "rate" if resource is Resource.CPU else "avg_over_time"
+    mean = "deriv" if resource is Resource.CPU else "avg_over_time"
     return f"{mean}({series}[{window_seconds}s])"
 
 

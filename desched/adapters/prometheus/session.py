@@ -5,6 +5,8 @@ of the library goes through `request`.
 """
 
 import io
+import json
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,6 +87,41 @@ class Credentials(AuthBase):
             return self._connection.token_provider()
         token = self._connection.bearer_token
         return token.get_secret_value().strip() if token is not None else None
+
+
+def account_of(connection: PrometheusConnection) -> bytes:
+    """What identifies the account at the server: its name or secret, certificate and headers.
+
+    A token with an issuer and a subject counts by these, since it is replaced again and again.
+
+    Raises:
+        ObservationError: the credentials cannot be read.
+    """
+    request = requests.Request("GET", connection.address).prepare()
+    header = Credentials(connection)(request).headers.get("Authorization", "")
+    scheme, _, credentials = header.partition(" ")
+    if scheme == "Bearer":
+        credentials = _subject(credentials) or credentials
+    elif connection.sign is not None:
+        credentials = credentials.partition("/")[0]  # the rest is the time and the signature
+    certificate = connection.client_cert_file
+    parts = (
+        scheme,
+        credentials,
+        certificate.read_bytes() if certificate is not None else b"",
+        sorted(connection.headers.items()),
+    )
+    return repr(parts).encode()
+
+
+def _subject(token: str) -> str:
+    """Who the token is for, empty if that is not known."""
+    try:
+        _, payload, _ = token.split(".")
+        claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return repr((claims["iss"], claims["sub"]))
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 class DeadlineAdapter(HTTPAdapter):

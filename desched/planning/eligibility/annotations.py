@@ -4,21 +4,30 @@
 2. Among the annotations of other projects, one that forbids wins over one that requests.
 3. An annotation on a workload applies to all of its pods. If pod and workload differ, the one that
    forbids wins. A value that is not understood forbids.
+
+What others mean by theirs, and in which version that was read, is beside each.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 
 from desched.model.cluster import Pod, Workload
 from desched.model.pod_groups import PREEMPTABLE
 from desched.model.text import TRUE
+from desched.policy.durations import duration_seconds
 
 OWN_ANNOTATION = "desched.io/evict"
+# sigs/descheduler 0.34 takes any value as "true" (issue 1659); "false" forbids here.
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
+# sigs/descheduler since 0.34: only its presence counts, `noEvictionPolicy` says how much.
 PREFER_NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+# Cluster Autoscaler 1.33, FAQ: "true" on a pod also says that its local storage may be lost.
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+# Karpenter since 1.12 (pull request 2874): "true", or a duration of Go since the pod's start.
 DO_NOT_DISRUPT_ANNOTATION = "karpenter.sh/do-not-disrupt"
+# Koordinator 1.6, apis/extension/descheduling.go.
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"
 FORBIDDING_COST = 2**31 - 1
 _FALSE = frozenset({"false", "f", "0"})
@@ -31,6 +40,22 @@ def _is_forbidding_cost(value: str) -> bool:
         return True
 
 
+def _protection_ends(value: str, pod: Pod) -> datetime | None:
+    """When the pod may be disrupted by an annotation of Karpenter with a duration, None if never.
+
+    Go has no days and weeks.
+    """
+    if pod.started_at is None or not value.endswith(_UNITS_OF_GO):
+        return None
+    try:
+        seconds = duration_seconds(value)
+    except ValueError:
+        return None
+    return pod.started_at + timedelta(seconds=seconds) if seconds else None
+
+
+_UNITS_OF_GO = ("s", "m", "h")
+
 _FORBIDS: Mapping[str, Callable[[str], bool]] = {
     OWN_ANNOTATION: lambda value: value not in TRUE,
     EVICT_ANNOTATION: lambda value: bool(value) and value not in TRUE,  # often without a value
@@ -42,6 +67,11 @@ _FORBIDS: Mapping[str, Callable[[str], bool]] = {
 
 EVICTION_ANNOTATIONS = (*_FORBIDS, PREFER_NO_EVICTION_ANNOTATION)
 """All annotations about evictions that desched reads."""
+
+
+def may_lose_local_storage(pod: Pod) -> bool:
+    """Whether the pod says so to Cluster Autoscaler, which reads it on pods only."""
+    return pod.annotations.get(SAFE_TO_EVICT_ANNOTATION, "").strip().lower() in TRUE
 
 
 class EvictionAnnotations(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +89,8 @@ class EvictionAnnotations(msgspec.Struct, frozen=True, gc=False):
 _NONE = EvictionAnnotations()
 
 
-def eviction_annotations(pod: Pod, workload: Workload | None) -> EvictionAnnotations:
-    """Combine the annotations of the pod and its workload."""
+def eviction_annotations(pod: Pod, workload: Workload | None, now: datetime) -> EvictionAnnotations:
+    """Combine the annotations of the pod and its workload as they are now."""
     if (
         not pod.annotations
         and not (workload and workload.annotations)
@@ -69,12 +99,11 @@ def eviction_annotations(pod: Pod, workload: Workload | None) -> EvictionAnnotat
         return _NONE  # most pods
     found = {}
     for key, value, where in _all_of(pod, workload):
-        forbids = _FORBIDS[key](value.strip().lower())
+        forbids, detail = _FORBIDS[key](value.strip().lower()), f'{key}: "{value}" on {where}'
+        if key == DO_NOT_DISRUPT_ANNOTATION and (ends := _protection_ends(value.strip(), pod)):
+            forbids, detail = ends > now, f"{detail}, until {ends:%Y-%m-%d %H:%M} UTC"
         if key not in found or forbids:
-            own = key == OWN_ANNOTATION
-            found[key] = EvictionAnnotations(
-                not forbids, forbids, own, f'{key}: "{value}" on {where}'
-            )
+            found[key] = EvictionAnnotations(not forbids, forbids, key == OWN_ANNOTATION, detail)
     if OWN_ANNOTATION in found:
         return found[OWN_ANNOTATION]
     forbidding = (each for each in found.values() if each.forbids)

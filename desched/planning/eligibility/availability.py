@@ -43,6 +43,14 @@ def min_replicas(workload: Workload, terms: Terms) -> Why:
     return wanted < least and f"{workload} wants {wanted}, the policy requires {least}"
 
 
+def rolling_out(workload: Workload, _: Terms) -> Why:
+    """A rollout, which the controller ends, or only a person."""
+    if not workload.rolling_out:
+        return None
+    by_hand = workload.rolled_by_hand
+    return f"{workload}: {by_hand}, so only a person ends it" if by_hand else str(workload)
+
+
 def scaling(workload: Workload, terms: Terms) -> Why:
     """Workloads whose autoscaler changes the number of replicas, or did so recently."""
     if workload.scaling:

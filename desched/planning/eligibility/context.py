@@ -30,6 +30,7 @@ from desched.planning.eligibility.annotations import EvictionAnnotations, evicti
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.eligibility.terms import Terms
 from desched.planning.eligibility.virtual_machines import migration_sources
+from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import CacheAffinity, VolcanoJobs
 from desched.policy.policy import Policy, Protections
@@ -70,6 +71,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
         rules = policy.scheduler.by(cluster.volcano_configurations)
         policy = msgspec.structs.replace(policy, scheduler=rules)
+        cluster = with_default_spread(cluster, rules.default_spread or ())
         terms = Terms(policy, state, book.now, threshold)
         return cls(cluster, book, terms, KnownQueues(cluster))
 
@@ -107,7 +109,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     def eviction_annotations(self, pod: Pod) -> EvictionAnnotations:
         """The eviction annotations of the pod and its workload."""
-        return eviction_annotations(pod, self.cluster.workload_of(pod))
+        return eviction_annotations(pod, self.cluster.workload_of(pod), self.now)
 
     def with_fresh(self, looks: Sequence[FreshPod], now: datetime) -> "EligibilityContext":
         """The same context for a pod or the members of a gang, with what was read just now.

@@ -5,10 +5,12 @@ wait. `lifted` rules do not apply to a pod whose annotations request a move.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from datetime import timedelta
 from typing import NamedTuple
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
+from desched.model.resources import Resource
 from desched.planning.eligibility import (
     availability,
     devices,
@@ -28,6 +30,8 @@ SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 """For how long Volcano leaves a pod alone after its start; a label or an annotation."""
+
+_NONE, _HOUR, _DAY = timedelta(), timedelta(hours=1), timedelta(days=1)
 
 SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", "desched-system"})
 """The namespaces of the cluster itself and of desched; a policy must include them by name."""
@@ -143,12 +147,25 @@ def _kubelet_owned(pod: Pod, _: Terms) -> Why | Refused:
     return None
 
 
-def _phase(pod: Pod, _: Terms) -> Why | Refused:
+def _phase(pod: Pod, context: EligibilityContext) -> Why | Refused:
     if pod.deleting:
-        return Finding(RefusalReason.TERMINATING)
+        return Finding(RefusalReason.TERMINATING, _lingering(pod, context))
     if pod.phase != "Running":
         return Finding(RefusalReason.NOT_RUNNING, pod.phase)
     return not pod.ready
+
+
+def _lingering(pod: Pod, context: EligibilityContext) -> str:
+    """Since when the pod is overdue or how long it may take, and what it uses meanwhile."""
+    if pod.leaves_at is None or not pod.lingers(context.now):
+        return ""
+    late = context.now - pod.leaves_at
+    length = (
+        f"{abs(late) / _HOUR:.1f} h" if abs(late) < 2 * _DAY else f"{abs(late) / _DAY:.0f} days"
+    )
+    found = f"{length} beyond its grace period" if late > _NONE else f"it may take {length}"
+    used = context.book.measured(pod, Resource.CPU)[:1]
+    return f"{found}, {used[0] / 1000:.1f} cores" if used else found
 
 
 def _namespace_unclear(pod: Pod, context: EligibilityContext) -> Why:
@@ -272,7 +289,7 @@ RULES: tuple[Rule, ...] = (
         RefusalReason.DESCHED_ITSELF,
         in_cluster=lambda pod, context: context.cluster.runs_desched(pod),
     ),
-    Rule(RefusalReason.NOT_READY, _phase),
+    Rule(RefusalReason.NOT_READY, in_cluster=_phase),
     Rule(RefusalReason.OBJECTS_TOO_LARGE, in_cluster=_namespace_unclear),
     Rule(RefusalReason.OPTED_OUT, in_cluster=_opted_out),
     Rule(RefusalReason.POD_GROUP, in_cluster=pod_groups.needed),
@@ -284,6 +301,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.DEVICES_SUMMED, devices.summed),
     Rule(RefusalReason.GPU_POD, devices.gpus, lifted=True),
     Rule(RefusalReason.PVC_POD, in_cluster=volumes.claims, lifted=True),
+    Rule(RefusalReason.NODE_NAMED, workload=lambda workload, _: workload.pinned_to or None),
     Rule(RefusalReason.NODE_BOUND_VOLUME, in_cluster=volumes.node_bound_volumes),
     Rule(RefusalReason.SHARED_CLAIM, in_cluster=volumes.shared_claims),
     Rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
@@ -298,13 +316,13 @@ RULES: tuple[Rule, ...] = (
         RefusalReason.JOB_COUNTS_EVICTION,
         workload=lambda workload, _: not workload.survives_disruption and str(workload),
     ),
-    Rule(
-        RefusalReason.ROLLOUT_UNDER_WAY,
-        workload=lambda workload, _: workload.rolling_out and str(workload),
-    ),
+    Rule(RefusalReason.ROLLOUT_UNDER_WAY, workload=availability.rolling_out),
     Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
     Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
-    Rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
+    Rule(
+        RefusalReason.RESIZE_UNDER_WAY,
+        lambda pod, _: (pod.resize_deferred and "it waits for room on its node") or pod.resizing,
+    ),
     Rule(RefusalReason.MIGRATION_UNDER_WAY, in_cluster=_migrating),
     Rule(
         RefusalReason.REQUESTS_UNKNOWN,

@@ -14,6 +14,7 @@ from itertools import chain
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.model.model_caches import kserve_claim
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.planning.eligibility.annotations import may_lose_local_storage
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Terms, Why
 from desched.planning.eligibility.virtual_machines import is_taken_over
@@ -84,7 +85,7 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
 
 def disk_storage(pod: Pod, terms: Terms) -> Why:
     """An emptyDir on disk, which is lost with the pod unless it has a virtual machine."""
-    if is_taken_over(pod):
+    if is_taken_over(pod) or may_lose_local_storage(pod):
         return None  # KubeVirt moves what it keeps there
     on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)
     return terms.protections.local_storage and on_disk and VolumeKind.EMPTY_DIR.value
@@ -100,6 +101,8 @@ def plain_path(path: str) -> str:
 
 def host_paths(pod: Pod, _: Terms) -> Why:
     """A hostPath that other nodes may not have, or with other content."""
+    if may_lose_local_storage(pod):
+        return None
     for volume in pod.volumes:
         if volume.kind is not VolumeKind.HOST_PATH:
             continue

@@ -91,7 +91,7 @@ def classify(book: UsageBook, state: State) -> Pressure:
     departed_load = DepartedLoad(state, book)
     pools, left_out = _measured(book, departed_load)
     loaded_nodes = [loaded for pool in pools for loaded in _loaded_nodes(pool, policy)]
-    saturated = saturation(loaded_nodes, policy.destination_selector)
+    saturated = saturation(loaded_nodes, policy.destination_selector, left_out)
     loaded_nodes = [in_saturated_pools(loaded, saturated) for loaded in loaded_nodes]
     loaded_nodes.sort(key=lambda loaded: loaded.node.name)
     outlook = Outlook(Pasts(book, state), loaded_nodes)
@@ -169,14 +169,14 @@ def _measured(
     pools: dict[str, _Pool] = {}
     left_out: list[NodeVerdict] = []
     for node in book.snapshot.cluster.nodes:
+        pool = policy.pool_of(node.labels)
+        name = scope.pool(pool.name, node)
         excluded = out_of_scope(node, policy, book.now)
         if excluded is None and scope.domain(node) is None:
             excluded = Finding(NodeReason.WITHOUT_DOMAIN, policy.balance_scope)
         if excluded is not None:
-            left_out.append(out_of_scope_verdict(node, excluded, book))
+            left_out.append(out_of_scope_verdict(node, excluded, name, book))
             continue
-        pool = policy.pool_of(node.labels)
-        name = scope.pool(pool.name, node)
         loads = measure(node, pool.rules, book, departed_load)
         if isinstance(loads, Unknown):
             left_out.append(unknown_verdict(node, loads, name, book))
@@ -198,11 +198,13 @@ def _not_shown(loaded: LoadedNode, loads: Sequence[NodeLoad]) -> Wait | None:
     """Why the node waits if only its exporter reports the load: anybody may have written it."""
     hot = {pressure.resource for pressure in loaded.hot}
     for load in loads:
-        reported, most = load.measured[0][1], load.most_ratio
-        if load.rule.resource in hot and most is not None and reported > most:
+        if load.rule.resource not in hot or load.shown is None:
+            continue
+        reported, (shown, tolerance) = load.measured[0][1], load.shown
+        if reported > shown + tolerance:
             detail = (
-                f"{load.rule.resource} {reported:.1%} by its exporter, at most {most:.1%} by its "
-                "kubelet and its pods"
+                f"{load.rule.resource} {reported:.1%} by its exporter, {shown:.1%} by its kubelet "
+                f"and its pods; {tolerance:.1%} more are tolerated"
             )
             return Wait(NodeReason.LOAD_NOT_SHOWN, RefusalReason.LOAD_NOT_SHOWN, detail)
     return None

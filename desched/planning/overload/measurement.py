@@ -9,6 +9,7 @@ from desched.model.groups import grouped
 from desched.model.load import Measured, PodUsage, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
+from desched.planning.overload.huge_pages import ordinary, ordinary_bytes, ordinary_ratio
 from desched.planning.overload.node_load import Basis, NodeLoad
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import ResourceRule
@@ -25,7 +26,7 @@ KUBELET_DIFFERENCE_RATIO = 0.1
 
 HOST_RATIO = 0.25
 """Of the capacity, beside what a node keeps for its host: load of no pod. Of memory, kubelets do
-not count huge pages and parts of the kernel's."""
+not count parts of the kernel's."""
 
 
 class DepartedLoad:
@@ -34,9 +35,13 @@ class DepartedLoad:
     def __init__(self, state: State, book: UsageBook) -> None:
         self._book = book
         leaving = book.snapshot.cluster.leaving_pods
-        present = {pod.uid for pod in leaving if not pod.finished}
-        self._leaving = grouped((pod.node, pod) for pod in leaving)
-        self._still_here = {r.node for r in state.evictions if r.pod.uid in present}
+        present = {pod.uid: pod for pod in leaving if not pod.finished}
+        self._leaving = grouped((pod.node, pod) for pod in leaving if not pod.lingers(book.now))
+        self._still_here = {
+            record.node
+            for record in state.evictions
+            if (pod := present.get(record.pod.uid)) and not pod.is_overdue(book.now)
+        }
         self._gone = grouped((r.node, r) for r in state.evictions if r.pod.uid not in present)
 
     def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
@@ -71,7 +76,7 @@ class DepartedLoad:
     def settling(self, shortest_window_seconds: int) -> dict[str, datetime | None]:
         """The nodes from which a pod was evicted less than the shortest window ago, until when.
 
-        None while the pod is still there.
+        None while the pod is still there, unless it is overdue.
         """
         window = timedelta(seconds=shortest_window_seconds)
         found: dict[str, datetime | None] = {
@@ -105,7 +110,8 @@ def measure(
         if resource is Resource.PODS:
             if node.allocatable.pods <= 0:
                 return Unknown(UnknownReason.ABSENT, "the node allows no pods")
-            ratio = sum(not pod.deleting for pod in pods) / node.allocatable.pods
+            stay = sum(not pod.deleting or pod.lingers(book.now) for pod in pods)
+            ratio = stay / node.allocatable.pods
             basis = Basis(float(node.allocatable.pods), (ratio,))
             found.append(NodeLoad(rule, ((0, ratio),), (basis,), ratio, (basis,)))
             continue
@@ -114,6 +120,8 @@ def measure(
         load = loads.get(resource, Unknown(UnknownReason.ABSENT, f"no {resource.value} load"))
         if isinstance(load, Unknown):
             return load
+        if resource is Resource.MEMORY:
+            load = ordinary(node, load)
         bases = _bases(node, resource, load, usages, book)
         if isinstance(bases, Unknown):
             return bases
@@ -129,7 +137,7 @@ def measure(
                 max(_highest(bases) + arrived, further or 0.0),
                 bases,
                 receives=further is not None,
-                most_ratio=_most_ratio(node, resource, load, usages, book),
+                shown=_shown(node, resource, load, usages, book),
             )
         )
     return tuple(found)
@@ -154,7 +162,7 @@ def _bases(
         return _exceeds(load, sums, own.denominator) or (own,)
     if min(node.capacity.memory_bytes, node.allocatable.memory_bytes) <= 0:
         return Unknown(UnknownReason.ABSENT, "the node states no memory capacity")
-    own = Basis(float(node.capacity.memory_bytes), ratios)
+    own = Basis(float(ordinary_bytes(node)), ratios)
     if exceeds := _exceeds(load, _seen_memory(sums, node, load, book), own.denominator):
         return exceeds
     if load.pods_ratios:  # no pod's series can raise the load above what the node bears out
@@ -165,13 +173,13 @@ def _bases(
 
 def may_exceed_by_pods(node: Node, load: Measured, ratio: float) -> bool:
     """Whether the pods may use more than this share of the node's allocatable memory."""
-    limit = ratio * node.allocatable.memory_bytes
+    limit, load = ratio * node.allocatable.memory_bytes, ordinary(node, load)
     return not load.pods_ratios or min(_most_memory(node, load)) > limit
 
 
 def _most_memory(node: Node, load: Measured) -> list[float]:
     """The most memory that the pods can use in each window by the node's own figures, in bytes."""
-    capacity = float(node.capacity.memory_bytes)
+    capacity = float(ordinary_bytes(node))
     levels = zip(load.pods_ratios, load.levels, strict=True)
     return [max(ratio, level.ratio) * capacity for ratio, level in levels]
 
@@ -190,23 +198,24 @@ def _sums(
     return [math.fsum(by_window) for by_window in zip(*known, strict=True)]
 
 
-def _most_ratio(
+def _shown(
     node: Node,
     resource: Resource,
     load: Measured,
     usages: Sequence[PodUsage] | None,
     book: UsageBook,
-) -> float | None:
-    """The most that the load over the shortest window can be, None if nothing else is read.
+) -> tuple[float, float] | None:
+    """What is shown of the load over the shortest window, and by how much that may be too little.
 
-    By the kubelet's figure for the node, else by the sum of the pods, also of those that ended.
+    The kubelet's figure for the node, else the sum of the pods, also of those that ended. None if
+    nothing else is read.
     """
     if load.kubelet_ratio is None:
         return None
-    allocatable, capacity = node.allocatable.memory_bytes, node.capacity.memory_bytes
+    allocatable, capacity = node.allocatable.memory_bytes, ordinary_bytes(node)
     if resource is Resource.CPU:
         if load.kubelet_ratio:
-            return load.kubelet_ratio + KUBELET_DIFFERENCE_RATIO
+            return load.kubelet_ratio, KUBELET_DIFFERENCE_RATIO
         allocatable, capacity = node.allocatable.cpu_millicores, node.capacity.cpu_millicores
     shown = load.kubelet_ratio
     if not shown:
@@ -215,7 +224,7 @@ def _most_ratio(
         both = _sums(node, resource, usages, book), _sums(node, resource, None, book)
         known = (sums[0] for sums in both if sums and math.isfinite(sums[0]))
         shown = max(known, default=0.0) / capacity
-    return shown + HOST_RATIO + max(0.0, 1.0 - allocatable / capacity)
+    return shown, HOST_RATIO + max(0.0, 1.0 - allocatable / capacity)
 
 
 def _seen_memory(
@@ -261,6 +270,8 @@ def _further_highest(node: Node, rule: ResourceRule, book: UsageBook, base: floa
     of_node = book.snapshot.load.destination_ratios.get(node.name, {})
     known = of_node.get(rule.resource, ())
     ratios = [ratio for ratio in known if ratio is not None]
+    if rule.resource is Resource.MEMORY:
+        ratios = [ordinary_ratio(node, ratio) for ratio in ratios]
     if len(ratios) < len(rule.destination_windows):
         return None
     # A maximum shows a pod as soon as the shortest window does.

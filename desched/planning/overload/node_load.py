@@ -33,8 +33,8 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
     `measured` has (window in seconds, ratio) as Prometheus reports them; `bases` and `highest` are
     corrected for changes that the windows do not show yet. `uncorrected` are the bases with the
     usage of pods that ended, left or are leaving. `receives` is false if a destination window is
-    not known. `most_ratio` is the most that the load over the shortest window can be by what the
-    kubelet reports; None if it has not been compared.
+    not known. `shown` is what the kubelet shows of the load over the shortest window, and by how
+    much the load may be above that, as ratios; None if it has not been compared.
     """
 
     rule: ResourceRule
@@ -43,7 +43,7 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
     highest: float
     uncorrected: tuple[Basis, ...]
     receives: bool = True
-    most_ratio: float | None = None
+    shown: tuple[float, float] | None = None
 
     @property
     def lowest(self) -> float:

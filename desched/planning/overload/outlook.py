@@ -25,6 +25,7 @@ from desched.planning.overload.forecast import (
     expected_minutes_above,
     running_share,
 )
+from desched.planning.overload.huge_pages import huge_page_bytes, ordinary_ratio
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 
@@ -64,7 +65,10 @@ class Pasts:
             if history is None or len(history.ratios) != count:
                 column[:] = present
                 continue
-            column[:] = np.array(history.ratios, dtype=float)
+            ratios = history.ratios
+            if source.resource is Resource.MEMORY and huge_page_bytes(loaded.node):
+                ratios = tuple(r and ordinary_ratio(loaded.node, r) for r in ratios)
+            column[:] = np.array(ratios, dtype=float)
             pressure = pressures[source.resource]
             # What the node's own figure does not show: the pods' sum beside it, load left out.
             column += present + pressure.departed_ratio - pressure.measured[0][1]
@@ -201,7 +205,8 @@ class Pasts:
         moved = {move.uid for moves in self._departed.values() for move in moves}
         found: dict[str, list[Pod]] = {}
         for pod in self._book.snapshot.cluster.leaving_pods:
-            if pod.node and pod.uid not in moved and not pod.finished:
+            ends = not (pod.finished or pod.lingers(self._book.now))
+            if pod.node and pod.uid not in moved and ends:
                 found.setdefault(pod.node, []).append(pod)
         return found
 

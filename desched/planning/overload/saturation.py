@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from desched.model.groups import grouped
-from desched.model.plan import Finding, HoldReason, ResourcePressure
+from desched.model.plan import Finding, HoldReason, NodeReason, NodeVerdict, ResourcePressure
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.planning.overload.node_load import LoadedNode, weighted_mean
@@ -22,14 +22,34 @@ Saturated = Mapping[tuple[str, Resource], str]
 """Why a resource of a pool is saturated, with the numbers, by pool and resource."""
 
 
-def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) -> Saturated:
-    """The saturated resources of pools with overloaded nodes, given all nodes with known load."""
+WITHOUT_ROOM = frozenset(
+    {
+        NodeReason.NOT_READY,
+        NodeReason.NOT_LINUX,
+        NodeReason.VIRTUAL,
+        NodeReason.BEING_REMOVED,
+        NodeReason.UNDER_PRESSURE,
+    }
+)
+"""Nodes that are left out for these reasons would be no place for pods either."""
+
+
+def saturation(
+    loaded_nodes: Iterable[LoadedNode],
+    destinations: LabelSelector,
+    left_out: Collection[NodeVerdict] = (),
+) -> Saturated:
+    """The saturated resources of pools with overloaded nodes, given all nodes with known load.
+
+    The numbers name the nodes that are `left_out` of them although they may have room.
+    """
     found = {}
     for pool, nodes in grouped((each.verdict.pool, each) for each in loaded_nodes).items():
         for resource in sorted({p.resource for loaded in nodes for p in loaded.overloaded}):
             if saturated := _saturation(nodes, resource, destinations):
                 of_pool = f"pool {pool}: " if pool else ""
-                why = f"{of_pool}{resource.value} {saturated}"
+                beside = [v for v in left_out if v.pool == pool and v.reason not in WITHOUT_ROOM]
+                why = f"{of_pool}{resource.value} {saturated}{_not_counted(beside, resource)}"
                 found[pool, resource] = why
     return found
 
@@ -90,6 +110,22 @@ def _saturation(
             f"of the excess of {excess / total:.1%}"
         )
     return None
+
+
+def _not_counted(left_out: Iterable[NodeVerdict], resource: Resource) -> str:
+    """The nodes beside those that are counted, by reason, with what is idle of them."""
+    found = []
+    for reason, nodes in grouped((v.reason, v) for v in left_out if v.reason).items():
+        loads = [_highest(verdict, resource) for verdict in nodes]
+        idle = math.fsum(1 - load for load in loads if load is not None) / len(nodes)
+        words = "of unknown load" if None in loads else f"{idle:.1%} idle"
+        found.append(f"{len(nodes)} {reason.value} (such as {nodes[0].node}, {words})")
+    return f"; not counted: {', '.join(found)}" if found else ""
+
+
+def _highest(verdict: NodeVerdict, resource: Resource) -> float | None:
+    levels = (load.measured for load in verdict.unjudged if load.resource is resource)
+    return max((ratio for measured in levels for _, ratio in measured), default=None)
 
 
 def _pressure(loaded: LoadedNode, resource: Resource) -> ResourcePressure:

@@ -2,20 +2,23 @@
 
 from datetime import datetime
 
-from desched.model.cluster import Node
+from desched.model.cluster import Effect, Node
 from desched.model.plan import Finding, NodeReason
 from desched.policy.policy import Policy
 
 REMOVAL_TAINTS = frozenset(
     {
-        "ToBeDeletedByClusterAutoscaler",
-        "DeletionCandidateOfClusterAutoscaler",
-        "karpenter.sh/disrupted",
-        "karpenter.sh/disruption",
-        "node.kubernetes.io/out-of-service",
+        "ToBeDeletedByClusterAutoscaler",  # Cluster Autoscaler 1.33, utils/taints/taints.go
+        "karpenter.sh/disrupted",  # Karpenter since 1.0, pkg/apis/v1/taints.go
+        "karpenter.sh/disruption",  # Karpenter before 1.0
+        "node.kubernetes.io/out-of-service",  # Kubernetes since 1.28, set by a person
     }
 )
-"""Taints of nodes that an autoscaler or a person is about to remove."""
+"""Taints of nodes that an autoscaler or a person is removing.
+
+A candidate for removal is none: Cluster Autoscaler's DeletionCandidateOfClusterAutoscaler only
+makes the scheduler prefer other nodes, and can stay for weeks.
+"""
 
 NOT_READY_TAINTS = frozenset(
     {
@@ -23,6 +26,8 @@ NOT_READY_TAINTS = frozenset(
         "node.kubernetes.io/unreachable",
         "node.kubernetes.io/network-unavailable",
         "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "karpenter.sh/unregistered",
     }
 )
 
@@ -43,7 +48,7 @@ def out_of_scope(node: Node, policy: Policy, now: datetime) -> Finding[NodeReaso
     """Return why the node is out of scope, None if it is in scope."""
     if not policy.looks_at(node.labels):
         return Finding(NodeReason.NOT_SELECTED, "")
-    taints = {taint.key for taint in node.taints}
+    taints = {taint.key for taint in node.taints if taint.effect != Effect.PREFER_NO_SCHEDULE}
     return _never_measured(node, taints) or _not_fit(node, taints) or _too_young(node, policy, now)
 
 
@@ -60,10 +65,10 @@ def _not_fit(node: Node, taints: set[str]) -> Finding[NodeReason] | None:
         return Finding(NodeReason.NOT_READY, ", ".join(sorted(taints & NOT_READY_TAINTS)))
     if node.deleting:
         return Finding(NodeReason.BEING_REMOVED, "it has a deletion timestamp")
-    if node.unschedulable:
-        return Finding(NodeReason.BEING_REMOVED, "it is cordoned")
     if taints & REMOVAL_TAINTS:
         return Finding(NodeReason.BEING_REMOVED, ", ".join(sorted(taints & REMOVAL_TAINTS)))
+    if node.unschedulable:
+        return Finding(NodeReason.CORDONED, "")
     if taints & PRESSURE_TAINTS:
         return Finding(NodeReason.UNDER_PRESSURE, ", ".join(sorted(taints & PRESSURE_TAINTS)))
     return None

@@ -11,7 +11,9 @@ from desched.planning.overload.pod_usage import UsageBook
 _NOT_SEEN = SeenLoad()
 
 
-def out_of_scope_verdict(node: Node, excluded: Finding[NodeReason], book: UsageBook) -> NodeVerdict:
+def out_of_scope_verdict(
+    node: Node, excluded: Finding[NodeReason], pool: str, book: UsageBook
+) -> NodeVerdict:
     """The verdict on a node that is not considered."""
     until = None
     if excluded.reason is NodeReason.TOO_YOUNG:
@@ -24,6 +26,7 @@ def out_of_scope_verdict(node: Node, excluded: Finding[NodeReason], book: UsageB
         NodeClass.OUT_OF_SCOPE,
         reason=excluded.reason,
         detail=excluded.detail,
+        pool=pool,
         unjudged=tuple(_loads(node, book)),
         until=until,
     )

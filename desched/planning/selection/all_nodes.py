@@ -99,14 +99,20 @@ def _relieve(
         if select_for_node(*open_ended, price).moves:
             return found
     full = next(iter(node.loaded.saturated.values()), "")
-    why = Finding(NodeReason.EXCESS_NOT_MOVABLE, _why_stuck(found))
+    why = Finding(NodeReason.EXCESS_NOT_MOVABLE, _why_stuck(node, found))
     if full:
         why = Finding(NodeReason.POOL_SATURATED, full)
     return NodeSelection(Stuck(why), found.refusals, destinations, quota)
 
 
-def _why_stuck(found: NodeSelection) -> str:
-    """Why no pod of the node moves, as the most frequent reason."""
+def _why_stuck(node: OverloadedNode, found: NodeSelection) -> str:
+    """Why no pod of the node moves, and whether the limit by the hour keeps some."""
+    limit = f"; {RefusalReason.LIMIT_HOURLY.value} keeps {node.limited} of its pods"
+    return _most_frequent(found) + (limit if node.limited else "")
+
+
+def _most_frequent(found: NodeSelection) -> str:
+    """Why no candidate of the node moves, as the most frequent reason."""
     if not found.refusals:
         return "none of its pods may move"
     reasons = Counter(finding.reason for finding in found.refusals.values())

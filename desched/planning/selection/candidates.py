@@ -62,13 +62,15 @@ class OverloadedNode(msgspec.Struct, frozen=True):
     """An overloaded node and those of its pods that may be moved, by name.
 
     `later` are pods that may be moved once the moves of their workloads under way have ended.
-    `gangs` have pods on the node, and may move whole.
+    `gangs` have pods on the node, and may move whole. `limited` is how many further pods may be
+    moved once the limit by the hour allows it.
     """
 
     loaded: LoadedNode
     candidates: tuple[Candidate, ...]
     later: tuple[Candidate, ...] = ()
     gangs: tuple[Gang, ...] = ()
+    limited: int = 0
 
     @property
     def name(self) -> str:
@@ -110,6 +112,7 @@ def _sifted(
     context = eligibility.context
     movable: list[Candidate] = []
     later: list[Candidate] = []
+    limited = 0
     gangs: dict[str, Gang] = {}
     for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
         finding = eligibility.refuse(pod)
@@ -117,6 +120,7 @@ def _sifted(
             movable.append(candidate_of(pod, context, pasts))
             continue
         refusals.append(refusal_of(pod, finding))
+        limited += finding.reason is RefusalReason.LIMIT_HOURLY
         if finding.reason is RefusalReason.POD_GROUP:
             gang = eligibility.whole_gang(pod)
             if gang is not None and str(gang) not in gangs:
@@ -124,7 +128,9 @@ def _sifted(
                 gangs[str(gang)] = Gang(str(gang), members)
         if eligibility.waits_for_moves(pod):
             later.append(candidate_of(pod, context, pasts))
-    return OverloadedNode(loaded, _by_name(movable), _by_name(later), tuple(gangs.values()))
+    return OverloadedNode(
+        loaded, _by_name(movable), _by_name(later), tuple(gangs.values()), limited
+    )
 
 
 def _by_name(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:

@@ -14,7 +14,10 @@ from desched.planning.eligibility.annotations import (
     PREFER_NO_EVICTION_ANNOTATION,
 )
 
+# Kubernetes 1.36. With a feature gate Karpenter writes it, so that a node becomes empty.
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+# Karpenter 1.14, alpha; it takes the place of the other.
+DISRUPTION_COST_ANNOTATION = "karpenter.sh/disruption-cost"
 
 EVICTION = 1.0
 MOST_FOR_PRIORITY = 3.0
@@ -67,7 +70,11 @@ def _of_preference(pod: Pod, workload: Workload | None) -> float:
     found = {**on_workload, **pod.annotations}
     if PREFER_NO_EVICTION_ANNOTATION in found:
         return MOST_FOR_PREFERENCE
-    stated = max(_stated(found, DELETION_COST_ANNOTATION), _stated(found, EVICTION_COST_ANNOTATION))
+    has_own = DISRUPTION_COST_ANNOTATION in found
+    stated = max(
+        _stated(found, DISRUPTION_COST_ANNOTATION if has_own else DELETION_COST_ANNOTATION),
+        _stated(found, EVICTION_COST_ANNOTATION),
+    )
     return min(MOST_FOR_PREFERENCE, math.log10(1 + stated) / _COST_DIGITS_PER_UNIT)
 
 

@@ -18,6 +18,7 @@ from desched.policy.conversion.original import OriginalSection, Record
 from desched.policy.conversion.strategies import convert_strategies
 from desched.policy.conversion.yaml_text import yaml_text
 from desched.policy.document.root import KIND
+from desched.policy.document.sections import places_of
 from desched.policy.document.upstream_plugins import LOAD_AWARE
 from desched.policy.loading import validate_policy
 from desched.policy.reading.envelope import CCE_KEY, find_document
@@ -50,6 +51,18 @@ _CONVERTERS = {
     Dialect.VOLCANO: convert_load_aware,
     Dialect.KUBERNETES_SIGS: convert_node_utilization,
 }
+
+
+_MISPLACED = "is a key of {}, and had no effect where it is; it may have been meant."
+
+_AROUND_POLICIES = {
+    "KubeDescheduler": "OpenShift: convert the ConfigMap `cluster` that its operator writes",
+    "HelmRelease": "Flux: convert the ConfigMap that the chart writes",
+    "HelmChart": "k3s: convert the ConfigMap that the chart writes",
+    "Application": "Argo CD: convert the ConfigMap that it writes",
+    "Descheduler": "Deckhouse: convert the ConfigMap that its module writes",
+}
+"""Objects from which others make the policy, by kind: whose they are, and what to convert."""
 
 
 class Conversion(NamedTuple):
@@ -89,8 +102,7 @@ def convert_policy(text: str, source: str, dialect: Dialect | None = None) -> Co
         drop_settings(OriginalSection(msgspec.structs.replace(record, base=()), value))
     for key in ("apiVersion", "kind", "profiles", "strategies"):
         root.value(key)
-    for key in root.unread():
-        root.dropped(key, "is unknown here; it had no effect there, or is a setting.")
+    _leave_out(root, "is unknown here; it had no effect there, or is a setting.")
     if record.findings:
         raise InvalidPolicy(record.findings)
     return _conversion(chosen, draft, record.notes, source)
@@ -124,6 +136,9 @@ def _dialect(original: dict[str, Any], document: YamlDocument, *, in_wrapper: bo
     for dialect in (Dialect.KOORDINATOR, Dialect.KUBERNETES_SIGS):
         if _PLUGINS[dialect] in plugins:
             return dialect
+    kind = str(original.get("kind"))
+    if around := _AROUND_POLICIES.get(kind):
+        raise document.refused(("kind",), f"this is a {kind} of {around}.")
     raise document.refused(
         (),
         f"there is nothing to convert: no profile has {', '.join(dict.fromkeys(_PLUGINS.values()))}"
@@ -158,8 +173,16 @@ def _convert_profile(root: OriginalSection, draft: Draft, dialect: Dialect) -> N
     _CONVERTERS[dialect](root, chosen, draft)
     for key in ("pluginConfig", "plugins"):
         chosen.value(key)
-    for key in chosen.unread():
-        chosen.dropped(key, "is unknown here; it had no effect there.")
+    _leave_out(chosen, "is unknown here; it had no effect there.")
+
+
+def _leave_out(section: OriginalSection, why: str) -> None:
+    """Note the keys that nobody has read; those of another place hold the policy."""
+    for key in section.unread():
+        if section.value(key) and (homes := places_of(key)):
+            section.held(key, _MISPLACED.format(" and of ".join(homes)))
+        else:
+            section.dropped(key, why)
 
 
 def _conversion(

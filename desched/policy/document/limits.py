@@ -176,8 +176,8 @@ class PauseSection(Section):
 
     workloads: _UpTo1000 | None = optional(_FOLLOW_UP.pause_workloads, example=5)
     """After evictions of this number of workloads, in at least 3 namespaces of at least 2 owners,
-    failed … Where no owners are known, half of all moves of that time must have failed; otherwise
-    only the namespaces of these workloads are paused."""
+    failed … Where no owners are known, half of all moves of that time must have failed, in half of
+    their namespaces; otherwise only the namespaces of these workloads are paused."""
     within: Span | None = optional(seconds=_FOLLOW_UP.pause_within_seconds, example="2h")
     """… within this time."""
     owner_label: LabelKey | None = optional(example="example.com/team")

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_pascal
 
 from desched.policy.compatibility import SteeringMode
+from desched.policy.document.placement_domains import LabelKey
 from desched.policy.document.values import Section, matching, optional
 from desched.policy.schedulers import (
     VOLCANO_ARGUMENTS,
@@ -108,6 +109,19 @@ class OtherSchedulerSection(Section):
     scheduler."""
 
 
+class DefaultConstraintSection(Section):
+    """A spread constraint of pods without any, as in kube-scheduler's PodTopologySpreadArgs."""
+
+    max_skew: Annotated[int, Field(ge=1, le=1_000)] = Field(examples=[1])
+    """By how many pods domains may differ."""
+    topology_key: LabelKey = Field(examples=["topology.kubernetes.io/zone"])
+    """The label of nodes whose values are the domains."""
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = Field(
+        examples=["DoNotSchedule"]
+    )
+    """Whether the scheduler refuses other nodes, or only prefers even domains."""
+
+
 class SchedulerSection(Section):
     """What differs from kube-scheduler's defaults, and what other schedulers do."""
 
@@ -119,6 +133,17 @@ class SchedulerSection(Section):
         example={"NodeResourcesFit": 5, "ImageLocality": 0}
     )
     """Weights of its score plugins."""
+    default_constraints: tuple[DefaultConstraintSection, ...] | None = optional(
+        example=[
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
+        ]
+    )
+    """The `defaultConstraints` of its plugin PodTopologySpread with `defaultingType: List`; without
+    this key, those of the system."""
     others: dict[SchedulerName, OtherSchedulerSection] | None = optional(
         example={"volcano": {"profile": "Volcano"}}
     )

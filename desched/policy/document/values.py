@@ -164,7 +164,7 @@ NamespaceName = Annotated[
 OwnerKind = Annotated[
     str,
     matching(
-        "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Z][A-Za-z0-9]*$",
+        "^(?!v[0-9]+((alpha|beta)[0-9]+)?/)([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Z][A-Za-z0-9]*$",
         'group and kind are allowed, without a version: "argoproj.io/Rollout" (a kind of the core '
         "group stands alone)",
     ),

@@ -1,11 +1,13 @@
 """How schedulers place pods: the default one, and those that the policy names."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
-from desched.model.cluster import DEFAULT_SCHEDULER
+from desched.model.cluster import DEFAULT_SCHEDULER, SpreadConstraint
 from desched.policy.document.scheduler import (
+    DefaultConstraintSection,
     OtherSchedulerSection,
     SchedulerSection,
     ScoreWeightsSection,
@@ -36,6 +38,7 @@ def scheduler_rules(section: SchedulerSection, notes: Notes) -> SchedulerRules:
     others = section.others or {}
     return SchedulerRules(
         **_scores(section.strategy, section.weights),
+        **written(default_spread=_default_spread(section.default_constraints)),
         others={
             name: _other(name, other, notes.below("others", name))
             for name, other in sorted(others.items())
@@ -61,6 +64,17 @@ def _other(name: str, section: OtherSchedulerSection, notes: Notes) -> OtherSche
         network_topology_aware=aware,
         config_map=section.config_map or "",
         written=arguments if section.config_map else {},
+    )
+
+
+def _default_spread(
+    constraints: Sequence[DefaultConstraintSection] | None,
+) -> tuple[SpreadConstraint, ...] | None:
+    if constraints is None:
+        return None
+    return tuple(
+        SpreadConstraint(c.topology_key, c.max_skew, c.when_unsatisfiable == "DoNotSchedule", None)
+        for c in constraints
     )
 
 

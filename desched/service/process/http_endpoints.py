@@ -15,10 +15,13 @@ from threading import Lock, Thread
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
+import structlog
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from desched.errors import ConfigurationError
 from desched.service.process.health import Health
+
+_log = structlog.get_logger(__name__)
 
 MOST_CONNECTIONS = 64
 MOST_PARAMETERS = 10
@@ -276,6 +279,12 @@ class _Listener:
     def _answer(self, target: str) -> Answer:
         path, _, query = target.partition("?")
         if path in self._answers:
-            return self._answers[path](dict(parse_qsl(query)[:MOST_PARAMETERS]))
+            try:
+                return self._answers[path](dict(parse_qsl(query)[:MOST_PARAMETERS]))
+            except Exception:  # noqa: BLE001  (who asks gets an answer, and the others theirs)
+                meaning = "this is a bug in desched; please report it"
+                _log.exception("endpoint.crashed", path=path, meaning=meaning)
+                body = b"desched has a bug here; its log has endpoint.crashed with the details\n"
+                return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, body)
         text = f"there are {', '.join(self._answers)}\n{self._hint}"
         return Answer(HTTPStatus.NOT_FOUND, TEXT, text.encode())

@@ -107,6 +107,7 @@ def _result_of(record: EvictionRecord) -> dict[str, Any]:
         "node": record.node,
         "result": record.result,
         "landed_on": landed,
+        "waiting_for": record.waiting_for,
         "replacement": record.replacement,
         "evicted_at": record.evicted_at,
         "purpose": record.purpose,

@@ -143,7 +143,8 @@ def _outcome(outcome: Outcome) -> str:
 def _move(record: EvictionRecord) -> str:
     result = record.result.value if record.result else "in_flight"
     landed = f" on {record.landed_on}" if record.landed_on else ""
-    return f"{record.pod} from {record.node}: {result}{landed}"
+    waits = f", {record.waiting_for}" if record.waiting_for else ""
+    return f"{record.pod} from {record.node}: {result}{landed}{waits}"
 
 
 def _first(names: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, EvictionRecord, Pause
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
@@ -20,10 +21,10 @@ class Announcer(Protocol):
 
 
 class EventPublisher:
-    """Publishes each success, each failure and each automatic pause of the reports.
+    """Publishes each success, each failure, each automatic pause and each incident of the reports.
 
-    Pauses are published on desched's own pod. Only the acting replica publishes. Inconclusive
-    results and pauses by people are only logged.
+    Pauses and incidents are published on desched's own pod. Only the acting replica publishes.
+    Inconclusive results and pauses by people are only logged.
     """
 
     def __init__(self, announcer: Announcer) -> None:
@@ -45,9 +46,16 @@ class EventPublisher:
             known = frozenset(pause for pause in pauses if pause.since < report.started_at)
         self._last_pauses = pauses
         new_pauses = sorted(pauses - known, key=lambda pause: (pause.scope, pause.subject))
-        all(self._written(new_pauses, self._moves.of(report)))  # the first failure ends it
+        all(self._written(report, new_pauses, self._moves.of(report)))  # the first failure ends it
 
-    def _written(self, pauses: Iterable[Pause], moves: Iterable[EvictionRecord]) -> Iterator[bool]:
+    def _written(
+        self, report: CycleReport, pauses: Iterable[Pause], moves: Iterable[EvictionRecord]
+    ) -> Iterator[bool]:
+        cycle = report.state.last_cycle
+        is_first = cycle is not None and cycle.held_since == cycle.at
+        if is_first and report.plan.hold is HoldReason.CLUSTER_IN_TROUBLE:
+            note = f"Evicts nothing until it is over: {report.plan.hold_detail}."
+            yield self._announcer.warn_on_self("ClusterInTrouble", note, action="Hold")
         for pause in pauses:
             phrase = pause.describe()
             note = f"{phrase[0].upper()}{phrase[1:]}."
@@ -63,7 +71,7 @@ def move_note(record: EvictionRecord) -> str:
         raise ValueError(f"the result of {record.pod} is not known yet")
     replacement = record.replacement.name if record.replacement else "it"
     landed = f"{replacement} on {record.landed_on}" if record.landed_on else ""
-    sentence = describe(record.result, landed)
+    sentence = describe(record.result, ", ".join(filter(None, (landed, record.waiting_for))))
     return (
         f"Evicted {record.pod.name} from {record.node} at {record.evicted_at:%H:%M} UTC: "
         f"{sentence[0].lower()}{sentence[1:]}"

@@ -13,6 +13,7 @@ from desched.history.logbook import Entry
 from desched.history.logged_cycle import entry_of
 from desched.history.steps import updated
 from desched.history.stored import encode_logbook
+from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
 from desched.ports import Clock, Fence, LogbookStore
 
@@ -40,7 +41,9 @@ class LogbookKeeper:
     _trouble: str = field(default="", init=False)
 
     def cycle_completed(self, report: CycleReport) -> None:
-        """Take a cycle."""
+        """Take a cycle, unless its time is wrong."""
+        if report.plan.hold is HoldReason.CLOCKS_DIFFER:
+            return
         entry = entry_of(report)
         self._waiting = [*self._waiting, entry][-MOST_WAITING:]
         acted = any(not move.dry_run for move in entry.moves) or bool(entry.settled)

@@ -9,6 +9,7 @@ from desched.model.groups import grouped
 from desched.model.load import Measured, SeenLoad, Unknown
 from desched.model.plan import NodeVerdict, PlannedEviction, ResourcePressure
 from desched.model.resources import Resource
+from desched.planning.overload.huge_pages import ordinary_bytes
 from desched.views.explained.changes import changes_for_node
 from desched.views.explained.drains import drains_of, held_beside_drains
 from desched.views.explained.pods import PodOutcomes, largest_first
@@ -82,7 +83,7 @@ def _others(
 
 
 def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | None:
-    """The usage of measured pods that are not leaving in the shortest window, as a share.
+    """The usage of measured pods that are not about to leave, in the shortest window, as a share.
 
     That of GPUs is known of all of its pods with a GPU, or of none.
     """
@@ -93,11 +94,12 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
     sizes = {
         Resource.CPU: node.capacity.cpu_millicores,
         Resource.GPU: gpus.gpus if isinstance(gpus, Measured) else 0,
-        Resource.MEMORY: node.capacity.memory_bytes,
+        Resource.MEMORY: ordinary_bytes(node),
         Resource.PODS: node.allocatable.pods,
     }
     pods = decision.context.cluster.pods_by_node.get(node.name, ())
-    used = [book.measured(pod, resource) for pod in pods if not pod.deleting]
+    staying = (pod for pod in pods if not pod.deleting or pod.lingers(book.now))
+    used = [book.measured(pod, resource) for pod in staying]
     if resource is Resource.GPU and not all(used):
         return None
     return sum(each[0] for each in used if each) / max(1, sizes[resource])

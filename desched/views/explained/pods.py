@@ -9,6 +9,7 @@ from desched.model.load import Measured
 from desched.model.plan import Finding, PlannedEviction, Refusal, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.eligibility.whole_gangs import WholeGangs
+from desched.planning.overload.huge_pages import ordinary_bytes
 from desched.views.explained.values import PodOutcome, PodSummary
 
 
@@ -39,7 +40,8 @@ class PodOutcomes:
             for resource in (Resource.CPU, Resource.MEMORY)
         }
         node = context.cluster.node_by_name.get(pod.node)
-        size = node.capacity if node else None
+        cpu = node.capacity.cpu_millicores if node else 0
+        memory = ordinary_bytes(node) if node else 0
         outcome, finding = self.outcome(pod)
         eviction = self.evictions.get(pod.ref)
         workload = context.cluster.workload_of(pod)
@@ -49,8 +51,8 @@ class PodOutcomes:
             str(workload) if workload else "",
             used[Resource.CPU],
             used[Resource.MEMORY],
-            _share(used[Resource.CPU], size.cpu_millicores if size else 0),
-            _share(used[Resource.MEMORY], size.memory_bytes if size else 0),
+            _share(used[Resource.CPU], cpu),
+            _share(used[Resource.MEMORY], memory),
             outcome,
             finding.reason if finding else None,
             finding.detail if finding else "",

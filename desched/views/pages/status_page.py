@@ -11,7 +11,7 @@ from desched.views.cycle import CycleView
 from desched.views.formatting import moment
 from desched.views.pages.cycle_page import cycle_values
 from desched.views.pages.document import TABLES, Html, asset, document
-from desched.views.reasons import sentence_of
+from desched.views.reasons import describe
 from desched.views.status import StateView
 
 MOST_NODES = 200
@@ -92,5 +92,5 @@ def status_page(status: ServiceStatus) -> Html:
 
 def _result(record: EvictionRecord) -> str:
     if record.result is not None:
-        return sentence_of(record.result)
+        return describe(record.result, record.waiting_for)
     return "in flight: " + ("the pod is leaving" if record.left_at is None else "the pod has left")

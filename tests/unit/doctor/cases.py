@@ -10,7 +10,8 @@ from desched.adapters.prometheus.stacks import FoundService
 from desched.doctor.checks import CheckName as Name
 from desched.doctor.checks import Verdict
 from desched.doctor.examination import FeatureRights, Origin, PolicyFacts, SystemFacts, Unanswered
-from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
+from desched.doctor.other_controllers import CANDIDATE_TAINT
+from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner, Taint
 from desched.model.load import (
     ClusterLoad,
     GpuUsage,
@@ -23,7 +24,7 @@ from desched.model.load import (
 )
 from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
-from desched.model.state import Pause, PauseScope, State
+from desched.model.state import ForecastCheck, Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.policy.compatibility import Queues, SteeringMode
@@ -43,7 +44,7 @@ from desched.policy.schedulers import (
     SchedulerProfile,
     SchedulerRules,
 )
-from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
+from tests.builders import GIB, NOW, amounts, budget, load, measured, node, pod, rule, workload
 from tests.unit.doctor.examinations import (
     ADDRESS,
     CHART,
@@ -458,6 +459,12 @@ PROMETHEUS = cases(
         "`deploy/base/network-policy.yaml` allows port 9090",
     ),
     (
+        at(prometheus(address="http://elsewhere:9090", problem="It asks for more (HTTP 401).")),
+        PROBLEM,
+        "(HTTP 401)",
+        "something answers at this address",
+    ),
+    (
         at(prometheus(address="http://elsewhere:9090", problem=REFUSES)),
         PROBLEM,
         "cannot be reached",
@@ -618,6 +625,19 @@ MEASURES = [
             "no series",
             "scrape node_exporter or /metrics/cadvisor of the kubelets",
         ),
+        (
+            one("node_cpu", **ABSENT, missing_modes=("user", "system"), elsewhere=(OTHER_JOB,)),
+            PROBLEM,
+            "without the modes user, system;",
+            "Keep all modes",
+        ),
+        (
+            one("node_cpu", missing_modes=("steal", "user")),
+            PROBLEM,
+            "without the modes steal, user;",
+            "Keep all modes",
+        ),
+        (one("node_cpu", missing_modes=("iowait",)), OK, "3 of 3 nodes"),
         (
             one("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)),
             PROBLEM,
@@ -787,10 +807,24 @@ def of_ten(found: ClusterLoad, **fields: Any) -> Any:
     return examination(cluster=cluster(nodes=TEN, pods=[]), load=found, **fields)
 
 
+def surprise(*, bad: bool, risk: float = 0.01) -> ForecastCheck:
+    """A landing for which harm was so likely by the forecast."""
+    return ForecastCheck(NOW, "", risk, bad, 1.0, not bad)
+
+
+def tainted(**fields: Any) -> Any:
+    return examination(cluster=cluster(nodes=[node("a", **fields), node("b"), node("c")]))
+
+
 NODES = [
     *cases(
         Name.NODES,
         (examination(), OK, "3 nodes have trusted load, 0 unknown, 0 out of scope."),
+        (
+            tainted(capacity=amounts(4, 64, **{"hugepages-1Gi": 56 * GIB})),
+            OK,
+            "1 node keeps up to 88% of the memory for huge pages; that does not count.",
+        ),
         (
             of_ten(unknown_nodes(UnknownReason.STALE, 1)),
             WARNING,
@@ -909,7 +943,7 @@ THRESHOLDS = cases(
     (
         examination(load=loads(0.95, 0.95, 0.9)),
         WARNING,
-        "The cluster, or each pool with overloaded nodes, is full",
+        "are full, and no move would level them (cpu 93.3% on average",
         "raise `targetThresholds`",
     ),
     (
@@ -944,10 +978,6 @@ def pauses(**fields: Any) -> StoredState:
 
 AVOIDED = {"taints": (STEERING_TAINT,)}
 BEFORE, AFTER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
-
-
-def tainted(**fields: Any) -> Any:
-    return examination(cluster=cluster(nodes=[node("a", **fields), node("b"), node("c")]))
 
 
 def homeless(**fields: Any) -> Any:
@@ -1111,6 +1141,16 @@ OTHERS = [
             "cluster-autoscaler in ops",
         ),
         (
+            tainted(taints=(Taint(CANDIDATE_TAINT, "PreferNoSchedule", "1777000000"),)),
+            OK,
+            "1 candidate node for removal by cluster-autoscaler, the first since 2026-04-24 03:06",
+        ),
+        (
+            tainted(taints=(Taint(CANDIDATE_TAINT, "PreferNoSchedule", "soon"),)),
+            OK,
+            "1 candidate node for removal by cluster-autoscaler.",
+        ),
+        (
             beside(
                 "public.ecr.aws/karpenter/controller:1",
                 labels={"app.kubernetes.io/name": "karpenter"},
@@ -1179,6 +1219,22 @@ OTHERS = [
     ),
     *cases(
         Name.SCHEDULER,
+        (
+            examination(state=StoredState(State(forecasts=(surprise(bad=True),)))),
+            WARNING,
+            "1 landed where it did harm, and the forecasts expected 0.01",
+            "`defaultConstraints`",
+        ),
+        (
+            examination(state=StoredState(State(forecasts=(surprise(bad=False),)))),
+            OK,
+            "All pods are placed",
+        ),
+        (
+            examination(state=StoredState(State(forecasts=(surprise(bad=True, risk=0.15),)))),
+            OK,
+            "All pods are placed",
+        ),
         (
             examination(),
             OK,

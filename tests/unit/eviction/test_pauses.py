@@ -5,13 +5,13 @@ from types import MappingProxyType
 import msgspec
 import pytest
 
-from desched.eviction.pauses import with_pauses
+from desched.eviction.pauses import with_pauses, without_gone
 from desched.model.cluster import owners_of
 from desched.model.selectors import LabelSelector
 from desched.model.state import Failure, MoveResult, Pause, PauseScope, RecentMove, State
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool
-from tests.builders import NOW, policy
+from tests.builders import NOW, followed_up, load, node, policy, snapshot
 from tests.unit.eviction.moves import minutes, record
 
 GOOD, BAD, NEUTRAL = (
@@ -118,6 +118,18 @@ def test_without_known_owners_less_than_half_of_all_moves_pause_their_namespaces
     assert scopes(after(moved(6), *IN_GPU, by=by)) == [wide]
     one_team = dict.fromkeys(list(THREE_TEAMS)[:1], "team=shop")
     assert scopes(after(moved(15), *IN_GPU, by=by, owners=one_team)) == [wide]
+
+
+def test_without_known_owners_three_namespaces_among_many_others_pause_themselves_alone():
+    """They may all belong to one tenant, who may also have most of the moves."""
+    failing = [failed(f"evil-{i}/{name}") for i in range(3) for name in "abc"]
+    their_own = [(NAMESPACE, f"evil-{i}") for i in range(3)]
+    for others, expected in ((3, [(EVERYTHING, "")]), (4, their_own)):
+        moves = tuple(
+            RecentMove("uid", NOW - minutes(1), workload=f"Deployment of-{i}/web")
+            for i in range(others)
+        )
+        assert scopes(after(State(moves=moves), *failing, by=ONE_POOL)) == expected
 
 
 def test_fewer_workloads_than_the_policy_says_pause_no_pool():
@@ -304,3 +316,28 @@ def test_a_pause_of_a_workload_covers_it_with_and_without_its_kind(subject):
     pause = due(PauseScope.WORKLOAD, subject)
     assert pause.covers("Deployment apps/web", "gpu")
     assert not pause.covers("Deployment apps/web-2", "gpu")
+
+
+def test_pauses_of_namespaces_that_are_gone_are_forgotten():
+    gone = (due(NAMESPACE, "preview-1"), due(PauseScope.WORKLOAD, "Deployment preview-1/web"))
+    there = (
+        due(NAMESPACE, "shop"),
+        due(PauseScope.WORKLOAD, "Deployment shop/web"),
+        due(POOL, "gpu"),
+        due(),
+    )
+    state = State(pauses=(*gone, *there))
+    assert without_gone(state, {"shop", "kube-system"}, NOW).pauses == there
+
+
+@pytest.mark.parametrize(("days", "kept"), [(6, True), (7, False)])
+def test_what_a_person_paused_may_come_back_within_a_week(days, kept):
+    pause = due(NAMESPACE, "shop", since=NOW - minutes(days * 24 * 60), until=None, by="alice")
+    assert without_gone(State(pauses=(pause,)), {"kube-system"}, NOW).pauses == (pause,) * kept
+
+
+@pytest.mark.parametrize(("there", "kept"), [({"kube-system": {}}, 0), ({"shop": {}}, 1), ({}, 1)])
+def test_a_cycle_forgets_the_pauses_of_the_namespaces_that_it_does_not_see(there, kept):
+    state = State(pauses=(due(NAMESPACE, "shop"),))
+    seen = snapshot([node("a")], [], load({"a": (0.1, 0.1)}), namespaces=there)
+    assert len(followed_up(state, seen, POOLS).state.pauses) == kept

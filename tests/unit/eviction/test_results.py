@@ -67,6 +67,28 @@ def test_a_levelled_node_may_be_replaced_by_one_that_is_no_fuller(
     assert result(record(levelled_to=left, cpu_millicores=0.0), seen) is expected
 
 
+def test_a_replacement_that_cannot_start_says_why_and_is_not_awaited_for_longer() -> None:
+    broken = look([replacement(ready=False, waiting_for="ImagePullBackOff")])
+    starting = look([replacement(ready=False, waiting_for="ContainerCreating")])
+
+    (now,) = followed(record(), broken).settled
+    (later,) = followed(record(), starting, DUE).settled
+
+    assert result(record(), starting) is None
+    assert result(record(), broken, EVICTED_AT + minutes(0.9)) is None
+    assert (now.result, now.waiting_for) == (MoveResult.NOT_READY, "ImagePullBackOff")
+    assert (later.result, later.waiting_for) == (MoveResult.NOT_READY, "ContainerCreating")
+
+
+def test_a_landing_is_no_result_while_the_evicted_pod_runs_on() -> None:
+    """As on a node whose kubelet has stopped: the pod runs, and its replacement is Ready."""
+    leaving = look([replacement(), pod("web-0", "n0", deleting=True)])
+    state = State((record(left_at=None),))
+
+    assert result(state, leaving) is None
+    assert result(state, leaving, DUE) is MoveResult.LANDED_AS_FORECAST
+
+
 @pytest.mark.parametrize(
     ("on", "expected"),
     [

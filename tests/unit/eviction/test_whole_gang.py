@@ -181,7 +181,7 @@ def test_replacements_that_would_request_more_need_more_room() -> None:
     ("changes", "said"),
     [
         ({"ready": False}, "node cool is not_ready now"),
-        ({"unschedulable": True}, "node cool is being_removed now (it is cordoned)"),
+        ({"unschedulable": True}, "node cool is cordoned now"),
     ],
 )
 def test_room_on_a_node_that_takes_no_pods_is_of_no_use(

@@ -111,9 +111,21 @@ def test_cycles_that_are_not_newer_are_left_out():
     assert logbook(dry_run(1, ratio=0.2), dry_run(0, ratio=0.2), book=book) == book
 
 
-def test_a_logbook_of_a_wrong_clock_is_replaced():
-    future = logbook(dry_run(0, every=CYCLE * 0), book=None)
-    future = replace(future, newest_at=STARTED_AT + timedelta(days=400))
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(days=7)])
+def test_of_a_logbook_whose_clock_was_ahead_only_what_is_later_goes(ahead):
+    right = logbook(dry_run(0), dry_run(1), dry_run(2))
+    wrong = logbook(replace(dry_run(2), started_at=STARTED_AT + ahead), book=right)
+
+    book = logbook(dry_run(3), book=wrong)
+
+    assert [step.cycles for step in book.steps] == [1, 1, 1, 1]
+    assert percents(book) == [90] * 4
+    assert (book.started_at, book.newest_at) == (STARTED_AT, STARTED_AT + 3 * CYCLE)
+    assert all(move.last_at <= book.newest_at for move in book.moves)
+
+
+def test_a_logbook_that_is_all_of_a_clock_ahead_is_replaced():
+    future = logbook(replace(dry_run(0), started_at=STARTED_AT + timedelta(days=400)))
 
     assert logbook(dry_run(1), book=future) == logbook(dry_run(1))
 

@@ -185,6 +185,18 @@ def test_more_pauses_than_fit_stop_acting_and_none_is_left_out_in_silence():
         encode_state(State(pauses=wordy_pauses(600)))
 
 
+def test_what_fills_the_state_is_named_largest_first_with_what_to_do_about_it():
+    with pytest.raises(StopActing) as raised:
+        encode_state(State(pauses=wordy_pauses(600), evictions=(record(1),)))
+    assert str(raised.value).startswith(
+        "The state holds at most 512 KiB, and this is more: 600 pauses ("
+    )
+    assert "KiB), 1 evictions in flight (0 KiB), 0 drains under way (0 KiB); " in str(raised.value)
+    assert str(raised.value).endswith(
+        "until you end those that nobody needs with `desched resume`."
+    )
+
+
 def test_what_is_set_aside_is_bounded_in_bytes_and_stays_text():
     assert set_aside("ä" * LONGEST_BYTES) == "ä" * (LONGEST_SET_ASIDE_BYTES // 2)
     assert set_aside("short") == "short"

@@ -172,7 +172,7 @@ def test_a_workload_that_is_no_longer_understood_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"unschedulable": True}, "node hot is being_removed now (it is cordoned)"),
+        ({"unschedulable": True}, "node hot is cordoned now"),
         ({"deleting": True}, "node hot is being_removed now (it has a deletion timestamp)"),
         ({"ready": False}, "node hot is not_ready now"),
         (

@@ -50,3 +50,10 @@ def test_a_tenth_of_the_nodes_may_be_unknown(
     cool: int, blind: int, hold: HoldReason | None
 ) -> None:
     assert planned(one_overloaded(cool=cool, blind=blind)).hold is hold
+
+
+def test_without_a_node_in_scope_the_hold_counts_why() -> None:
+    nodes = [node("a", unschedulable=True), node("b", unschedulable=True), node("c", ready=False)]
+    plan = planned(snapshot(nodes, [], load({n.name: (0.9, 0.1) for n in nodes})))
+    assert plan.hold is HoldReason.NO_NODE_IN_SCOPE
+    assert plan.hold_detail == "none of 3, 2 cordoned, 1 not_ready"

@@ -209,9 +209,20 @@ def test_a_workload_goes_on_once_its_last_move_has_landed_well() -> None:
     ("fields", "reason"),
     [
         ({"ready": False}, "not_ready"),
-        ({"unschedulable": True}, "being_removed"),
+        ({"unschedulable": True}, "cordoned"),
         ({"deleting": True}, "being_removed"),
         ({"taints": (Taint("karpenter.sh/disrupted", Effect.NO_SCHEDULE),)}, "being_removed"),
+        (
+            {
+                "taints": (Taint("ToBeDeletedByClusterAutoscaler", "NoSchedule", "1777000000"),),
+                "unschedulable": True,
+            },
+            "being_removed",
+        ),
+        (
+            {"taints": (Taint("node.cloudprovider.kubernetes.io/shutdown", "NoSchedule"),)},
+            "not_ready",
+        ),
         (
             {"taints": (Taint("node.kubernetes.io/memory-pressure", "NoSchedule"),)},
             "under_pressure",
@@ -232,6 +243,24 @@ def test_a_node_out_of_scope_is_neither_source_nor_destination(
         plan = planned(msgspec.structs.replace(seen, cluster=loaded))
         assert verdict(plan, name) == (NodeClass.OUT_OF_SCOPE.value, reason)
         assert not plan.evictions
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "DeletionCandidateOfClusterAutoscaler",
+        "karpenter.sh/disruption",
+        "virtual-kubelet.io/provider",
+    ],
+)
+def test_a_node_with_a_taint_that_only_deters_is_source_and_destination(key: str) -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    taints = (Taint(key, Effect.PREFER_NO_SCHEDULE, "1777000000"),)
+    for name in ("hot", "cool"):
+        nodes = tuple(node(n, taints=taints if n == name else ()) for n in ("hot", "cool"))
+        deterred = msgspec.structs.replace(seen.cluster, nodes=nodes)
+        plan = planned(msgspec.structs.replace(seen, cluster=deterred))
+        assert evicted(plan)[:1] == ["a"]
 
 
 def test_memory_is_watched_against_allocatable_too() -> None:

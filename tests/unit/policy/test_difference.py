@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
+from desched.model.cluster import SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
@@ -78,6 +79,7 @@ OTHERS: dict[str, Any] = {
     "tenant": "team-a",
     "strategy": "MostAllocated",
     "profile": "KAI",
+    "default_spread": (SpreadConstraint("zone", 1, hard=True, selector=None),),
 }
 
 

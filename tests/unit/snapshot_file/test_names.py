@@ -86,6 +86,7 @@ PLAIN_TEXTS = frozenset(
         "VolcanoConfiguration.further",
         "VolcanoConfiguration.weights",
         "Workload.kind",
+        "Workload.rolled_by_hand",
     }
 )
 """Addresses are dropped; images and handles of volumes are numbers before names are replaced."""

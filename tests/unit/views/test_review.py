@@ -3,6 +3,8 @@
 import io
 import json
 import re
+from datetime import timedelta
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -99,3 +101,10 @@ def test_evictions_of_drains_are_counted_apart():
     text = rendered(review(logbook(drain_move(DRAINING)), LONG_AGO), print_review, "table")
     assert re.search(r"^of them for gpu_demand +1$", text, re.MULTILINE)
     assert "of them for" not in rendered(review(EVICTING, LONG_AGO), print_review, "table")
+
+
+@pytest.mark.parametrize(("minutes", "said"), [(59, False), (2880, True)])
+def test_an_old_review_says_since_when_there_was_no_cycle(minutes, said):
+    now = DRY.ended_at + timedelta(minutes=minutes)
+    text = rendered(DRY, partial(print_review, now=now), "table")
+    assert ("the newest cycle was 2 d ago, and none since" in text) == said

@@ -386,7 +386,7 @@ OWN_EVENT_ACCESS: tuple[Access, ...] = (
     ),
     CREATE_OWN_EVENT := _right(
         "create events.k8s.io events",
-        "records on its own pod that an edit of the policy is refused, or what is paused",
+        "records on its own pod that a policy is refused, what is paused, or an incident",
         "these Events are missing, and one warning is logged",
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from threading import Event, Lock
+from time import monotonic
 from urllib.parse import urlencode
 
 import msgspec
@@ -27,6 +28,7 @@ from desched.adapters.bounded_http import (
 )
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
+from desched.adapters.kubernetes.client.server_health import RequestLog
 from desched.adapters.kubernetes.client.stream import LineStream
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
@@ -53,7 +55,8 @@ class KubernetesConnection:
     """The API server of one cluster, as one account.
 
     `wait` pauses between attempts and returns true if desched is stopping. Each request raises
-    ObservationError unless it is answered completely before its deadline.
+    ObservationError unless it is answered completely before its deadline. `reads` has how it was
+    answered lately.
     """
 
     def __init__(
@@ -69,6 +72,8 @@ class KubernetesConnection:
             wait=wait or Event().wait,
         )
         self._renewing = Lock()
+        self._not_renewed = (0.0, "")  # when that failed last, and why
+        self.reads = RequestLog()
         self._use(find())
 
     def _use(self, account: ClusterAccount) -> None:
@@ -111,7 +116,7 @@ class KubernetesConnection:
         account = self.account
         begun = self._begun(url, deadline_seconds)
         if isinstance(begun, Answer) and begun.status == HTTPStatus.UNAUTHORIZED:
-            self._renew(account)
+            self._renew(account, Deadline(deadline_seconds))
             begun = self._begun(url, deadline_seconds)
         if isinstance(begun, BaseHTTPResponse):
             return LineStream(begun, silence_seconds)
@@ -120,14 +125,21 @@ class KubernetesConnection:
     def _begun(self, url: str, deadline_seconds: float) -> BaseHTTPResponse | Outcome:
         """An answer of which the body is not read yet, or another one."""
         headers = self._headers(JSON)
-        deadline = Deadline(deadline_seconds)
+        deadline, began = Deadline(deadline_seconds), monotonic()
+        status = None
         try:
             response = self._send("GET", url, headers, None, deadline)
             if response.status == HTTPStatus.OK:
+                status = response.status
                 return response
-            return self._whole(response, headers, deadline)
+            answer = self._whole(response, headers, deadline)
+            status = answer.status
         except (HTTPError, OSError) as error:
             return error
+        else:
+            return answer
+        finally:
+            self.reads.add(url, began, status)
 
     def post(
         self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS
@@ -177,15 +189,28 @@ class KubernetesConnection:
             raise _credentials_lost(self.target, "the token has characters that no token can have")
         return value
 
-    def _renew(self, refused: ClusterAccount) -> None:
-        """Find the account again, unless another thread has done so since this one was used."""
-        with self._renewing:
+    def _renew(self, refused: ClusterAccount, deadline: Deadline) -> None:
+        """Find the account again, unless another thread has done so since this one was used.
+
+        It may take long to find it, so others wait until their deadline and no longer, and do not
+        try again what has just failed.
+        """
+        asked_at = monotonic()
+        if not self._renewing.acquire(timeout=max(0.0, deadline.left_seconds)):
+            raise _credentials_lost(self.target, "another request is waiting for them")
+        try:
             if self.account is not refused:
                 return
+            failed_at, why = self._not_renewed
+            if failed_at > asked_at:
+                raise _credentials_lost(self.target, why)
             try:
                 self._use(self._find())
             except ConfigurationError as error:
+                self._not_renewed = (monotonic(), str(error))
                 raise _credentials_lost(self.target, str(error)) from error
+        finally:
+            self._renewing.release()
 
     def _attempt_as_ourselves(
         self, method: str, url: str, body: bytes | None, deadline: Deadline, accept: str = JSON
@@ -194,7 +219,7 @@ class KubernetesConnection:
         account = self.account
         outcome = self._attempt(method, url, body, deadline, accept)
         if isinstance(outcome, Answer) and outcome.status == HTTPStatus.UNAUTHORIZED:
-            self._renew(account)
+            self._renew(account, deadline)
             if deadline.left_seconds > 0:  # renewing takes time, and no write may begin late
                 return self._attempt(method, url, body, deadline, accept)
         return outcome
@@ -207,11 +232,18 @@ class KubernetesConnection:
         headers["Accept-Encoding"] = "gzip"
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPES[method]
+        began = monotonic()
+        outcome: Outcome
         try:
             response = self._send(method, url, headers, body, deadline)
-            return self._whole(response, headers, deadline)
+            outcome = self._whole(response, headers, deadline)
         except (HTTPError, OSError) as error:
-            return error
+            outcome = error
+        if method == "GET":
+            answer = outcome if isinstance(outcome, Answer) else None
+            status, size_bytes = (answer.status, len(answer.body)) if answer else (None, 0)
+            self.reads.add(url, began, status, size_bytes)
+        return outcome
 
     def _headers(self, accept: str) -> dict[str, str]:
         headers = {"Accept": accept, "User-Agent": "desched"}

@@ -11,9 +11,15 @@ import urllib3
 import yaml
 from kubernetes import config
 from kubernetes.client import Configuration
-from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
+from kubernetes.config.kube_config import (
+    KUBE_CONFIG_DEFAULT_LOCATION,
+    ConfigNode,
+    KubeConfigLoader,
+    KubeConfigMerger,
+)
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
+from desched.adapters.kubernetes.client.exec_plugin import credentials_of
 from desched.errors import ConfigurationError
 
 _log = structlog.get_logger(__name__)
@@ -86,7 +92,7 @@ def _pod_account() -> ClusterAccount | None:
 
 
 def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
-    document = _read(location)
+    merged, document = _read(location)
     contexts = _named(document.get("contexts"), "context")
     name = context or document.get("current-context")
     if not name:
@@ -99,10 +105,12 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
             f'The kubeconfig {location} has no context "{name}"; it has {_listing(contexts)}.'
         )
     configuration = _configuration()
+    _run_plugin(document, contexts[name], location)
     try:
-        config.load_kube_config(  # type: ignore[no-untyped-call]  # library without types
-            location, name, configuration, persist_config=False
+        loader: Any = KubeConfigLoader(  # type: ignore[no-untyped-call]  # library without types
+            merged, active_context=name, config_base_path=None
         )
+        loader.load_and_set(configuration)
     except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(
             f'The context "{name}" of the kubeconfig {location} cannot be used: {error}; '
@@ -121,7 +129,7 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
 def _check_credentials(
     document: dict[str, Any], context: dict[str, Any], configuration: Configuration, location: str
 ) -> None:
-    """The library continues without credentials if a plugin fails or a token file is empty."""
+    """The library continues without credentials if a token file is empty."""
     user = _named(document.get("users"), "user").get(context.get("user", ""), {})
     if configuration.api_key or configuration.cert_file:
         return
@@ -130,15 +138,30 @@ def _check_credentials(
             f"The token file {token_file} that the kubeconfig {location} names for the user "
             f'"{context.get("user")}" is empty; write a token to it.'
         )
-    if plugin := user.get("exec"):
-        raise ConfigurationError(
-            f'The credential plugin "{plugin.get("command")}" that the kubeconfig {location} '
-            f'names for the user "{context.get("user")}" returned no credentials; run `kubectl '
-            "version` to see its error, and log in again if it requires that."
-        )
 
 
-def _read(location: str) -> dict[str, Any]:
+def _run_plugin(document: dict[str, Any], context: dict[str, Any], location: str) -> None:
+    """Put the credentials of the user's plugin in its place, unless there are others."""
+    user = _named(document.get("users"), "user").get(context.get("user", ""), {})
+    if any(user.get(other) for other in ("auth-provider", "token", "tokenFile")):
+        return
+    plugin = user.pop("exec", None)
+    if not isinstance(plugin, dict):
+        return
+    cluster = str(context.get("cluster"))
+    files = (
+        getattr(node, "path", None)
+        for node in document.get("clusters") or ()
+        if node.safe_get("name") == cluster
+    )
+    file = next(files, None)
+    owner = f'that the kubeconfig {location} names for the user "{context.get("user")}"'
+    about = _named(document.get("clusters"), "cluster").get(cluster, {})
+    user |= credentials_of(plugin, about, str(Path(file).resolve().parent) if file else None, owner)
+
+
+def _read(location: str) -> tuple[ConfigNode, dict[str, Any]]:
+    """The merged kubeconfig as the library has it, and its content."""
     missing = ConfigurationError(
         f"There is no kubeconfig at {location}, and desched does not run in a pod with a "
         "ServiceAccount token; name a file with --kubeconfig."
@@ -162,7 +185,7 @@ def _read(location: str) -> dict[str, Any]:
     document = getattr(merged, "value", merged)
     if not isinstance(document, dict):
         raise no_kubeconfig
-    return document
+    return merged, document
 
 
 def _named(entries: object, kind: str) -> dict[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ STEERED_UNTIL = "desched.io/overloaded-until"
 """The annotation that marks a node as tainted by desched: a time as in RFC 3339."""
 
 _LONG_PAST = datetime(2000, 1, 1, tzinfo=UTC)
+_PRESSURES = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
 _ADDRESS_TYPES = frozenset({"InternalIP", "ExternalIP", "Hostname", "InternalDNS"})
 
 
@@ -40,6 +41,7 @@ def node(item: nodes.Node) -> Node:
         operating_system=info.operating_system or labels.get("kubernetes.io/os") or "linux",
         images=_images(status.images or ()),
         steered_until=steered_until(texts_of(metadata.annotations)),
+        troubled_since=_troubled_since(status.conditions or ()),
     )
 
 
@@ -56,6 +58,20 @@ def steered_until(annotations: Mapping[str, str] | None) -> datetime | None:
     except ValueError:
         return _LONG_PAST
     return until if until.tzinfo is not None else _LONG_PAST
+
+
+def _troubled_since(conditions: Iterable[nodes.NodeCondition]) -> datetime | None:
+    """The earliest beginning of what is wrong with the node."""
+    times = [
+        condition.last_transition_time
+        for condition in conditions
+        if condition.last_transition_time is not None
+        and (
+            (condition.type == "Ready" and condition.status != "True")
+            or (condition.type in _PRESSURES and condition.status == "True")
+        )
+    ]
+    return min(times, default=None)
 
 
 def _images(images: Iterable[nodes.ContainerImage]) -> dict[str, int]:

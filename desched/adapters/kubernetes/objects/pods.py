@@ -1,6 +1,7 @@
 """Pods, in the model's terms: fast and small enough for 150,000 of them."""
 
 from collections.abc import Hashable, Iterable
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from sys import intern
 
@@ -39,6 +40,7 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
     with_images,
 )
 from desched.model.cluster import CLAIMS_NOT_READ, Pod, PodVolume, SchedulingClass, VolumeKind
+from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME
 
 _CLAIMS = RawDecoder(list[pods.PodResourceClaim])
@@ -54,7 +56,12 @@ _DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
 _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
 _MEMORY_MEDIA = ("Memory", "HugePages")  # and sizes such as "HugePages-2Mi"
 
+_FAST_RESTARTS = 5
+_RESTART_PERIOD = timedelta(minutes=5)
+"""After the first few restarts, the kubelet waits as long before each further one."""
+
 _NO_ANNOTATIONS: dict[str, str] = {}
+_STATE = RawDecoder(pods.ContainerState)
 _RESIZE_CONDITIONS = frozenset({"PodResizePending", "PodResizeInProgress"})
 _DEFAULT_GRACE_SECONDS = 30
 
@@ -92,7 +99,8 @@ class PodBuilder:
     def pod(self, item: pods.Pod) -> Pod:
         """The pod."""
         metadata, spec, status = item.metadata, item.spec, item.status
-        ready, resizing, unschedulable = _conditions(status.conditions or ())
+        ready, resize, unschedulable = _conditions(status.conditions or ())
+        waiting_for, waiting_since = ("", None) if ready else _waiting(item)
         templates, uncounted = _resource_claims(spec.resource_claims)
         excess = _excess(item)
         labels = {} if excess else self._labels[bytes(metadata.labels)]
@@ -119,6 +127,8 @@ class PodBuilder:
             nominated_node=intern(status.nominated_node_name or ""),
             phase=intern(status.phase or "Pending"),
             ready=ready,
+            waiting_for=waiting_for,
+            waiting_since=waiting_since,
             started_at=status.start_time,
             deleting=metadata.deletion_timestamp is not None,
             priority=spec.priority or 0,
@@ -132,7 +142,9 @@ class PodBuilder:
             gated=has_entries(spec.scheduling_gates),
             unschedulable=unschedulable,
             grace_period_seconds=_grace_period(spec),
-            resizing=resizing,
+            resizing=resize is not None,
+            resize_deferred=resize == "Deferred",
+            leaves_at=metadata.deletion_timestamp,
         )
 
     def _scheduling(
@@ -195,17 +207,40 @@ def _claims_alone(volumes: tuple[PodVolume, ...]) -> tuple[PodVolume, ...]:
     return tuple(volume for volume in volumes if volume.claim)[:MOST_CLAIMS]
 
 
-def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool, bool]:
-    """Whether the pod is Ready, is being resized in place, and has found no node."""
-    ready = resizing = unschedulable = False
+def _conditions(conditions: Iterable[Condition]) -> tuple[bool, str | None, bool]:
+    """Whether the pod is Ready, how its resize in place stands, and whether it has found no node.
+
+    The resize is None without any, "Deferred" or "Infeasible" if it waits, else "".
+    """
+    ready = unschedulable = False
+    resize: str | None = None
     for condition in conditions:
         if condition.type == "Ready":
             ready = condition.status == "True"
         elif condition.type in _RESIZE_CONDITIONS and condition.status != "False":
-            resizing = True
+            resize = resize or condition.reason or ""
         elif condition.type == "PodScheduled" and condition.reason == "Unschedulable":
             unschedulable = condition.status == "False"
-    return ready, resizing, unschedulable
+    return ready, resize, unschedulable
+
+
+def _waiting(item: pods.Pod) -> tuple[str, datetime | None]:
+    """Why a container waits by the kubelet, and since when at the latest; "" and None if none does.
+
+    No object has when a crash loop began. Its restarts tell for how long it has lasted at least.
+    """
+    status, created_at = item.status, item.metadata.creation_timestamp
+    for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        state = _STATE(each.state)
+        reason = (state.waiting.reason if state and state.waiting else None) or ""
+        # Until its init containers have ended, each other container waits.
+        if not reason or reason == "PodInitializing":
+            continue
+        last = _STATE(each.last_state)
+        ended = last.terminated.finished_at if last and last.terminated else None
+        looped = max(0, each.restart_count - _FAST_RESTARTS) * _RESTART_PERIOD
+        return intern(shortened(reason)), max(created_at, (ended or created_at) - looped)
+    return "", None
 
 
 def _group(raw: msgspec.Raw) -> str:

@@ -22,6 +22,7 @@ from desched.adapters.kubernetes.objects.vertical_autoscalers import VerticalAut
 from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
+from desched.planning.eligibility.controllers import LONGEST_NAME
 
 C = TypeVar("C", workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.Job)
 
@@ -136,6 +137,8 @@ def _workload(
         survives_disruption=survives,
         template_requests=requests,
         requests_unknown=unknown,
+        pinned_to=item.pinned_to,
+        rolled_by_hand=_by_hand(item),
     )
 
 
@@ -200,6 +203,19 @@ def _is_deploying(item: workloads.Deployment, replicas: int) -> bool:
     return _is_unseen(item) or updated < replicas or (item.status.replicas or 0) > updated
 
 
+def _by_hand(item: workloads.Replicated | workloads.Job) -> str:
+    """Why the controller does not go on with a rollout by itself; empty if it does.
+
+    Up to its partition a StatefulSet goes on, and the rest is then no rollout.
+    """
+    if isinstance(item.spec, workloads.JobSpec):
+        return ""
+    if item.spec.paused:
+        return "it is paused"
+    strategy = item.spec.update_strategy
+    return "its strategy is OnDelete" if strategy and strategy.type == "OnDelete" else ""
+
+
 def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:
     """Whether `kubectl rollout status` would wait for more than Ready replicas.
 
@@ -227,6 +243,7 @@ def _narrowed(item: C) -> C:
         spec.selector = Raw()
     template = _TEMPLATE(spec.template)
     if template is not None and (item.owner is None or item.owner.kind != "Deployment"):
+        item.pinned_to = (template.spec.node_name or "")[:LONGEST_NAME]
         completed = requests_of_template(template.spec)
         item.template_requests = pod_requests(completed, PodStatus())
         if len(bytes(spec.template)) <= LARGEST_CONSTRAINTS_BYTES:  # tenants write it

@@ -1,7 +1,8 @@
 """Answers about the past on disk, so that an interrupted or repeated read asks less.
 
-A file belongs to one server (and its tenant), one expression and one stretch of time. What cannot
-be read is not there; what cannot be written is not kept.
+A file belongs to one cluster, server, account, expression and stretch of time. What cannot be read
+is not there; what cannot be written is not kept. An empty answer is not kept either, since it may
+come from a server that lacks data for the moment.
 """
 
 import hashlib
@@ -18,13 +19,16 @@ import numpy as np
 
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.past.block import Block, Grid
+from desched.adapters.prometheus.session import account_of
 
-FORMAT = "1"
+FORMAT = "2"
 KEPT = timedelta(days=30)
 """Files that nobody has used for this time are removed."""
 
 _LEVEL = 1  # of compression: values compress badly, labels and regular times well
 _LARGEST_BYTES = 2**28
+_ROUNDS = 100_000
+"""Of hashing: nobody finds a password by the name of a directory."""
 
 
 class _Stored(msgspec.Struct):
@@ -37,12 +41,17 @@ class _Stored(msgspec.Struct):
 
 
 class BlockCache:
-    """The files of one server below a directory."""
+    """The files of one cluster, server and account below a directory.
 
-    def __init__(self, directory: Path, connection: PrometheusConnection, now: datetime) -> None:
-        # Another tenant of the same server has other data.
-        tenant = sorted(connection.headers.items())
-        self._directory = directory / _digest([connection.address, *map(repr, tenant)])[:16]
+    Another account may see other data of the same server, and another cluster may be behind the
+    same address, such as that of a forwarded port. So `cluster` is what identifies the cluster.
+    """
+
+    def __init__(
+        self, directory: Path, connection: PrometheusConnection, cluster: str, now: datetime
+    ) -> None:
+        account = hashlib.pbkdf2_hmac("sha256", account_of(connection), b"desched", _ROUNDS).hex()
+        self._directory = directory / _digest([connection.address, account, cluster])[:16]
         self._now = now
 
     def find(self, expression: str, grid: Grid) -> Block | None:
@@ -58,7 +67,9 @@ class BlockCache:
         return block
 
     def keep(self, expression: str, block: Block) -> None:
-        """Store a block; another process may do so at the same time."""
+        """Store a block with any series; another process may do so at the same time."""
+        if not block.labels:
+            return
         stored = _Stored(
             [dict(labels) for labels in block.labels],
             block.firsts.tobytes(),
@@ -67,7 +78,9 @@ class BlockCache:
         )
         path = self._path(expression, block.grid)
         with suppress(OSError):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for directory in (self._directory.parent, self._directory):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._directory.chmod(0o700)  # others may have made it
             with tempfile.NamedTemporaryFile(dir=self._directory, delete=False) as file:
                 file.write(zlib.compress(msgspec.msgpack.encode(stored), _LEVEL))
             Path(file.name).replace(path)

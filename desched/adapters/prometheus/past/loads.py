@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from desched.adapters.prometheus.data_quality import AGREEMENT_RATIO, HIGHEST_RATIO, LOWEST_RATIO
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.past.block import Block, Floats, Labels
+from desched.adapters.prometheus.pod_usages import AGREEMENT_SHARE
 from desched.history.past import PastPod, PastUsage
 from desched.model.resources import Resource
 
@@ -84,7 +85,10 @@ class PodUsages:
         self._measured: list[int] = []
 
     def add(self, blocks: Iterable[Block], resource: Resource) -> None:
-        """Add the series of pods, in cores or bytes; only those of the node that a pod was on."""
+        """Add the series of pods, in cores or bytes; only those of the node that a pod was on.
+
+        Where series of a pod disagree, its usage is unknown, as for a live cycle.
+        """
         column = _COLUMNS[resource]
         self._measured.append(column)
         scale = _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
@@ -111,15 +115,18 @@ class PodUsages:
         usable = np.where(np.isfinite(found) & (found >= 0), found, np.nan)
         row = pod.first_row + 1 + begin - pod.first_step  # the first row of a pod is for its start
         target = self._levels[row : row + end - begin, column]
+        with np.errstate(invalid="ignore"):  # infinite where they disagreed before
+            apart = np.abs(target - usable) > AGREEMENT_SHARE * np.maximum(target, usable)
         np.fmax(target, usable, out=target)
+        target[apart] = np.inf
 
     def total(self) -> PastUsage:
         """The usage until each step; nothing can be added after that."""
         levels = self._levels
         unknown = np.zeros(len(levels), dtype=bool)
         for column in self._measured:  # one by one: a copy of all levels may take a gigabyte
-            unknown |= np.isnan(levels[:, column])
-        np.copyto(levels, 0.0, where=np.isnan(levels))
+            unknown |= ~np.isfinite(levels[:, column])
+        np.copyto(levels, 0.0, where=~np.isfinite(levels))
         levels *= self._steps.step_seconds
         missing = np.zeros(len(levels), dtype=np.uint16)
         for pod in self._pods:

@@ -26,6 +26,11 @@ _BY_NODE = ("node", *_OBJECT)
 _OF_TARGET = ("instance", "job", "endpoint", "service", "container", "namespace", "pod", "uid")
 
 
+def cluster_created(scope: Scope) -> str:
+    """When the oldest namespace was created, which tells clusters apart."""
+    return f"min({selector('kube_namespace_created', '', scope)})"
+
+
 class KubeState:
     """The queries of one scope; `step_seconds` is the length of the long steps."""
 

@@ -42,17 +42,17 @@ class RangeQueries:
 
     `warnings` are the distinct warnings of all answers; such answers are not kept. `cluster_values`
     are the values of labels that identify a cluster, "" if a series lacks a label that others have.
+    With a `cache`, answers come from there, or are kept there.
     """
 
     def __init__(
         self,
         client: PrometheusClient,
-        cache: BlockCache | None,
         now: datetime,
         progress: Progress = lambda _done, _all: None,
     ) -> None:
         self._client = client
-        self._cache = cache
+        self.cache: BlockCache | None = None
         self._settled_until = int(now.timestamp()) - SETTLED_SECONDS
         self._progress = progress
         self._done = self._all = 0
@@ -99,7 +99,7 @@ class RangeQueries:
         return int(max(found.values, default=0))
 
     def _block(self, expression: str, grid: Grid) -> Block:
-        kept = self._cache.find(expression, grid) if self._cache else None
+        kept = self.cache.find(expression, grid) if self.cache else None
         if kept is not None:
             return kept
         try:
@@ -110,8 +110,8 @@ class RangeQueries:
             return joined(grid, [self._block(expression, each) for each in _halves(grid)])
         self.warnings |= dict.fromkeys(answer.warnings)
         block = block_of(grid, answer.series)
-        if self._cache and not answer.warnings and grid.end <= self._settled_until:
-            self._cache.keep(expression, block)
+        if self.cache and not answer.warnings and grid.end <= self._settled_until:
+            self.cache.keep(expression, block)
         return block
 
 

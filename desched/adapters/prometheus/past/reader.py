@@ -18,12 +18,13 @@ from desched.adapters.prometheus.past.objects import (
     plan_objects,
     read_objects,
 )
-from desched.adapters.prometheus.past.queries import KUBE_STATE_SCOPE, KubeState
+from desched.adapters.prometheus.past.queries import KUBE_STATE_SCOPE, KubeState, cluster_created
 from desched.adapters.prometheus.past.range_queries import Progress, RangeQueries, Read
 from desched.adapters.prometheus.queries import (
     NODE_EXPORTER,
     NODE_SOURCES,
     NodeSource,
+    Scope,
     check_matchers,
     exporter_names,
     own_query,
@@ -70,11 +71,8 @@ class PastReader:
         self, connection: PrometheusConnection, wait: Callable[[float], bool], how: HowToRead
     ) -> None:
         self._client = PrometheusClient(connection, wait, OF_A_HISTORY)
-        cache = None
-        if how.cache_directory is not None:
-            cache = BlockCache(how.cache_directory, connection, how.now)
-            cache.remove_old()
-        self._queries = RangeQueries(self._client, cache, how.now, how.progress)
+        self._connection = connection
+        self._queries = RangeQueries(self._client, how.now, how.progress)
         self._how = how
 
     def close(self) -> None:
@@ -92,6 +90,7 @@ class PastReader:
         check_matchers(metrics.matchers)
         queries = self._queries
         scope = scope_of(metrics, "kube_state", self._how.kube_state_scope)
+        queries.cache = self._cache(scope, stretch)
         object_reads = plan_objects(queries, KubeState(scope, LONG_STEP_SECONDS), stretch)
         load_reads = self._plan_loads(policies, stretch)
         objects = read_objects(queries, object_reads, stretch, policies)
@@ -124,6 +123,20 @@ class PastReader:
             priority_classes=classes,
             doubts=(*objects.doubts, *self._doubts(objects.pods, usage)),
         )
+
+    def _cache(self, scope: Scope, stretch: Stretch) -> BlockCache | None:
+        """What is kept of this cluster, None if it is not known which one Prometheus has."""
+        directory = self._how.cache_directory
+        if directory is None:
+            return None
+        at = stretch.end
+        found = self._client.query_samples(cluster_created(scope), at, at, stretch.step_seconds)
+        if not found.series:
+            return None
+        cluster = repr(found.series[0].values.tolist())
+        cache = BlockCache(directory, self._connection, cluster, self._how.now)
+        cache.remove_old()
+        return cache
 
     def _plan_loads(self, policies: Sequence[Policy], stretch: Stretch) -> LoadReads:
         metrics, plan = policies[0].metrics, self._queries.plan

@@ -248,7 +248,7 @@ class SchedulerView:
     def services_about(self, pod: Pod) -> list[Service]:
         """The Services that select the pod."""
         labels = [(pod.namespace, label) for label in pod.labels.items()]
-        return [s for key in labels for s in self._services.get(key, ()) if _selects(s, pod)]
+        return [s for key in labels for s in self._services.get(key, ()) if s.selects(pod)]
 
     @cached_property
     def _services(self) -> Mapping[tuple[str, tuple[str, str]], list[Service]]:
@@ -274,7 +274,3 @@ class SchedulerView:
         residents, architectures = self._counts.index.residents, self.facts.architectures
         found = grouped((key, architectures[i]) for pod, i in residents if (key := pod.controller))
         return {key: frozenset(names) for key, names in found.items()}
-
-
-def _selects(service: Service, pod: Pod) -> bool:
-    return all(pod.labels.get(key) == value for key, value in service.selector.items())

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from desched.model.cluster import Pod, SpreadConstraint
-from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.arrays import Ints, Mask
+from desched.planning.kube_scheduler.default_spread import default_selector
 from desched.planning.kube_scheduler.node_arrays import Domains
 from desched.planning.kube_scheduler.pod_index import PodMatch
 from desched.planning.kube_scheduler.scores import plugins
@@ -25,8 +25,6 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 SYSTEM_DEFAULT_SPREAD = ((HOSTNAME_LABEL, 3), (ZONE_LABEL, 5))
 """Topology key and maxSkew of the default constraints for pods without their own."""
-
-OWNERS_WITH_SELECTOR = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 IMPROVEMENT_SINCE = (1, 36)
 """The first version in which BalancedAllocation scores the improvement by the pod."""
@@ -208,26 +206,16 @@ def domain_totals(domains: Domains, per_node: Ints) -> Ints:
 
 
 def spread_constraints(pod: Pod, view: SchedulerView) -> tuple[SpreadConstraint, ...]:
-    """The pod's own soft constraints; the default constraints if it has none, soft or hard."""
-    if pod.scheduling.spread:
+    """The pod's own soft constraints; those of the system if it has none, soft or hard.
+
+    Where the policy names default constraints, they are among its own.
+    """
+    if pod.scheduling.spread or view.rules.default_spread is not None:
         return tuple(each for each in pod.scheduling.spread if not each.hard)
-    selector = default_selector(pod, view)
+    selector = default_selector(pod, view.services_about(pod), view.cluster)
     if not selector.requirements:
         return ()
     return tuple(
         SpreadConstraint(key, max_skew, hard=False, selector=selector)
         for key, max_skew in SYSTEM_DEFAULT_SPREAD
     )
-
-
-def default_selector(pod: Pod, view: SchedulerView) -> LabelSelector:
-    """The requirements of the pod's Services and of its controller, combined."""
-    wanted: dict[str, str] = {}
-    for service in view.services_about(pod):
-        wanted |= service.selector
-    requirements = [Requirement(key, Operator.IN, (value,)) for key, value in wanted.items()]
-    if pod.owner is not None and pod.owner.kind in OWNERS_WITH_SELECTOR:
-        key = (pod.namespace, pod.owner.uid)
-        own = view.cluster.controller_selectors.get(key, LabelSelector())
-        requirements += own.requirements
-    return LabelSelector(tuple(requirements))

@@ -193,8 +193,12 @@ def test_lists_of_null_are_empty(server: FakeApiServer) -> None:
     server.date = "Fri, 01 May 2026 12:00:00 GMT"
     noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
-    assert reader_of(server).read_cluster() == ClusterState(
-        (), (), server_version="v1.36.3", server_times=(noon, noon)
+    state = reader_of(server).read_cluster()
+
+    health = state.server_health
+    assert (health.requests > 1, health.failed) == (True, 0)
+    assert state == ClusterState(
+        (), (), server_version="v1.36.3", server_times=(noon, noon), server_health=health
     )
 
 

@@ -22,6 +22,7 @@ from tests.unit.adapters.kubernetes.fake_api_server import (
 WEB = PodRef("shop", "web-1", "uid-1")
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 NUMBERS = "The disruption budget web needs 3 healthy pods and has 3 currently"
+DENIED = 'admission webhook "w.example" denied the request: the operator rolls this pod'
 CAUSE = [{"reason": "DisruptionBudget", "message": NUMBERS}]
 
 
@@ -152,6 +153,14 @@ def test_a_pod_without_a_uid_is_never_evicted(server: FakeApiServer) -> None:
             status(429, "a webhook's no"),
             EvictionAnswer(EvictionVerdict.FORBIDDEN, "a webhook's no"),
         ),
+        *(
+            (status(code, each), EvictionAnswer(EvictionVerdict.FORBIDDEN, each))
+            for code, each in (
+                (500, DENIED),
+                (503, DENIED),
+                (413, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
+            )
+        ),
         (
             status(504, 'couldn\'t update PodDisruptionBudget "x" due to conflicts'),
             EvictionAnswer(
@@ -202,6 +211,18 @@ def test_an_answer_that_is_not_understood_stops_acting(server: FakeApiServer, re
         answer_to(server, reply)
     with_renewed_credentials = reply.status == 401
     assert len(server.requests) == 1 + with_renewed_credentials
+
+
+def test_a_webhook_that_cannot_be_called_stops_acting_by_its_name(server: FakeApiServer) -> None:
+    said = (
+        'Internal error occurred: failed calling webhook "w.example": failed to call webhook: EOF'
+    )
+    with pytest.raises(
+        StopActing, match=r"could not call the admission webhook w\.example"
+    ) as raised:
+        answer_to(server, status(500, said))
+    assert "Repair that webhook" in str(raised.value)
+    assert "API server answered" not in str(raised.value)
 
 
 def test_a_broken_connection_leaves_it_unknown_and_is_not_tried_again(

@@ -31,6 +31,10 @@ class Answers:
     def _kind(self, query: str) -> str:
         if query == "vector(1)":
             return "alive"
+        if query.startswith("count by (mode)"):
+            return "modes"
+        if query.startswith("k8s_"):
+            return "own"
         if query.startswith("count by"):
             return "sightings" if "group by" in query else "elsewhere"
         return kind_of(query)
@@ -112,6 +116,22 @@ def test_a_measured_resource_of_pods_is_described(fake: FakePrometheus) -> None:
     assert found.highest == 1.0
 
 
+@pytest.mark.parametrize(
+    ("kept", "missing"),
+    [
+        (["idle"], ("iowait", "steal", "user", "nice", "system", "irq", "softirq")),
+        (["idle", "iowait", "steal", "user", "nice", "system", "irq", "softirq"], ()),
+        ([], ()),
+    ],
+)
+def test_modes_of_cpu_time_that_are_not_kept_are_named(
+    fake: FakePrometheus, kept: list[str], missing: tuple[str, ...]
+) -> None:
+    facts = look(fake, Answers(modes=[({"mode": mode}, 8.0) for mode in kept]))
+    assert measure(facts, "node_cpu").missing_modes == missing
+    assert measure(facts, "pod_cpu").missing_modes == ()
+
+
 def test_series_of_no_node_are_explained(fake: FakePrometheus) -> None:
     foreign: Sample = ({"instance": "10.9.9.9:9100"}, 0.5)
 
@@ -164,7 +184,7 @@ def test_other_exporters_are_looked_for_without_matchers(
     """Series of pods by pods, because many stacks drop the root cgroup."""
     look(fake, Answers(), policy({CPU: (300,), MEMORY: (300,)}, matchers={"region": "eu"}))
 
-    asked = [each.query for each in fake.asked if each.query.startswith("count by")]
+    asked = [each.query for each in fake.asked if each.query.startswith("count by (job")]
     assert [query for query in asked if metric in query], measured
     assert all("region" in query and "eu" not in query and "job=" not in query for query in asked)
 
@@ -198,6 +218,29 @@ def test_some_pods_show_whose_data_it_is(fake: FakePrometheus) -> None:
     assert facts.sightings == (LabelGroup({"cluster": "eu"}, 2),)
     (query,) = (asked.query for asked in fake.asked if "group by" in asked.query)
     assert 'pod=~"web-1|web[.]2"' in query
+
+
+def test_pods_are_seen_also_by_their_cgroups(fake: FakePrometheus) -> None:
+    look(fake, good(), world=replicas("web-1"))
+    (query,) = (
+        a.query for a in fake.asked if a.query.startswith("count by") and "web-1" in a.query
+    )
+    assert "container" not in query.replace("container_memory_working_set_bytes", "")
+
+
+def test_pods_are_seen_by_own_queries_if_cycles_use_no_others(fake: FakePrometheus) -> None:
+    own = policy(
+        {CPU: (300,), MEMORY: (300,)},
+        {"cluster": "eu"},
+        {"pod_cpu": "k8s_pod_cpu_usage", "pod_memory": "k8s_pod_memory"},
+    )
+    seen: list[Sample] = [({**WEB, "pod": name}, 0.5) for name in ("web-1", "stranger")]
+    answers = good()
+    answers.results["own"] = [*seen, ({"pod": "web-1"}, 0.5)]
+    facts = look(fake, answers, own, replicas("web-1", "web-2"))
+    assert facts.sightings == (LabelGroup({"cluster": "eu"}, 1),)
+    answers.results["own"] = []
+    assert look(fake, answers, own, replicas("web-1")).sightings == ()
 
 
 def test_at_most_twenty_pods_are_sampled(fake: FakePrometheus) -> None:

@@ -121,7 +121,7 @@ def queries_of_sums(fake: FakePrometheus) -> list[str]:
 
 def of_pods(fake: FakePrometheus) -> list[str]:
     """The queries for the usage of single pods."""
-    beginnings = "sum by (namespace, pod", f"max by ({BY_POD}) (rate", f"max by ({BY_POD}) (avg"
+    beginnings = "sum by (namespace, pod", f"max by ({BY_POD}) (deriv", f"max by ({BY_POD}) (avg"
     return [a.query for a in fake.asked if a.query.startswith(beginnings)]
 
 
@@ -151,6 +151,25 @@ def test_the_pods_of_chosen_nodes_are_asked_for_by_the_label_that_their_series_h
     assert load.pods_of == on(3, 14)
     assert load.throttled == {("apps", "p-3")}
     assert all(f"{label}=~" in query for query in of_pods(fake))
+
+
+@pytest.mark.parametrize("chosen", [on(3, 14), None])
+def test_the_cpu_of_a_young_pod_is_a_mean_over_the_window_and_its_memory_one_over_its_time(
+    fake: FakePrometheus, chosen: PodChoice | None
+) -> None:
+    pods = Pods()
+    others = [one for one in pods.world.pods if one.name != "p-3"]
+    young = pod("apps", "p-3", "n-003", age_seconds=75)
+    pods.world = cluster(*pods.world.nodes, pods=(*others[:3], young, *others[3:]))
+
+    mine = f"sum by ({BY_POD}) (mine[{{window}}])"
+
+    load = read(fake, pods, lambda _: chosen, policy(60, 300))
+    own = read(fake, pods, lambda _: chosen, policy(60, 300, own={"pod_cpu": mine}))
+
+    assert load.pods["apps", "p-3"] == PodUsage((3000.0, 750.0), (3.0, 3.0))
+    assert load.pods["apps", "p-14"] == PodUsage((14_000.0, 14_000.0), (14.0, 14.0))
+    assert own.pods["apps", "p-3"] == PodUsage((3000.0, 3000.0), (3.0, 3.0))
 
 
 def test_all_pods_are_asked_for_if_their_series_have_no_such_label_in_common(

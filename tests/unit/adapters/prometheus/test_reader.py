@@ -461,6 +461,7 @@ def test_an_exporter_that_reports_other_cpus_than_the_node_has_is_not_believed(
         if isinstance(load, Unknown):
             assert load.reason is Why.CONTRADICTORY
             assert f"{cpus:g} cores, its capacity is 4" in load.detail
+            assert ("/proc of the host" in load.detail) is (cpus > 4)
 
 
 def test_the_cpus_of_all_modes_are_counted_in_each_fourth_cycle_and_the_idle_ones_in_others(

@@ -25,8 +25,9 @@ def node(name: str, *addresses: str, age_seconds: float = 86_400, **fields: Any)
     )
 
 
-def pod(namespace: str, name: str, on: str = "") -> Pod:
-    return Pod(namespace, name, f"uid-{name}", SchedulingClass(Amounts()), NOW, node=on)
+def pod(namespace: str, name: str, on: str = "", age_seconds: float = 86_400) -> Pod:
+    born = NOW - timedelta(seconds=age_seconds)
+    return Pod(namespace, name, f"uid-{name}", SchedulingClass(Amounts()), born, node=on)
 
 
 def cluster(*nodes: Node, pods: tuple[Pod, ...] = ()) -> ClusterState:

@@ -335,3 +335,16 @@ def test_a_kind_is_written_with_its_group_and_without_its_version(
     api_version: str, kind: str
 ) -> None:
     assert Owner("Foo", "f", "u", api_version).declared_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "said"),
+    [
+        ("", "Deployment apps/web"),
+        ("it is paused", "Deployment apps/web: it is paused, so only a person ends it"),
+    ],
+)
+def test_a_rollout_names_who_ends_it(by_hand: str, said: str) -> None:
+    one = Candidate()
+    one.workload |= {"rolling_out": True, "rolled_by_hand": by_hand}
+    assert one.finding() == ("rollout_under_way", said)

@@ -154,6 +154,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("devices_summed", requesting("nvidia.com/gpumem")),
     ("gpu_pod", requesting("nvidia.com/gpu")),
     ("pvc_pod", claim_of_a_protected_kind),
+    ("node_named", of_workload(pinned_to="n1")),
     ("node_bound_volume", holding(PodVolume(VolumeKind.CLAIM, "lost"))),
     ("shared_claim", sharing_a_claim),
     ("local_storage", holding(PodVolume(VolumeKind.EMPTY_DIR))),

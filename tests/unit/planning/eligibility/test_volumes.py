@@ -6,7 +6,7 @@ import pytest
 
 from desched.model.cluster import PersistentVolume, PodVolume, VolumeKind
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.eligibility.annotations import OWN_ANNOTATION
+from desched.planning.eligibility.annotations import OWN_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
 from desched.planning.eligibility.volumes import DRIVER_PATHS, SAME_ON_EVERY_NODE
 from tests.builders import amounts, node
 from tests.repository import ROOT
@@ -138,6 +138,20 @@ def test_storage_of_the_node_is_told_apart(
     if asked:
         one.annotate(OWN_ANNOTATION, "true")
     assert one.reason == reason
+
+
+@pytest.mark.parametrize(
+    "volume", [PodVolume(VolumeKind.EMPTY_DIR), PodVolume(VolumeKind.HOST_PATH, path="/data")]
+)
+def test_a_pod_that_cluster_autoscaler_may_evict_may_lose_its_local_storage(
+    volume: PodVolume,
+) -> None:
+    one = Candidate(volumes=(volume,))
+    one.annotate(SAFE_TO_EVICT_ANNOTATION, "true")
+    assert one.reason is None
+    on_workload = Candidate(volumes=(volume,))
+    on_workload.workload["annotations"] = {SAFE_TO_EVICT_ANNOTATION: "true"}
+    assert on_workload.reason in {"local_storage", "host_path"}
 
 
 @pytest.mark.parametrize(

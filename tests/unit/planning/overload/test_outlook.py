@@ -164,6 +164,13 @@ def test_pods_that_are_leaving_leave_the_past() -> None:
     assert cpu(found) == [0.65] * POINTS
 
 
+def test_a_deleted_pod_that_is_overdue_stays_in_the_past() -> None:
+    stuck = pod("old", on="n", deleting=True, leaves_at=NOW - timedelta(days=3))
+    pasts = {"old": [1.0] * POINTS}
+    found = pressure([0.9] * POINTS, stuck, usage={"old": 1.0}, pasts=pasts)
+    assert cpu(found) == [0.9] * POINTS
+
+
 def test_an_evicted_pod_that_is_still_there_leaves_once() -> None:
     leaving = pod("old", on="n", deleting=True)
     state = State((gone("old", 0, 1.0, left_at=None),))

@@ -1,5 +1,7 @@
 """Saturated pools, which moves cannot relieve, and saturated nodes, where usage is not demand."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from tests.builders import (
     rule,
     selector,
     snapshot,
+    unknown,
 )
 
 CPU_ONLY = policy(rule(Resource.CPU))
@@ -51,6 +54,52 @@ def test_where_no_node_can_be_relieved_the_cycle_is_held_with_the_numbers() -> N
         "cpu 83.3% on average, above the stop line of 75.0%; 1 more node would end that"
     )
     assert reason_of(plan, "n1") == "pool_saturated"
+
+
+def with_left_out(**fields: Any) -> Snapshot:
+    """Two hot nodes, and two of 10 % that these fields leave out."""
+    seen = cluster(n1=0.86, n2=0.9, o1=0.1, o2=0.1)
+    nodes = tuple(
+        msgspec.structs.replace(each, **fields) if each.name[0] == "o" else each
+        for each in seen.cluster.nodes
+    )
+    return msgspec.structs.replace(seen, cluster=msgspec.structs.replace(seen.cluster, nodes=nodes))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"unschedulable": True}, "; not counted: 2 cordoned (such as o1, 90.0% idle)"),
+        ({"created_at": NOW}, "; not counted: 2 too_young (such as o1, 90.0% idle)"),
+        ({"deleting": True}, ""),
+    ],
+)
+def test_the_numbers_of_a_saturated_cluster_name_the_idle_nodes_that_do_not_count(
+    fields: dict[str, Any], said: str
+) -> None:
+    plan = planned(with_left_out(**fields), CAREFUL)
+    assert plan.hold is HoldReason.CLUSTER_SATURATED
+    assert (
+        plan.hold_detail.removeprefix(
+            "cpu 88.0% on average, above the stop line of 75.0%; 1 more node would end that"
+        )
+        == said
+    )
+
+
+def test_the_numbers_of_a_saturated_cluster_name_nodes_of_unknown_load() -> None:
+    seen = cluster(n1=0.86, n2=0.9, n3=0.9)
+    unmeasured = {**seen.load.nodes, "n3": {Resource.CPU: unknown()}}
+    seen = msgspec.structs.replace(seen, load=msgspec.structs.replace(seen.load, nodes=unmeasured))
+    plan = planned(seen, CAREFUL)
+    assert plan.hold_detail.endswith("; not counted: 1 absent (such as n3, of unknown load)")
+
+
+def test_nodes_of_another_pool_are_no_room_for_a_saturated_one() -> None:
+    batch = NodePool("batch", selector(pool="batch"), CPU_ONLY.rules)
+    seen = with_left_out(unschedulable=True, labels={"pool": "batch"})
+    plan = planned(seen, msgspec.structs.replace(CAREFUL, pools=(batch,)))
+    assert plan.hold_detail.endswith("1 more node would end that")
 
 
 def test_a_node_of_a_saturated_pool_is_relieved_where_one_is_cooler() -> None:

@@ -34,6 +34,16 @@ def test_a_settled_unimportant_pod_of_a_large_workload_costs_little_more_than_on
         ({"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}, 0.0),
         ({"annotations": {"controller.kubernetes.io/pod-deletion-cost": "dear"}}, 0.0),
         ({"annotations": {"scheduling.koordinator.sh/eviction-cost": "99"}}, 1.0),
+        ({"annotations": {"karpenter.sh/disruption-cost": "99"}}, 1.0),
+        (
+            {
+                "annotations": {
+                    "controller.kubernetes.io/pod-deletion-cost": "9999",
+                    "karpenter.sh/disruption-cost": "0",
+                }
+            },
+            0.0,
+        ),
         ({"qos": "Burstable"}, 0.25),
         ({"qos": "Guaranteed"}, 0.5),
         ({"started_at": NOW - timedelta(hours=12)}, 0.25),

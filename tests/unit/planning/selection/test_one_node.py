@@ -1,6 +1,7 @@
 """Which pods of one node go: those whose moves save most of the next hour's overload."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from desched.model.load import LoadHistory, PodPast, UnknownReason
 from desched.model.plan import NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.model.state import RecentMove, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.policy.policy import Policy
 from tests.builders import (
     GIB,
+    NOW,
     evicted,
     load,
     no_limits_but,
@@ -107,6 +110,30 @@ def test_no_pod_goes_for_less_than_the_price() -> None:
     assert verdict(plan) is NodeReason.EXCESS_NOT_MOVABLE
     (refusal,) = plan.refusals
     assert refusal.detail.startswith("its move would save ")
+
+
+def test_a_node_whose_pods_only_the_limit_by_the_hour_keeps_says_so() -> None:
+    """The others may not move at all, and are more."""
+    moved = tuple(RecentMove("uid-web", NOW - timedelta(minutes=30), f"uid-{n}") for n in "xy")
+    deferred = {"resizing": True, "resize_deferred": True}
+    seen = hot(0.95, by_pod=dict.fromkeys("cde", deferred), a=0.9, b=0.9, c=0.5, d=0.5, e=0.5)
+
+    plan = planned(
+        seen,
+        policy(rule(Resource.CPU), limits=no_limits_but(workload_hourly=2)),
+        State(moves=moved),
+    )
+
+    assert reasons(plan) == {
+        **dict.fromkeys("ab", "limit_hourly"),
+        **dict.fromkeys("cde", "resize_under_way"),
+    }
+    (overloaded,) = [found for found in plan.nodes if found.node == "hot"]
+    assert overloaded.reason is NodeReason.EXCESS_NOT_MOVABLE
+    assert overloaded.detail == "none of its pods may move; limit_hourly keeps 2 of its pods"
+    assert {r.detail for r in plan.refusals if r.reason == "resize_under_way"} == {
+        "it waits for room on its node"
+    }
 
 
 def test_overload_below_the_price_waits() -> None:

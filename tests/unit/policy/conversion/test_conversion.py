@@ -310,3 +310,42 @@ def test_the_smaller_of_two_limits_for_a_namespace_holds(
     )
     policy = parse_policy(convert_policy(text, "f").text, "converted").policy
     assert policy.limits.namespace == expected
+
+
+UTILIZATION = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+{top}
+profiles:
+- name: default
+  {profile}
+  pluginConfig:
+  - name: LowNodeUtilization
+    args: {{targetThresholds: {{memory: 60}}, thresholds: {{memory: 40}}}}
+  plugins: {{balance: {{enabled: [LowNodeUtilization]}}}}
+"""
+PROTECTIONS = "podProtections: {extraEnabled: [PodsWithPVC]}"
+
+
+@pytest.mark.parametrize(
+    "places", [{"top": PROTECTIONS, "profile": ""}, {"top": "", "profile": PROTECTIONS}]
+)
+def test_a_protection_in_the_wrong_place_holds_the_policy(places: dict[str, str]) -> None:
+    found = convert_policy(UTILIZATION.format(**places), "wrong.yaml")
+    assert "podProtections" in noted(found, Effect.HELD)
+    assert parse_policy(found.text, "converted").policy.limits.total == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("KubeDescheduler", "convert the ConfigMap `cluster` that its operator writes"),
+        ("HelmRelease", "the ConfigMap that the chart writes"),
+        ("Descheduler", "a Descheduler of Deckhouse"),
+    ],
+)
+def test_an_object_of_an_operator_leads_to_the_policy_that_it_writes(kind: str, said: str) -> None:
+    text = f"apiVersion: example.com/v1\nkind: {kind}\nspec: {{strategy: {{}}}}\n"
+    with pytest.raises(InvalidPolicy, match=said) as raised:
+        convert_policy(text, "other.yaml")
+    assert "nothing to convert" not in str(raised.value)

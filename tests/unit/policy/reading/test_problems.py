@@ -52,6 +52,10 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
             'are allowed, without a version: "argoproj.io/Rollout"'
         ),
     ),
+    "an owner kind with a version as its group": (
+        {"understoodOwnerKinds": ["v1/ReplicationController"]},
+        f'{ARGS}.understoodOwnerKinds[0]: found "v1/ReplicationController", group and kind are',
+    ),
     "an owner kind in lower case": (
         {"understoodOwnerKinds": ["rollouts.argoproj.io"]},
         f'{ARGS}.understoodOwnerKinds[0]: found "rollouts.argoproj.io", group and kind are',

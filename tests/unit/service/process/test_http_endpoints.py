@@ -5,6 +5,7 @@ from http import HTTPStatus
 from threading import Event, Thread
 
 import pytest
+import structlog.testing
 
 from desched.errors import ConfigurationError
 from desched.service.process import http_endpoints
@@ -204,17 +205,6 @@ def test_a_request_without_end_is_turned_away(port):
     assert ask(port, "/healthz")[0] == 200
 
 
-def test_an_answer_that_fails_is_the_end_of_its_connection_alone():
-    def fail(_):
-        raise ValueError
-
-    answers = {"/": fail, "/healthz": lambda _: Answer(HTTPStatus.OK, TEXT, b"ok\n")}
-    with serve(LOOPBACK, answers) as bound:
-        with pytest.raises(http.client.RemoteDisconnected):
-            ask(bound.port, "/")
-        assert ask(bound.port, "/healthz") == (200, "ok\n")
-
-
 def test_many_clients_cost_one_page(clock):
     made = []
 
@@ -274,3 +264,17 @@ def test_listen_addresses_are_host_and_port(text, address, is_loopback):
 def test_what_is_no_listen_address_is_refused(text):
     with pytest.raises(ConfigurationError, match="is not of the form host:port"):
         listen_address(text)
+
+
+def test_an_answer_that_cannot_be_made_is_an_error_with_where_to_look():
+    def broken(_):
+        raise KeyError("node")
+
+    with serve(
+        LOOPBACK, {"/broken": broken, "/fine": lambda _: Answer(HTTPStatus.OK, TEXT, b"x")}
+    ) as bound:
+        with structlog.testing.capture_logs() as logs:
+            status, text = ask(bound.port, "/broken")
+        assert (status, "endpoint.crashed" in text) == (500, True)
+        assert [(line["event"], line["path"]) for line in logs] == [("endpoint.crashed", "/broken")]
+        assert ask(bound.port, "/fine") == (200, "x")

@@ -85,6 +85,12 @@ def test_many_settled_moves_are_counted_and_the_failures_named():
     assert line["settled_moves"][0].startswith("shop/web-2 from te3: back_on_source")
 
 
+def test_a_replacement_that_is_not_ready_has_the_kubelets_reason():
+    broken = record("web-4", MoveResult.NOT_READY, landed_on="te5", waiting_for="ImagePullBackOff")
+    line = essentials(msgspec.structs.replace(REPORT, settled=(broken,)))
+    assert line["settled_moves"] == ["shop/web-4 from te3: not_ready on te5, ImagePullBackOff"]
+
+
 def test_the_reason_for_not_acting_is_logged():
     paused = msgspec.structs.replace(
         REPORT,

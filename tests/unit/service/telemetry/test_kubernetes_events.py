@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.events import EventWriter
+from desched.model.plan import HoldReason
 from desched.model.report import Mode, NotActing
-from desched.model.state import MoveResult, Pause, PauseScope, State
+from desched.model.state import LastCycle, MoveResult, Pause, PauseScope, State
 from desched.service.telemetry.kubernetes_events import EventPublisher, move_note
 from tests.unit.service.example_reports import (
     BACK,
@@ -109,6 +110,8 @@ def test_a_note_is_one_sentence_with_the_names_in_it():
     assert move_note(record("web-4", MoveResult.STILL_PENDING)) == (
         "Evicted web-4 from te3 at 11:00 UTC: no node accepted its replacement in time."
     )
+    broken = record("web-4", MoveResult.NOT_READY, landed_on="te5", waiting_for="CrashLoopBackOff")
+    assert move_note(broken).endswith(" (it on te5, CrashLoopBackOff).")
 
 
 @pytest.mark.parametrize("result", MoveResult)
@@ -116,3 +119,18 @@ def test_there_is_a_note_for_each_result(result):
     note = move_note(record("web-4", result, landed_on="te5"))
     assert note.count(".") == 1
     assert note.endswith(" (it on te5).")
+
+
+def held(reason, since):
+    last = LastCycle(STARTED_AT, "desched-0", "evict", "held", hold=reason.value, held_since=since)
+    plan = msgspec.structs.replace(REPORT.plan, hold=reason, hold_detail="3 of 20 nodes")
+    return msgspec.structs.replace(REPORT, plan=plan, state=State(last_cycle=last))
+
+
+def test_an_incident_is_published_when_it_begins(publisher, writer):
+    publisher.publish(held(HoldReason.CLUSTER_IN_TROUBLE, STARTED_AT))
+    publisher.publish(held(HoldReason.CLUSTER_IN_TROUBLE, STARTED_AT - HOUR))
+    publisher.publish(held(HoldReason.CLUSTER_SATURATED, STARTED_AT))
+    assert pauses(writer) == [
+        ("ClusterInTrouble", "Evicts nothing until it is over: 3 of 20 nodes.")
+    ]

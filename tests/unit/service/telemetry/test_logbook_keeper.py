@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from desched.errors import ObservationError, ObservationSource
 from desched.history.stored import StoredLogbook, decode_logbook
+from desched.model.plan import HoldReason
 from desched.model.report import Mode
 from desched.model.state import MoveResult
 from desched.service.telemetry.logbook_keeper import MOST_WAITING, LogbookKeeper
@@ -162,3 +163,13 @@ def test_a_bug_in_the_logbook_fails_no_cycle(store, clock, mocker):
     run(kept, clock, [1, 2])
 
     assert store.cycles == 2
+
+
+def test_a_cycle_whose_time_may_be_wrong_is_left_out(store, clock):
+    kept = keeper(store, clock)
+    run(kept, clock, [0])
+    wrong = dry_run(12)
+    wrong = replace(wrong, plan=replace(wrong.plan, hold=HoldReason.CLOCKS_DIFFER))
+    clock.advance(600)
+    kept.cycle_completed(wrong)
+    assert (store.writes, store.cycles) == (1, 1)

@@ -7,6 +7,7 @@ from desched.adapters.kubernetes.client.api_types.metadata import (
     Int64,
     Named,
     Strings,
+    Time,
     Wire,
 )
 
@@ -20,6 +21,10 @@ class Taint(Wire):
 class NodeSpec(Wire):
     unschedulable: bool | None = None
     taints: list[Taint] | None = None
+
+
+class NodeCondition(Condition):
+    last_transition_time: Time | None = None
 
 
 class NodeAddress(Wire):
@@ -39,7 +44,7 @@ class ContainerImage(Wire):
 class NodeStatus(Wire):
     capacity: Strings = None
     allocatable: Strings = None
-    conditions: list[Condition] | None = None
+    conditions: list[NodeCondition] | None = None
     addresses: list[NodeAddress] | None = None
     node_info: NodeInfo | None = None
     images: list[ContainerImage] | None = None

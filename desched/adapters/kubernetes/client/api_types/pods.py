@@ -97,8 +97,24 @@ class PodSpec(Wire):
     workload_ref: Raw = Raw()
 
 
+class Waiting(Wire):
+    reason: str | None = None
+
+
+class Terminated(Wire):
+    finished_at: Time | None = None
+
+
+class ContainerState(Wire):
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
+
+
 class ContainerStatus(Wire):
     name: str
+    restart_count: Int32 = 0
+    state: Raw = Raw()
+    last_state: Raw = Raw()
     resources: Raw = Raw()
     allocated_resources: Raw = Raw()
 

@@ -27,6 +27,7 @@ class ReplicasSpec(Wire):
     template: Raw = Raw()
     selector: Raw = Raw()
     update_strategy: UpdateStrategy | None = None
+    paused: bool | None = None
 
 
 class ReplicasStatus(Wire):
@@ -43,11 +44,13 @@ class WithTemplate(Named):
     """A controller with a template for its pods.
 
     What follows is filled in from the raw parts, which are then dropped: the parts of `template`
-    that decide on requests, `template_requests`, its own `owner`, `annotations` and `selector`.
+    that decide on requests, `template_requests`, the node that it names (`pinned_to`), its own
+    `owner`, `annotations` and `selector`.
     """
 
     template: Any = None
     template_requests: Any = None
+    pinned_to: str = ""
     owner: Any = None
     annotations: Any = msgspec.field(default_factory=dict)
     selector: Any = None

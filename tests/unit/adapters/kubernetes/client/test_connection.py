@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from time import monotonic
 
@@ -391,6 +392,58 @@ def test_credentials_that_cannot_be_renewed_skip_the_cycle_only(server: FakeApiS
     connection = KubernetesConnection(find, lambda _: False)
     with pytest.raises(ObservationError, match="The credential plugin failed"):
         connection.get("/x")
+
+
+class Renewing:
+    """Requests that are all refused, while the credentials are renewed for as long as it takes."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        server.answer = replies(status(401, "no"))
+        self.renewals = 0
+        self.begun, self.over = Event(), Event()
+        found = iter([account(server.url)])
+
+        def find() -> ClusterAccount:
+            for each in found:
+                return each
+            self.renewals += 1
+            self.begun.set()
+            assert self.over.wait(60)
+            raise ConfigurationError("The credential plugin hangs.")
+
+        self.connection = KubernetesConnection(find, lambda _: False)
+
+    def failure(self, seconds: float) -> str:
+        with pytest.raises(ObservationError) as raised:
+            self.connection.post("/x", WRITE, deadline_seconds=seconds)
+        return str(raised.value)
+
+
+def test_requests_do_not_wait_beyond_their_deadline_while_another_renews_credentials(
+    server: FakeApiServer,
+) -> None:
+    renewing = Renewing(server)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(renewing.failure, 60)
+        assert renewing.begun.wait(60)
+        assert "another request is waiting for them" in renewing.failure(0.5)
+        renewing.over.set()
+        assert "The credential plugin hangs" in first.result()
+
+
+def test_requests_that_wait_for_credentials_do_not_renew_them_once_more_after_a_failure(
+    server: FakeApiServer,
+) -> None:
+    renewing = Renewing(server)
+    with ThreadPoolExecutor() as pool:
+        failures = [pool.submit(renewing.failure, 60) for _ in range(5)]
+        while len(server.requests) < len(failures):
+            assert not Event().wait(0.02)
+        renewing.over.set()
+        assert all("The credential plugin hangs" in each.result() for each in failures)
+    assert renewing.renewals < len(failures)
+
+    assert "The credential plugin hangs" in renewing.failure(60)  # a later one tries again
 
 
 def test_the_librarys_hook_for_rotated_tokens_is_asked_before_each_request(

@@ -118,17 +118,6 @@ def test_a_context_of_a_missing_cluster_is_refused(tmp_path: Path) -> None:
         find_account(path, None)
 
 
-@pytest.mark.parametrize("command", ["/nowhere/plugin", "/bin/false"])
-def test_a_failing_credential_plugin_is_an_error_not_an_anonymous_login(
-    tmp_path: Path, command: str
-) -> None:
-    plugin = {"command": command, "apiVersion": "client.authentication.k8s.io/v1"}
-    path = kubeconfig(tmp_path / "config", user={"exec": plugin})
-
-    with pytest.raises(ConfigurationError, match=rf'plugin "{command}".*returned no credentials'):
-        find_account(path, None)
-
-
 def test_an_empty_token_file_is_an_error_not_an_anonymous_login(tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.write_text("")

@@ -94,3 +94,30 @@ def test_the_operating_system_is_the_kubelets_word_else_the_labels(
     document["metadata"]["labels"] = {"kubernetes.io/os": label}
 
     assert built(document).operating_system == expected
+
+
+@pytest.mark.parametrize(
+    ("conditions", "since"),
+    [
+        ([("Ready", "True", 1), ("DiskPressure", "False", 2)], None),
+        ([("Ready", "Unknown", 3)], 3),
+        ([("Ready", "False", 3), ("MemoryPressure", "Unknown", 2)], 3),
+        ([("Ready", "True", 1), ("PIDPressure", "True", 2), ("DiskPressure", "True", 3)], 2),
+        ([("Ready", "False", None)], None),
+    ],
+)
+def test_trouble_begins_with_the_first_condition_that_is_wrong(
+    conditions: list[tuple[str, str, int | None]], since: int | None
+) -> None:
+    document = manifests.node()
+    document["status"]["conditions"] = [
+        {
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": None if hour is None else f"2026-05-01T0{hour}:00:00Z",
+        }
+        for kind, status, hour in conditions
+    ]
+
+    expected = None if since is None else datetime(2026, 5, 1, since, tzinfo=UTC)
+    assert built(document).troubled_since == expected

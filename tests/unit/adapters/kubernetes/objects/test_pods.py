@@ -123,7 +123,10 @@ def test_a_pod_with_a_deletion_time_is_on_its_way_out() -> None:
     document = manifests.pod()
     document["metadata"]["deletionTimestamp"] = manifests.CREATED
 
-    assert built(document).deleting
+    found = built(document)
+    assert found.deleting
+    assert found.leaves_at is not None
+    assert f"{found.leaves_at:%Y-%m-%dT%H:%M:%SZ}" == manifests.CREATED
 
 
 def test_only_the_controller_among_the_owners_counts() -> None:
@@ -203,19 +206,49 @@ def test_a_grace_period_is_kept() -> None:
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ({"type": "PodResizePending", "status": "True", "reason": "Deferred"}, True),
-        ({"type": "PodResizeInProgress", "status": "True"}, True),
-        ({"type": "PodResizeInProgress", "status": "False"}, False),
-        ({"type": "Initialized", "status": "True"}, False),
+        ({"type": "PodResizePending", "status": "True", "reason": "Deferred"}, (True, True)),
+        ({"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, (True, False)),
+        ({"type": "PodResizeInProgress", "status": "True"}, (True, False)),
+        ({"type": "PodResizeInProgress", "status": "False"}, (False, False)),
+        ({"type": "Initialized", "status": "True"}, (False, False)),
     ],
 )
 def test_a_pod_whose_resize_is_pending_or_under_way_is_resizing(
-    condition: dict[str, str], *, expected: bool
+    condition: dict[str, str], expected: tuple[bool, bool]
 ) -> None:
     document = manifests.pod()
     document["status"]["conditions"].append(condition)
 
-    assert built(document).resizing is expected
+    found = built(document)
+    assert (found.resizing, found.resize_deferred) == expected
+
+
+def waits(reason: str) -> dict[str, Any]:
+    return {"name": "main", "state": {"waiting": {"reason": reason}}}
+
+
+RUNS: dict[str, Any] = {"name": "main", "state": {"running": {}}}
+
+
+@pytest.mark.parametrize(
+    ("init", "main", "expected"),
+    [
+        (None, [RUNS, waits("CrashLoopBackOff")], "CrashLoopBackOff"),
+        ([waits("ImagePullBackOff")], [waits("PodInitializing")], "ImagePullBackOff"),
+        ([RUNS], [waits("PodInitializing")], ""),
+        (None, [RUNS, {"name": "main"}, {"name": "main", "state": {"waiting": {}}}], ""),
+        (None, None, ""),
+    ],
+)
+def test_a_pod_that_is_not_ready_says_what_it_waits_for(
+    init: object, main: object, expected: str
+) -> None:
+    document = manifests.pod()
+    document["status"] |= {"initContainerStatuses": init, "containerStatuses": main}
+    assert built(document).waiting_for == ""
+
+    document["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    assert built(document).waiting_for == expected
 
 
 def required(kind: str, content: object) -> dict[str, Any]:
@@ -495,3 +528,69 @@ def test_a_pod_for_which_the_scheduler_found_no_node_is_unschedulable(
     condition = {"type": "PodScheduled", "status": status, "reason": reason}
     document["status"]["conditions"] = [condition]
     assert built(document).unschedulable is expected
+
+
+def unready(**status: object) -> manifests.Object:
+    """A pod that is not Ready, with a container of this status."""
+    document = manifests.pod()
+    document["metadata"]["creationTimestamp"] = "2026-05-01T00:00:00Z"
+    document["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    document["status"]["containerStatuses"] = [{"name": "app", **status}]
+    return document
+
+
+def crashed(at: str, restarts: int) -> manifests.Object:
+    return unready(
+        restartCount=restarts,
+        state={"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+        lastState={"terminated": {"finishedAt": f"2026-05-01T{at}:00Z", "exitCode": 1}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "reason", "since"),
+    [
+        (unready(state={"waiting": {"reason": "ImagePullBackOff"}}), "ImagePullBackOff", (0, 0)),
+        (crashed("06:00", restarts=2), "CrashLoopBackOff", (6, 0)),
+        (crashed("06:00", restarts=17), "CrashLoopBackOff", (5, 0)),  # 12 times 5 minutes
+        (crashed("06:00", restarts=900), "CrashLoopBackOff", (0, 0)),  # never before it was created
+    ],
+)
+def test_a_pod_that_cannot_start_has_the_reason_and_since_when(
+    document: manifests.Object, reason: str, since: tuple[int, int]
+) -> None:
+    pod = built(document)
+    assert pod.waiting_for == reason
+    assert pod.cannot_start
+    assert pod.waiting_since == datetime(2026, 5, 1, *since, tzinfo=UTC)
+
+
+def test_an_init_container_that_cannot_start_counts() -> None:
+    document = unready(state={"waiting": {"reason": "PodInitializing"}})
+    failed = {"name": "init", "state": {"waiting": {"reason": "ErrImagePull"}}}
+    document["status"]["initContainerStatuses"] = [failed]
+    assert built(document).waiting_for == "ErrImagePull"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        unready(),
+        unready(state=None),
+        unready(state={"running": {"startedAt": manifests.CREATED}}),
+    ],
+)
+def test_a_pod_that_starts_has_no_such_reason(document: manifests.Object) -> None:
+    pod = built(document)
+    assert (pod.waiting_for, pod.waiting_since, pod.cannot_start) == ("", None, False)
+
+
+def test_a_container_that_is_being_created_waits_but_can_start() -> None:
+    pod = built(unready(state={"waiting": {"reason": "ContainerCreating"}}))
+    assert (pod.waiting_for, pod.cannot_start) == ("ContainerCreating", False)
+
+
+def test_a_ready_pod_starts_whatever_its_containers_say() -> None:
+    document = crashed("06:00", restarts=2)
+    document["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    assert built(document).waiting_for == ""

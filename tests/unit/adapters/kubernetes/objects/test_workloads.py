@@ -156,6 +156,25 @@ def test_on_delete_waits_while_an_eviction_would_change_the_revision(
     workload = db({"type": "OnDelete"}, updateRevision="db-2", updatedReplicas=updated)
 
     assert workload.rolling_out is expected
+    assert workload.rolled_by_hand == "its strategy is OnDelete"
+
+
+@pytest.mark.parametrize(("paused", "expected"), [(True, "it is paused"), (False, ""), (None, "")])
+def test_only_a_person_ends_the_rollout_of_a_paused_deployment(
+    *, paused: bool | None, expected: str
+) -> None:
+    document = manifests.deployment()
+    document["spec"]["paused"] = paused
+    owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
+    built = manifests.built(DEPLOYMENTS, [document]), manifests.built(REPLICA_SETS, [owned])
+    (found,) = workloads_by_controller(Controllers(*built), {}, {}).values()
+    assert found.rolled_by_hand == expected
+
+
+def test_a_stateful_set_goes_on_to_its_partition() -> None:
+    workload = db({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}, updatedReplicas=0)
+    assert workload.rolling_out
+    assert workload.rolled_by_hand == ""
 
 
 @pytest.mark.parametrize(
@@ -262,13 +281,14 @@ def test_an_owner_that_is_not_understood_is_named_for_what_it_owns() -> None:
     }
 
 
-def test_a_workload_has_the_requests_of_its_template() -> None:
+def test_a_workload_has_the_requests_and_the_node_of_its_template() -> None:
     document = manifests.deployment()
     container = {"name": "web", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
-    document["spec"]["template"] = {"spec": {"containers": [container]}}
+    document["spec"]["template"] = {"spec": {"nodeName": "n1", "containers": [container]}}
     (seen,) = manifests.built(DEPLOYMENTS, [document])
     owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
     of = Controllers((seen,), manifests.built(REPLICA_SETS, [owned]))
     (found,) = workloads_by_controller(of, {}, {}).values()
     assert found.template_requests == Amounts(cpu_millicores=1500, memory_bytes=2**30, pods=1)
+    assert found.pinned_to == "n1"
     assert bytes(seen.spec.template) == b""

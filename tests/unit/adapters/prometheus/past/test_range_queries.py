@@ -38,10 +38,11 @@ class Asking:
         connection = PrometheusConnection(url=fake.url)
         self.queries = RangeQueries(
             PrometheusClient(connection, self._pause, OF_A_HISTORY),
-            BlockCache(directory, connection, NOW) if directory else None,
             NOW,
             lambda done, of: self.progress.append((done, of)),
         )
+        if directory:
+            self.queries.cache = BlockCache(directory, connection, "cluster", NOW)
 
     def _pause(self, seconds: float) -> bool:
         self.pauses += [seconds] if seconds else []

@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.past.objects import HIGHEST_PRIORITY, Stretch
-from desched.adapters.prometheus.past.queries import KUBE_STATE_SCOPE
+from desched.adapters.prometheus.past.queries import KUBE_STATE_SCOPE, cluster_created
 from desched.adapters.prometheus.past.reader import HowToRead, PastReader
 from desched.adapters.prometheus.queries import (
     CADVISOR_SCOPE,
@@ -145,6 +146,18 @@ def test_usage_that_is_missing_or_no_number_is_unknown(cluster: SmallCluster) ->
     found = usage(read(cluster), "web-1-x")
     expected = [math.nan if step + 1 in values else 1.0 for step in range(STEPS)]
     assert found == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(("other", "expected"), [(0.9, 1.0), (1.1, 1.1), (0.7, math.nan)])
+def test_where_series_of_a_pod_disagree_its_usage_is_unknown(
+    cluster: SmallCluster, other: float, expected: float
+) -> None:
+    cluster.add_pod("web-1-x")
+    of_pod = {"namespace": "shop", "pod": "web-1-x", "node": "a"}
+    cluster.add(POD_CPU, between(at(2), at(4), other), **of_pod, instance="other")
+    cluster.add(POD_CPU, between(at(2), at(4), 1.0), **of_pod, job="third")
+    found = usage(read(cluster), "web-1-x")
+    assert found == pytest.approx([1.0] * 2 + [expected] * 2 + [1.0] * (STEPS - 4), nan_ok=True)
 
 
 def test_only_series_of_the_node_that_a_pod_was_on_count(cluster: SmallCluster) -> None:
@@ -378,3 +391,29 @@ def test_policies_may_watch_different_resources(nodes: SmallCluster) -> None:
     assert set(both.node_ratios) == {Resource.CPU, Resource.MEMORY}
     assert both.step_seconds == STEP
     assert replace(both, nodes=()).steps == STEPS
+
+
+def test_the_answers_of_another_cluster_at_the_same_address_are_not_used(
+    cluster: SmallCluster, tmp_path: Path
+) -> None:
+    created = cluster_created(KUBE_STATE_SCOPE)
+    cluster.add_pod("web-1-x")
+    cluster.add(created, 1000.0)
+    assert list(pods(read(cluster, cache_directory=tmp_path))) == ["web-1-x"]
+
+    known = len(cluster.fake.asked)
+    cluster.add_pod("web-2-x")  # as if it was there all the time
+    assert list(pods(read(cluster, cache_directory=tmp_path))) == ["web-1-x"]
+    again = {asked.query for asked in cluster.fake.asked[known:]}
+    assert again & set(cluster.series) == {created}  # and what had no series
+
+    cluster.series[created] = [({}, 2000.0)]
+    assert set(pods(read(cluster, cache_directory=tmp_path))) == {"web-1-x", "web-2-x"}
+
+
+def test_where_the_cluster_is_not_known_nothing_is_kept(
+    cluster: SmallCluster, tmp_path: Path
+) -> None:
+    cluster.add_pod("web-1-x")
+    read(cluster, cache_directory=tmp_path)
+    assert list(tmp_path.iterdir()) == []

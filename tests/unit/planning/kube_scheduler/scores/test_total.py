@@ -60,6 +60,16 @@ def test_a_weight_counts_for_its_own_score_only(weight: str, plugin: str) -> Non
     assert after == before | {plugin: [10 * score for score in before[plugin]]}
 
 
+def test_where_the_policy_names_default_constraints_those_of_the_system_do_not_count() -> None:
+    state = cluster([node("a"), node("b")], [pod("web-1", "a"), pod("web-2", "b")])
+    leaving = LeavingPod(state.pods[0], source=0, gone=False)
+    feasible = np.ones(2, dtype=bool)
+    by_default = plugin_scores(leaving, SchedulerView(state, SchedulerRules()), feasible)
+    rules = SchedulerRules(default_spread=())
+    named = plugin_scores(leaving, SchedulerView(state, rules), feasible)
+    assert ("PodTopologySpread" in by_default, "PodTopologySpread" in named) == (True, False)
+
+
 def test_a_negative_namespace_selector_of_a_preference_means_all_namespaces() -> None:
     not_red = LabelSelector((Requirement("team", Operator.NOT_IN, ("red",)),))
     term = replace(OF_CACHE, namespace_selector=not_red)

@@ -1,0 +1,69 @@
+"""How the API server has answered lately."""
+
+import re
+from collections import deque
+from http import HTTPStatus
+from statistics import median
+from threading import Lock
+from time import monotonic
+from typing import NamedTuple
+
+from desched.model.cluster import ServerHealth
+
+LATELY_SECONDS = 120.0
+USUALLY_SECONDS = 3600.0
+MOST_KEPT = 10_000
+FEWEST_TIMED = 3
+"""Fewer small requests do not show how fast the server is."""
+
+_LARGEST_SMALL_BYTES = 16 * 2**10
+
+_BUILT_IN = re.compile(
+    r"/(version|api/v1|apis/(apps|autoscaling|batch|coordination\.k8s\.io|policy"
+    r"|scheduling\.k8s\.io|storage\.k8s\.io))(/|\?|$)"
+)
+"""What the API server answers by itself.
+
+Others may stand behind all else: adapters of metrics, webhooks that convert objects. Writes are not
+counted either, because webhooks of tenants may refuse those of their objects.
+"""
+
+
+class _Request(NamedTuple):
+    at: float
+    failed: bool
+    small_seconds: float | None
+
+
+class RequestLog:
+    """The latest reads of one process, for all of its threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._requests: deque[_Request] = deque(maxlen=MOST_KEPT)
+
+    def add(self, url: str, began: float, status: int | None, size_bytes: int = 0) -> None:
+        """Add a read that ends now, and began at this monotonic time; no status: no answer."""
+        if not _BUILT_IN.match(url):
+            return
+        now = monotonic()
+        failed = status is None or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        timed = not failed and size_bytes <= _LARGEST_SMALL_BYTES
+        with self._lock:
+            self._requests.append(_Request(now, failed, now - began if timed else None))
+
+    def health(self) -> ServerHealth:
+        """What the requests of the last minutes show, compared with those of the hour before."""
+        now = monotonic()
+        with self._lock:
+            requests = [each for each in self._requests if now - each.at < USUALLY_SECONDS]
+        latest = [each for each in requests if now - each.at < LATELY_SECONDS]
+        usual = requests[: len(requests) - len(latest)]
+        return ServerHealth(
+            len(latest), sum(each.failed for each in latest), _middle(latest), _middle(usual)
+        )
+
+
+def _middle(requests: list[_Request]) -> float | None:
+    times = [each.small_seconds for each in requests if each.small_seconds is not None]
+    return median(times) if len(times) >= FEWEST_TIMED else None
