@@ -66,6 +66,8 @@ class Kind(StrEnum):
     # See `benchmarks.eventful_days`.
     CRONJOBS = "CronJobs"
     LIFE = "a day with life"
+    CRONJOBS_ANY_MINUTE = "CronJobs, each at a minute of its own"
+    LIFE_ANY_MINUTE = "a day with life, Jobs at minutes of their own"
     RELIEVED_NODE = "relieved node"
 
 

@@ -1,7 +1,12 @@
 """Every kind of day by its name: its trace, its requests, and the day itself."""
 
 from benchmarks.day import Kind, Regime, a_day
-from benchmarks.eventful_days import day_with_cronjobs, day_with_life, relieved_node
+from benchmarks.eventful_days import (
+    day_with_cronjobs,
+    day_with_life,
+    relieved_node,
+    with_own_minutes,
+)
 from benchmarks.other_days import DRAWS, other_day
 from benchmarks.trace import Jobs, Trace
 from desched.whatif.closed_loop import Day
@@ -24,13 +29,15 @@ def regimes_of(kind: Kind) -> tuple[Regime, ...]:
 def day_of(kind: Kind, seed: int, regime: Regime, jobs: Jobs) -> Day:
     """The day of this kind and seed; `jobs` are those of its trace."""
     match kind:
-        case Kind.CRONJOBS:
-            return day_with_cronjobs(jobs, seed)
-        case Kind.LIFE:
-            return day_with_life(jobs, seed)
+        case Kind.CRONJOBS | Kind.CRONJOBS_ANY_MINUTE:
+            day = day_with_cronjobs(jobs, seed)
+        case Kind.LIFE | Kind.LIFE_ANY_MINUTE:
+            day = day_with_life(jobs, seed)
         case Kind.RELIEVED_NODE:
-            return relieved_node()
+            day = relieved_node()
         case _ if kind in DRAWS:
-            return other_day(jobs, seed, DRAWS[kind])
+            day = other_day(jobs, seed, DRAWS[kind])
         case _:
-            return a_day(jobs, seed, regime, kind)
+            day = a_day(jobs, seed, regime, kind)
+    any_minute = kind in {Kind.CRONJOBS_ANY_MINUTE, Kind.LIFE_ANY_MINUTE}
+    return with_own_minutes(day, seed) if any_minute else day

@@ -1,6 +1,6 @@
 """Days on which more happens than load: CronJobs, a day with life, and a node that was relieved.
 
-The first two are a day of the Google trace with less load (`BASE`), so that there is room.
+The first ones are a day of the Google trace with less load (`BASE`), so that there is room.
 """
 
 from collections.abc import Sequence
@@ -47,6 +47,16 @@ def day_with_cronjobs(jobs: Jobs, seed: int, size: Size | None = None) -> Day:
     """Each hour a Job for each node, which requests less than it uses."""
     day, chance = other_day(jobs, seed, BASE, size), np.random.default_rng([seed, 2])
     return replace(day, events=_cronjobs(day, CRONJOBS_PER_NODE, chance))
+
+
+def with_own_minutes(day: Day, seed: int) -> Day:
+    """The same day with each CronJob at a minute of its own, not all at the same one."""
+    chance = np.random.default_rng([seed, 3])
+    events = (
+        replace(event, at_minute=int(chance.integers(60))) if isinstance(event, CronJob) else event
+        for event in day.events
+    )
+    return replace(day, events=tuple(events))
 
 
 def day_with_life(jobs: Jobs, seed: int, size: Size | None = None) -> Day:

@@ -47,7 +47,7 @@ class BarePod:
 
 @dataclass(frozen=True)
 class CronJob:
-    """A Job at the beginning of every hour, each with one pod.
+    """A Job at the same minute of every hour, each with one pod.
 
     An evicted pod is replaced; the Job ends at the same time nevertheless.
     """
@@ -57,11 +57,13 @@ class CronJob:
     used_millicores: float
     minutes: int
     hours: range
+    at_minute: int = 0
 
     def __call__(self, simulation: Simulation) -> None:
-        """Begin a Job one second after the beginning of each hour."""
+        """Begin a Job one second after its minute of each hour."""
         for hour in self.hours:
-            simulation.clock.call_later(hour * 3600.0 + 1, partial(self._run, simulation, hour))
+            at = hour * 3600.0 + self.at_minute * 60 + 1
+            simulation.clock.call_later(at, partial(self._run, simulation, hour))
 
     def _run(self, simulation: Simulation, hour: int) -> None:
         name = f"{self.name}-{hour}"

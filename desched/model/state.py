@@ -313,12 +313,14 @@ class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `requested_by_time` has what came in each twelfth of an hour, from its beginning: the mean of
     requested CPU and memory, 1.0 for a whole node. `use_of_requests` is the CPU that they used, as
-    a multiple of this mean.
+    a multiple of this mean. `since` is when the first were seen, None after an hour: what comes at
+    each time of the hour is known.
     """
 
     use_of_requests: float
     requested_by_time: tuple[float, ...]
     at: datetime
+    since: datetime | None = None
 
     @property
     def requested_nodes(self) -> float:

@@ -5,7 +5,8 @@ desched has fewer than before, so the Jobs of the next hour land there; the node
 sends what would have come there to others. Both are a cost of a move. Nodes that have too little
 room for what would come get a soft taint, as long as the others bear it better. Jobs begin at
 the same times of each hour, so the taints last only while some are due: in between, pods that stay
-fill the nodes.
+fill the nodes. Until Jobs have been seen for an hour, some may be due at any time: nodes that were
+lately relieved are kept from a pod each.
 """
 
 import copy
@@ -27,8 +28,8 @@ from desched.planning.overload.forecast import AHEAD_SECONDS, HEIGHT_WEIGHT
 from desched.policy.schedulers import ScoringStrategy
 
 ONE_POD_SHARE = 0.03
-"""What may come as long as no Jobs have been seen: to each node of which less is requested than of
-half of them a pod that requests so much."""
+"""What may come until Jobs have been seen for an hour: to each relieved node of which less is
+requested than of half of the nodes a pod that requests so much."""
 
 LASTING_QUANTILE = 0.25
 """Of the CPU of the last hour: the load that remains when Jobs have ended."""
@@ -58,7 +59,8 @@ class Inflow:
     Arrays have one value for each of the nodes that new pods may come to, as shares of the node.
     `shares` is what pods that do not end by themselves request. `room` is how far the CPU is below
     the target without new pods, and `spare` how far below capacity. The nodes in `off` have the
-    soft taint when new pods are due, see `are_due`.
+    soft taint when new pods are due, see `are_due`; to those in `guarded` a pod may come at any
+    time.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Inflow:
         self._position = {node.name: i for i, node in enumerate(nodes)}
         self._shares, self._room, self._spare = shares, room, spare
         self._newcomers, self._is_due = newcomers, is_due
-        self._least_gain = LEAST_GAIN_MINUTES if newcomers else _EPSILON
+        self.guarded: Mask = np.zeros(len(nodes), dtype=bool)
         self.off: Mask = np.array([node.avoided_by_others for node in nodes], dtype=bool)
         self._most_off = 0
 
@@ -83,9 +85,9 @@ class Inflow:
     def of(cls, context: EligibilityContext, pressure: Pressure, most_taints: int) -> "Inflow":
         """The inflow with the soft taints that help, at most so many.
 
-        As long as no pods of Jobs have come, only nodes that were lately relieved get one, and at
-        any time. None whose load may be forged gets one. Nothing is expected where the scheduler
-        prefers full nodes, or CPU is not measured.
+        Until Jobs have been seen for an hour, nodes that were lately relieved get one at any time.
+        No node whose load may be forged gets one. Nothing is expected where the scheduler prefers
+        full nodes, or CPU is not measured.
         """
         outlook, newcomers = pressure.outlook, context.state.newcomers
         spreads = context.policy.scheduler.strategy is ScoringStrategy.LEAST_ALLOCATED
@@ -101,16 +103,21 @@ class Inflow:
         shares = [sum(share_of(p, n) for p in by_node.get(n.name, ()) if lasts(p)) for n in nodes]
         usual = outlook.quantiles(names, Resource.CPU, LASTING_QUANTILE)
         targets = np.array([outlook.target_of(name, Resource.CPU) for name in names])
-        is_due = newcomers is None or are_due(context.state, context.now)
-        room, spare = targets - usual, 1.0 - usual
-        found = cls(nodes, np.array(shares, dtype=float), room, spare, newcomers, is_due=is_due)
-        relieved = _relieved(context.state)
-        candidates = [
-            (newcomers is not None or name in relieved)
-            and pressure.known[name].verdict.reason is not NodeReason.LOAD_NOT_SHOWN
-            for name in names
+        is_known = newcomers is not None and newcomers.since is None
+        relieved = frozenset() if is_known else _relieved(context.state)
+        found = cls(
+            nodes,
+            np.array(shares, dtype=float),
+            targets - usual,
+            1.0 - usual,
+            newcomers,
+            is_due=are_due(context.state, context.now),
+        )
+        found.guarded = np.array([name in relieved for name in names], dtype=bool)
+        shown = [
+            pressure.known[name].verdict.reason is not NodeReason.LOAD_NOT_SHOWN for name in names
         ]
-        return found.steered(np.array(candidates, dtype=bool), most_taints)
+        return found.steered(np.array(shown, dtype=bool), most_taints)
 
     def steered(self, candidates: Mask, most: int) -> "Inflow":
         """The same with the fewest taints on these nodes that leave the least overload.
@@ -120,15 +127,16 @@ class Inflow:
         most = min(most, math.ceil(MOST_SHARE * len(self._nodes)))
         if not most:
             return self
-        found: Inflow = self._with(self._shares, self.off)
-        off = self.off.copy()
-        found._most_off = most + int(np.count_nonzero(off))
+        found: Inflow = self._with(self._shares, self._kept_off(candidates, most))
+        off = found.off.copy()
+        found._most_off = most + int(np.count_nonzero(self.off))
+        most = found._most_off - int(np.count_nonzero(off))
         least = math.inf
-        at_once = math.ceil(most / STEPS)
+        at_once = max(1, math.ceil(most / STEPS))
         for count in range(0, most + 1, at_once):
             added = self._added(self._shares, off)
             minutes = float(added.sum())
-            gain = self._least_gain * min(count, at_once)
+            gain = LEAST_GAIN_MINUTES * min(count, at_once)
             if minutes < least - gain:
                 found.off, least = off.copy(), minutes
             added[~candidates | off] = 0.0
@@ -139,11 +147,18 @@ class Inflow:
             off[first] = True
         return found
 
+    def _kept_off(self, candidates: Mask, most: int) -> Mask:
+        """`off` with the guarded nodes of these that do not bear one pod more, at most so many."""
+        added = self._added(self._shares, self.off) * (self.guarded & candidates & ~self.off)
+        first = np.argsort(-added, kind="stable")[:most]
+        off = self.off.copy()
+        off[first[added[first] > 0]] = True
+        return off
+
     def taints(self) -> Iterator[PlannedTaint]:
-        """The taints of the nodes that new pods would overload; none if none are due."""
-        if not self._is_due:
-            return
-        for node, share, is_off in zip(self._nodes, self._shares, self.off, strict=True):
+        """The taints of the nodes that new pods which are due would overload."""
+        due = self.off & (self.guarded | self._is_due)
+        for node, share, is_off in zip(self._nodes, self._shares, due, strict=True):
             if is_off and not node.avoided_by_others:
                 why = (
                     f"only {share:.0%} of its CPU and memory is requested: new pods would come, "
@@ -171,7 +186,7 @@ class Inflow:
         off = self.off.copy()
         off[source] = True
         steered = self._with(shares, off)
-        return steered if steered.minutes < moved.minutes - self._least_gain else moved
+        return steered if steered.minutes < moved.minutes - LEAST_GAIN_MINUTES else moved
 
     def cost_minutes(self, pod: Pod, destination: str) -> float:
         """By how much a move raises the overload that new pods are expected to add.
@@ -203,10 +218,12 @@ class Inflow:
 
     def _come(self, shares: Floats, off: Mask) -> Floats:
         """The CPU that new pods use on each node, as long as nothing keeps them off."""
+        below = self.guarded & (shares < np.median(shares))
+        come: Floats = np.where(below, ONE_POD_SHARE * USUAL_USE, 0.0)
         if self._newcomers is None:
-            return np.where(shares < np.median(shares), ONE_POD_SHARE * USUAL_USE, 0.0)
+            return come
         line = _water_line(shares[~off], self._newcomers.requested_nodes)
-        return np.maximum(line - shares, 0.0) * self._newcomers.use_of_requests
+        return np.maximum(come, (line - shares) * self._newcomers.use_of_requests)
 
 
 def _relieved(state: State) -> frozenset[str]:

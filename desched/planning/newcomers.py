@@ -68,7 +68,8 @@ def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
     if known is not None:
         use = max(use, known.use_of_requests)
         by_time = np.maximum(by_time, known.requested_by_time)
-    return Newcomers(use, tuple(by_time.tolist()), book.now)
+    since = known.since if known else book.now
+    return Newcomers(use, tuple(by_time.tolist()), book.now, since)
 
 
 def are_due(state: State, now: datetime) -> bool:
@@ -95,7 +96,8 @@ def _faded(known: Newcomers | None, now: datetime) -> Newcomers | None:
     if math.fsum(by_time) < FORGOTTEN_NODES:
         return None
     use = known.use_of_requests * math.exp2(-(passed / USE_HALF_LIFE))
-    return Newcomers(use, by_time, now)
+    since = None if known.since is None or now - known.since >= HOUR else known.since
+    return Newcomers(use, by_time, now, since)
 
 
 def _began(pod: Pod) -> datetime:

@@ -7,7 +7,12 @@ import pytest
 
 from benchmarks.closed_loop import default_policy
 from benchmarks.day import Size
-from benchmarks.eventful_days import day_with_cronjobs, day_with_life, relieved_node
+from benchmarks.eventful_days import (
+    day_with_cronjobs,
+    day_with_life,
+    relieved_node,
+    with_own_minutes,
+)
 from benchmarks.life import (
     Autoscaling,
     CronJob,
@@ -115,15 +120,30 @@ def test_a_scaled_rollout_ends_with_the_wanted_pods() -> None:
     assert len({pod.owner.uid for pod in _pods(simulation) if pod.owner}) == 1
 
 
-def test_a_job_begins_every_hour_and_ends() -> None:
-    simulation = _begun(_deployment([100.0]), CronJob("report", 200, 1_200, 20, range(1, 3)))
+@pytest.mark.parametrize("minute", [0, 17])
+def test_a_job_begins_every_hour_at_its_minute_and_ends(minute: int) -> None:
+    report = CronJob("report", 200, 1_200, 20, range(1, 3), minute)
+    simulation = _begun(_deployment([100.0]), report)
     assert len(_pods(simulation)) == 1
     for hour in (1, 2):
-        assert _used(simulation, hour * 3600 + 60) == pytest.approx(1_300)
+        begins_at = hour * 3600 + minute * 60
+        assert _used(simulation, begins_at - 60) == pytest.approx(100)
+        assert _used(simulation, begins_at + 60) == pytest.approx(1_300)
         (job,) = (pod for pod in _pods(simulation) if pod.labels["app"] == "report")
         assert job.owner is not None
         assert job.owner.kind == "Job"
-        assert _used(simulation, hour * 3600 + 1_300) == pytest.approx(100)
+        assert _used(simulation, begins_at + 1_300) == pytest.approx(100)
+
+
+def test_each_cronjob_of_a_day_may_have_a_minute_of_its_own() -> None:
+    arrival = NodeArrival(1_200, "n1", NODE)
+    jobs = [CronJob(f"cron{i}", 200, 1_200, 20, range(1, 3)) for i in range(60)]
+    day = with_own_minutes(Day({"n0": NODE}, (), events=(arrival, *jobs)), 1)
+    assert day.events[0] is arrival
+    minutes = [event.at_minute for event in day.events if isinstance(event, CronJob)]
+    assert len(minutes) == 60
+    assert 30 < len(set(minutes)) < 60
+    assert day == with_own_minutes(day, 1)
 
 
 def test_a_lost_node_counts_for_the_time_in_which_it_existed() -> None:

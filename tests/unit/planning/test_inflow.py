@@ -12,7 +12,7 @@ from desched.model.cluster import STEERING_TAINT, Effect, Owner, Pod, Taint
 from desched.model.plan import NodeReason, Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, MoveResult, Newcomers, RecentMove, State
+from desched.model.state import EvictionRecord, LastCycle, MoveResult, Newcomers, RecentMove, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.inflow import Inflow
 from desched.planning.overload.classification import classify
@@ -88,6 +88,20 @@ def test_until_jobs_have_been_seen_only_a_relieved_node_is_tainted() -> None:
     assert tainted(planned(cluster({"n0": 0.4}), steering(), relieved("n1"))) == []
     jobs = State(newcomers=Newcomers(2.0, at_any_time(0.3), NOW))
     assert tainted(planned(cluster({"n0": 0.4}), steering(), jobs)) == ["n0"]
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(59, ["n0"]), (None, [])])
+def test_until_jobs_have_been_seen_for_an_hour_a_relieved_node_is_tainted_at_any_time(
+    minutes: int | None, expected: list[str]
+) -> None:
+    """Those that have come so far are not due, and would not be too many."""
+    by_time = [0.0] * 12
+    by_time[NOW.minute // 5 - 2] = 0.01
+    since = None if minutes is None else NOW - timedelta(minutes=minutes)
+    last = LastCycle(NOW - timedelta(minutes=1), "a", "evict", "nothing")
+    seen = Newcomers(2.0, tuple(by_time), NOW, since)
+    state = replace(relieved("n0"), newcomers=seen, last_cycle=last)
+    assert tainted(planned(cluster({"n0": 0.4, "n1": 0.4}), steering(), state)) == expected
 
 
 def test_a_node_with_more_requests_than_others_is_not_tainted() -> None:

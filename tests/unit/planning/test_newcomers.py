@@ -46,6 +46,17 @@ def test_new_pods_show_what_they_use_and_how_many_come() -> None:
     assert found.requested_by_time[NOW.minute // 5 - 2] == pytest.approx(0.3)  # ten minutes ago
 
 
+def test_after_an_hour_what_comes_at_each_time_is_known() -> None:
+    first = seen_with(2.0, 2.0, 2.0)
+    assert first is not None
+    assert first.since == NOW
+    for minutes, since in ((59, NOW - timedelta(minutes=59)), (60, None)):
+        earlier = NOW - timedelta(minutes=minutes)
+        later = seen_with(state=State(newcomers=replace(first, at=NOW, since=earlier)))
+        assert later is not None
+        assert later.since == since
+
+
 def test_few_show_nothing_and_pods_that_are_old_or_of_other_owners_are_not_new() -> None:
     known = at_once(0.2)
     for state in (State(), State(newcomers=known)):
