@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 
-from desched.adapters.kubernetes.client import server_health
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.adapters.kubernetes.watch import cluster, loop
 from desched.model.cluster import STEERING_TAINT
@@ -37,6 +36,7 @@ from tests.controlplane.fault_cases import (
 from tests.controlplane.fault_proxy import ActiveFault, Exchange, Fault, Seen
 from tests.controlplane.faults import status
 from tests.controlplane.files import replace
+from tests.controlplane.forks import forget_failures
 from tests.controlplane.manifests import Object
 from tests.controlplane.sites import SITE, Sites
 
@@ -189,9 +189,9 @@ def _hurry() -> None:
         (loop, "LONGEST_PAUSE_SECONDS", 1.0),
         (loop, "LONGEST_PAUSE_OF_LISTS_SECONDS", 1.0),
         (cluster, "REPAIR_SECONDS", float(REQUEST_SECONDS)),
-        (server_health, "LATELY_SECONDS", 0.0),
     ):
         setattr(module, name, seconds)
+    forget_failures(0.0)
 
 
 def _shows(line: Object, case: Case, active: ActiveFault) -> bool:

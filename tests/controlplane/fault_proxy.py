@@ -121,10 +121,11 @@ class Exchange:
     def hold(self, seconds: float) -> None:
         """Let the client wait; ends the exchange if it gives up, or when the proxy closes."""
         until = time.monotonic() + seconds
+        ends = select.poll()  # unlike select.select for any number of open files
+        ends.register(self._handler.connection, select.POLLIN)
         while (left := until - time.monotonic()) > 0:
             # Who waits for an answer sends nothing but the end of the connection.
-            gone, _, _ = select.select([self._handler.connection], [], [], min(left, _POLL_SECONDS))
-            if gone or self.proxy.closed:
+            if ends.poll(1000 * min(left, _POLL_SECONDS)) or self.proxy.closed:
                 raise _OverError
 
 

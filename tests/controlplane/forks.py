@@ -19,7 +19,7 @@ from threading import Lock
 from kubernetes.config import incluster_config
 
 from desched import cli
-from desched.adapters.kubernetes.client import kubeconfig
+from desched.adapters.kubernetes.client import kubeconfig, server_health
 from desched.planning import holds
 from tests.controlplane.process import LIBC, PR_SET_PDEATHSIG
 from tests.controlplane.waiting import PATIENCE_SECONDS
@@ -83,6 +83,11 @@ def mount_token(directory: Path, ca_file: Path) -> None:
     incluster_config.SERVICE_TOKEN_FILENAME = str(directory / "token")
     incluster_config.SERVICE_CERT_FILENAME = str(ca_file)
     kubeconfig._NAMESPACE_FILE = directory / "namespace"  # noqa: SLF001  no setting has it
+
+
+def forget_failures(seconds: float) -> None:
+    """Let failures of the API server hold a cycle only for so long."""
+    server_health.LATELY_SECONDS = seconds
 
 
 def hold_if_unknown() -> None:

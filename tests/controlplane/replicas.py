@@ -132,6 +132,7 @@ class Replicas:
     def __init__(self, sites: Sites, site: str, **load_aware: Any) -> None:
         self.sites = sites
         self.site = site
+        self.prepare: Prepare = as_it_is
         self._load_aware = {"nodeSelector": f"{SITE}={site}", **load_aware}
         self.all: dict[str, Replica] = {}
         self._names: dict[str, str] = {}
@@ -151,7 +152,7 @@ class Replicas:
             policy=self.sites.policy(self.site, **self._load_aware),
             kubeconfig=kubeconfig,
         )
-        replica = Replica(name, command, self.sites.directory)
+        replica = Replica(name, command, self.sites.directory, self.prepare)
         self.all[name] = replica
         return replica
 

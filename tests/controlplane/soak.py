@@ -12,10 +12,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from tests.controlplane.binaries import BinariesUnavailableError, find_or_build
 from tests.controlplane.cluster import BINARIES, ControlPlane
+from tests.controlplane.forks import forget_failures
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.sites import Sites
 from tests.controlplane.soak_agenda import Agenda, Journal
@@ -52,6 +54,7 @@ class Soak:
         self._agenda = Agenda(self._journal)
         self._cluster = SoakCluster(plane, form.nodes, _chance(seed, "cluster"))
         self._replicas = Replicas(sites, NAME, **form.load_aware)
+        self._replicas.prepare = partial(forget_failures, 2.0 * form.interval_seconds)
         self._taints = TaintWatch(max(45.0, 6 * form.interval_seconds))
         self._processes = Processes()
         self._samples: list[Sample] = []

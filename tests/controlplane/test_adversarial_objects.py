@@ -48,7 +48,8 @@ def running(name: str, **metadata: Any) -> Object:
 def replica_set(name: str) -> Object:
     pod = running(name)
     labelled = {key: pod["metadata"][key] for key in ("labels", "annotations")}
-    template = {"metadata": labelled, "spec": pod["spec"]}
+    on_hot = pod_spec(nodeSelector={"kubernetes.io/hostname": "hot"})
+    template = {"metadata": labelled, "spec": on_hot}
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",

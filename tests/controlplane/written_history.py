@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from desched.adapters.prometheus.queries import CPU_MODES
 from tests.controlplane.binaries import find_or_build
 
 SCRAPE_SECONDS = 60
@@ -64,7 +65,9 @@ class History:
         times = self._times if times is None else times
         began = HISTORY_SECONDS - times[0]
         for cpu in map(str, range(cpus)):
-            for mode, share in (("idle", 1 - busy - 0.05), ("user", busy), ("iowait", 0.05)):
+            shares = dict.fromkeys(CPU_MODES, 0.0)
+            shares |= {"idle": 1 - busy - 0.05, "user": busy, "iowait": 0.05}
+            for mode, share in shares.items():
                 self.series(
                     "node_cpu_seconds_total",
                     {"cpu": cpu, "mode": mode, **labels},
