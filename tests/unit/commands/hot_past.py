@@ -5,8 +5,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from desched.adapters.prometheus.past.queries import KUBE_STATE_SCOPE, cluster_created
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
+
+CREATED = cluster_created(KUBE_STATE_SCOPE)
+"""The query that tells one cluster from another."""
 
 TIMES = tuple(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M}" for at in (BEGIN + 3600, END))
 SINCE_UNTIL = ("--since", TIMES[0], "--until", TIMES[1])
@@ -20,12 +24,14 @@ def hot_prometheus() -> Iterator[FakePrometheus]:
         yield server
 
 
-def add_hot_cluster(server: FakePrometheus, load_ratio: float = 0.95) -> None:
+def add_hot_cluster(server: FakePrometheus, load_ratio: float = 0.95) -> SmallCluster:
     """A node with this load, of which three pods use one core each, and a calm one."""
     cluster = SmallCluster(server, loads=(load_ratio, 0.3))
+    cluster.add(CREATED, 1000.0)
     for number in range(3):
         cluster.add_pod(f"web-{number}")
     cluster.add_pod("web-3", "b", cores=0.1)
+    return cluster
 
 
 def written(path: Path, address: str, target: int = 80) -> Path:

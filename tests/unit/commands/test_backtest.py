@@ -12,7 +12,13 @@ from desched.cli.past_flags import point_in_time
 from desched.errors import ConfigurationError
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
 from tests.unit.adapters.prometheus.past.small_cluster import SmallCluster
-from tests.unit.commands.hot_past import SINCE_UNTIL, add_hot_cluster, hot_prometheus, written
+from tests.unit.commands.hot_past import (
+    CREATED,
+    SINCE_UNTIL,
+    add_hot_cluster,
+    hot_prometheus,
+    written,
+)
 
 # Python 3.12 and later warn of any thread, such as that of the Prometheus.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
@@ -51,13 +57,17 @@ def test_the_past_is_replayed_with_each_policy(policy, tmp_path, capsys) -> None
     assert found["covered_share"] == 1.0
 
 
-def test_a_repeated_backtest_asks_nothing_again(policy, prometheus, tmp_path, capsys) -> None:
+def test_a_repeated_backtest_asks_only_which_cluster_it_is(
+    policy, prometheus, tmp_path, capsys
+) -> None:
+    """Besides what had no series."""
+    series = add_hot_cluster(prometheus).series
     line = [*words(policy), "--cache", str(tmp_path / "cache")]
     assert main(line) == 0
     first, asked = capsys.readouterr().out, len(prometheus.asked)
 
     assert main(line) == 0
-    assert len(prometheus.asked) == asked
+    assert {each.query for each in prometheus.asked[asked:]} & set(series) == {CREATED}
     assert capsys.readouterr().out == first
 
     assert main([*words(policy), "--no-cache"]) == 0
