@@ -37,7 +37,7 @@ class CycleInfo(NamedTuple):
     """Data of a cycle for its report; `instance` is the replica that runs it.
 
     Soft taints expire after `taints_last_seconds` unless they are renewed. `edit` is the last one
-    of the policy that this process saw.
+    of the policy that this process saw, and `refused_edit` why the newest one is not in force.
     """
 
     number: int
@@ -46,6 +46,7 @@ class CycleInfo(NamedTuple):
     instance: str = ""
     taints_last_seconds: float = 600.0
     edit: PolicyEdit | None = None
+    refused_edit: str = ""
 
 
 class Stopwatch:
@@ -93,6 +94,7 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         unsteered=plan.unsteered,
         acknowledged_deschedulers=others.acknowledged,
         edit=info.edit or (before.edit if before else None),
+        refused_edit=info.refused_edit,
     )
     return CycleReport(
         cycle=info.number,
@@ -110,7 +112,7 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         not_acting=acted.barred.reason if acted.barred else None,
         not_acting_detail=acted.barred.detail if acted.barred else "",
         settled=decision.settled,
-        state=replace(acted.state, last_cycle=last_cycle),
+        state=replace(acted.state, last_cycle=last_cycle, skipped=None),
         other_deschedulers=others.unexpected,
         acknowledged_deschedulers=others.acknowledged,
         taints=acted.taints,

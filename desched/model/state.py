@@ -290,7 +290,8 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A summary of the newest cycle, for `desched status`.
 
     `hold` is the HoldReason for which the whole cycle evicts nothing, empty without one, and
-    `held_since` the time of the first of the cycles in a row with this reason.
+    `held_since` the time of the first of the cycles in a row with this reason. `refused_edit` is
+    why the newest content of the policy file is not in force, empty if it is.
     """
 
     at: datetime
@@ -306,6 +307,14 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     hold: Plain = ""
     hold_detail: ForPeople = ""
     held_since: datetime | None = None
+    refused_edit: ForPeople = ""
+
+
+class SkippedCycles(msgspec.Struct, frozen=True, gc=False):
+    """Why the cycles since this time could not read the load."""
+
+    since: datetime
+    why: ForPeople
 
 
 class Newcomers(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -334,7 +343,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
     a cycle during slow start, 0 in the first cycles. `drains` are those that have begun;
-    those that ended within a day are still there.
+    those that ended within a day are still there. `skipped` is set after the last cycle that read
+    the load, until another one does.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -349,6 +359,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     drains: tuple[Drain, ...] = ()
     last_cycle: LastCycle | None = None
     newcomers: Newcomers | None = None
+    skipped: SkippedCycles | None = None
 
     @property
     def in_flight(self) -> tuple[EvictionRecord, ...]:

@@ -30,6 +30,8 @@ from desched.views.rendering import View
 
 STATUS_VERSION = "desched.io/status/v1"
 
+IN_FLIGHT = "in flight"
+
 MOST_LINES = 10
 """Lines of a section in a terminal."""
 
@@ -98,7 +100,7 @@ class StateView:
         """Everything, the most urgent first."""
         flights = [_flight(record, self._now) for record in self._state.in_flight]
         pauses, *others = self.resting
-        return (pauses, Section("in flight", flights), *others)
+        return (pauses, Section(IN_FLIGHT, flights), *others)
 
     @property
     def resting(self) -> Sequence[Section]:
@@ -150,10 +152,18 @@ class Status(View, msgspec.Struct, frozen=True):
             if not self.problem:
                 yield Section("state", [f"There is none yet in {self.place}."])
             return
-        yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
-        if state.last_cycle is not None and (edit := state.last_cycle.edit) is not None:
-            yield Section("policy", [f"edited {moment(edit.at, now)}", *edit.changes])
-        yield from StateView(state, now).sections
+        if state.skipped is not None:
+            since = moment(state.skipped.since, now)
+            yield Section("SKIPPED", [f"cycles since {since}: {state.skipped.why}"])
+        last = state.last_cycle
+        yield Section("last cycle", list(_last_cycle(last, now)))
+        if last is not None and last.refused_edit:
+            yield Section("POLICY", [f"the newest edit is not in force: {last.refused_edit}"])
+        if last is not None and last.edit is not None:
+            yield Section("policy", [f"edited {moment(last.edit.at, now)}", *last.edit.changes])
+        for title, lines in StateView(state, now).sections:
+            known_at = [f"as the cycle of {moment(last.at, now)} saw it"] if last else []
+            yield Section(title, [*lines, *known_at] if lines and title == IN_FLIGHT else lines)
 
 
 def print_status(status: Status, console: Console) -> None:

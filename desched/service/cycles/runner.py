@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
 from desched.decision import Decision
-from desched.errors import ConfigurationError
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
 from desched.model.state import PolicyEdit
 from desched.model.text import shortened
-from desched.policy.policy import Policy
 from desched.ports import World
 from desched.service.inputs.policy_file import PolicyFile, PolicyReading
 from desched.service.inputs.state_keeper import StateKeeper
@@ -66,10 +65,14 @@ class CycleRunner:
             self._info = self._info._replace(number=self._info.number + 1)
             reading = self._policy_file.read()
             try:
-                report = self._run_with(reading.policy)
+                report = self._run_with(reading)
             except ConfigurationError as error:
                 reading = self._policy_file.refuse(reading.policy, error)
-                report = self._run_with(reading.policy)
+                report = self._run_with(reading)
+            except ObservationError as error:
+                if error.source is ObservationSource.PROMETHEUS:
+                    self._state.write_skipped(str(error))
+                raise
             finally:
                 self._publish(reading)
             self._policy_file.accept(reading)
@@ -99,9 +102,10 @@ class CycleRunner:
         for listen in self._listeners:
             listen(reading)
 
-    def _run_with(self, policy: Policy) -> CycleReport:
+    def _run_with(self, reading: PolicyReading) -> CycleReport:
+        policy, info = reading.policy, self._info._replace(refused_edit=reading.problem)
         state = self._state.load(policy)
-        report, decision = run_cycle(self._world, policy, state, self._info, self._state.write)
+        report, decision = run_cycle(self._world, policy, state, info, self._state.write)
         if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # pruning would use the wrong time
             self._state.write_last(report.state)
         for listen in self._deciding:

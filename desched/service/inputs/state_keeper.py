@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from desched.errors import ObservationError, StateConflict, StopActing
-from desched.model.state import Pause, PauseScope, State
+from desched.model.state import Pause, PauseScope, SkippedCycles, State
 from desched.model.stored_state import pruned
 from desched.policy.policy import Policy
 from desched.ports import Clock, Fence, StateStore
@@ -83,6 +83,14 @@ class StateKeeper:
         except StopActing as error:
             self.on_problem()
             _log.error("state.not_written", why=str(error))
+
+    def write_skipped(self, why: str) -> None:
+        """Write why cycles are skipped, once for each reason; nothing is decided by it."""
+        known = self._known
+        if known is None or (known.skipped is not None and known.skipped.why == why):
+            return
+        since = known.skipped.since if known.skipped else self.clock.now()
+        self.write_last(msgspec.structs.replace(known, skipped=SkippedCycles(since, why)))
 
     def _save(self, state: State) -> None:
         self._known = pruned(state, self.clock.now())

@@ -20,6 +20,7 @@ from desched.model.state import (
     Pause,
     PauseScope,
     PolicyEdit,
+    SkippedCycles,
     State,
 )
 from desched.ports import LeaseRecord
@@ -129,6 +130,21 @@ def test_the_last_edit_of_the_policy_is_told_with_what_it_changed():
         "targetThresholds.cpu: 80 % → 70 %",
     ]
     assert said("last cycle", state)[-1] == "beside desched on purpose: Volcano descheduler in x"
+
+
+def test_cycles_that_were_skipped_and_an_edit_that_was_refused_are_told():
+    cycle = LastCycle(NOW - 9 * MINUTE, "desched-0", "evict", "held", refused_edit="No such key.")
+    state = State(last_cycle=cycle, skipped=SkippedCycles(NOW - 4 * MINUTE, "It was refused."))
+    assert said("SKIPPED", state) == ["cycles since 4 min ago (11:56 UTC): It was refused."]
+    assert said("POLICY", state) == ["the newest edit is not in force: No such key."]
+
+
+def test_what_is_in_flight_is_as_the_last_cycle_saw_it():
+    cycle = LastCycle(NOW - 4 * MINUTE, "desched-0", "evict", "evicted")
+    assert said("in flight", State((WEB,), last_cycle=cycle))[-1] == (
+        "as the cycle of 4 min ago (11:56 UTC) saw it"
+    )
+    assert said("in flight", State(last_cycle=cycle)) == []
 
 
 @pytest.mark.parametrize(

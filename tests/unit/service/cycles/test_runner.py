@@ -8,7 +8,7 @@ from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.plan import HoldReason
 from desched.model.report import CycleResult, Mode
-from desched.model.state import Pause, PauseScope, State
+from desched.model.state import Pause, PauseScope, SkippedCycles, State
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import PriorityThreshold
 from desched.service.cycles.runner import CycleRunner
@@ -109,6 +109,39 @@ def test_a_later_one_gives_way_to_the_last_good_policy(simulation, editor):
     assert [bool(reading.problem) for reading in told] == [False, True]
     assert told[1].news
     assert told[1].policy == POLICY
+
+
+def test_the_state_keeps_why_the_newest_edit_is_not_in_force(simulation, editor):
+    runner = runner_for(simulation, editor)
+    assert runner.run().state.last_cycle.refused_edit == ""
+    editor.policy = with_unknown_class(POLICY)
+    assert "no-such-class" in runner.run().state.last_cycle.refused_edit
+    editor.policy = POLICY
+    assert runner.run().state.last_cycle.refused_edit == ""
+
+
+@pytest.mark.parametrize("source", ObservationSource)
+def test_the_state_keeps_since_when_and_why_the_load_could_not_be_read(
+    simulation, editor, source, mocker
+):
+    """Where the API server failed, nothing is asked of it."""
+    place = SimulatedConfigMap()
+    runner = runner_for(simulation, editor, store=place)
+    runner.run()
+    simulation.clock.advance(300)
+    since = simulation.clock.now()
+    fails = mocker.patch("desched.service.cycles.runner.run_cycle", autospec=True)
+    for why in ("It is away.", "It is away.", "It is slow."):
+        fails.side_effect = ObservationError(source, why)
+        with pytest.raises(ObservationError):
+            runner.run()
+        simulation.clock.advance(300)
+    stored = SimulatedStateStore(place).load().state
+    expected = SkippedCycles(since, "It is slow.")
+    assert stored.skipped == (expected if source is ObservationSource.PROMETHEUS else None)
+
+    mocker.stopall()
+    assert runner.run().state.skipped is None
 
 
 def test_an_edit_between_cycles_is_told_once_and_the_next_cycle_uses_it(simulation, editor):
