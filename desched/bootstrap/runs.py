@@ -273,7 +273,8 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
     schedule = schedule_of(settings)
     metrics, leadership = process.metrics, process.leadership
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
-    status = StatusEndpoint(process.identity, mode, clock.now)
+    leader = (lambda: leadership.holder) if leadership else str
+    status = StatusEndpoint(process.identity, mode, clock.now, leader)
     runner.on_report(
         metrics.cycle_completed,
         status.cycle_completed,

@@ -20,12 +20,14 @@ STATUS_VERSION = "desched.io/replica-status/v1"
 class StatusEndpoint:
     """The last report, the state, the policy, and whether this replica leads.
 
-    `instance` names the replica. Without leader election `leading` is null.
+    `instance` names the replica. Without leader election `leading` is null. `leader` names the
+    replica that leads, as far as this one knows.
     """
 
     instance: str
     mode: Mode
     now: Callable[[], datetime]
+    leader: Callable[[], str] = str
     _leading: bool | None = field(default=None, init=False)
     _report: CycleReport | None = field(default=None, init=False)
     _failure: FailedCycle | None = field(default=None, init=False)
@@ -62,6 +64,7 @@ class StatusEndpoint:
                 self.instance,
                 self.mode,
                 self._leading,
+                self.leader(),
                 self._report,
                 self._failure,
                 self._policy,
@@ -80,6 +83,7 @@ class StatusEndpoint:
             "instance": self.instance,
             "mode": self.mode.value,
             "leading": self._leading,
+            "leader": self.leader(),
             "last_cycle": report and {"started_at": report.started_at, **essentials(report)},
             "policy": self._policy and self._policy._asdict(),
             "state": report and plain_value(report.state),

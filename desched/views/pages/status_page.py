@@ -48,13 +48,15 @@ class PolicyNews(NamedTuple):
 class ServiceStatus(NamedTuple):
     """What a replica knows of itself.
 
-    `leading` is None without leader election. `failure` is the last cycle's, if it failed.
+    `leading` is None without leader election. `leader` names the replica that leads, if known.
+    `failure` is the last cycle's, if it failed.
     """
 
     now: datetime
     instance: str
     mode: Mode
     leading: bool | None
+    leader: str
     report: CycleReport | None
     failure: FailedCycle | None
     policy: PolicyNews | None

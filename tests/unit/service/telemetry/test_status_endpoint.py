@@ -25,6 +25,7 @@ def test_before_the_first_cycle_it_names_the_replica():
         "instance": "desched-0",
         "mode": "evict",
         "leading": None,
+        "leader": "",
         "last_cycle": None,
         "policy": None,
         "state": None,
@@ -57,6 +58,11 @@ def test_the_page_says_what_it_waits_for_before_the_first_cycle():
     assert "no leader election" in shown(status).text
     status.leadership_changed(leading=False)
     assert "Another replica leads and acts; its page shows the plan." in shown(status).text
+    status.leader = lambda: "desched-1"
+    text = shown(status).text
+    assert "desched-1 leads and acts; its page shows the plan." in text
+    assert "kubectl port-forward pod/desched-1 10280" in text
+    assert json.loads(status.document())["leader"] == "desched-1"
 
 
 def test_the_page_shows_load_plan_moves_and_what_rests():
