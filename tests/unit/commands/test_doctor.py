@@ -12,6 +12,7 @@ from desched.adapters.kubernetes.node_autoscalers import (
     STATUS_NAME,
     STATUS_NAMESPACE,
 )
+from desched.adapters.prometheus.queries import CPU_MODES
 from desched.bootstrap import doctor_questions, load_source
 from desched.bootstrap.doctor_questions import feature_rights
 from desched.commands.doctor import Output, diagnosed
@@ -135,6 +136,8 @@ class Prometheus:
             return vector(({}, 1.0))
         if asked.path.endswith("query_range"):
             return vector()._replace(body=NOTHING)
+        if query.startswith("count by (mode)"):
+            return vector(*(({"mode": mode}, 1.0) for mode in CPU_MODES))
         if query.startswith("count by"):
             return vector(({}, 1.0))
         value = VALUES.get(kind_of(query))
@@ -464,7 +467,7 @@ def test_no_credentials_are_printed(run, policy, monkeypatch):
 
 def test_clusters_in_one_prometheus_lead_to_matchers_and_a_second_look(run, prometheus, tmp_path):
     def answer(asked):
-        if asked.query.startswith("count by"):
+        if asked.query.startswith("count by") and "(mode)" not in asked.query:
             return vector(({"cluster": "eu"}, 1.0))
         of_cpu = "node_cpu_seconds_total" in asked.query
         selected = 'cluster="eu"' in asked.query or asked.path.endswith("query_range")
