@@ -168,7 +168,7 @@ CASES = [
     skipped(faults.NEVER, NO_ANSWER),
     skipped(faults.late(QUERY_SECONDS + 1), NO_ANSWER),
     skipped(faults.drip(), NO_ANSWER),
-    skipped(status(401), "did not accept the credentials (HTTP 401)"),
+    skipped(status(401), "requires credentials (HTTP 401)"),
     skipped(status(403), "does not permit queries (HTTP 403)"),
     skipped(status(429), "refuses because of too many requests (HTTP 429)"),
     skipped(status(500), "failed (HTTP 500)"),

@@ -459,9 +459,15 @@ PROMETHEUS = cases(
         "`deploy/base/network-policy.yaml` allows port 9090",
     ),
     (
-        at(prometheus(address="http://elsewhere:9090", problem="It asks for more (HTTP 401).")),
+        at(prometheus(address="http://elsewhere:9090", problem="It asks for more.", answers=True)),
         PROBLEM,
-        "(HTTP 401)",
+        "It asks for more.",
+        "something answers at this address",
+    ),
+    (
+        at(prometheus(problem="It asks for more.", answers=True)),
+        PROBLEM,
+        "It asks for more.",
         "something answers at this address",
     ),
     (
