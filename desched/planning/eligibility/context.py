@@ -71,7 +71,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
         rules = policy.scheduler.by(cluster.volcano_configurations)
         policy = msgspec.structs.replace(policy, scheduler=rules)
-        cluster = with_default_spread(cluster, rules.default_spread or ())
+        cluster = with_default_spread(cluster, rules)
         terms = Terms(policy, state, book.now, threshold)
         return cls(cluster, book, terms, KnownQueues(cluster))
 

@@ -1229,7 +1229,7 @@ OTHERS = [
             examination(state=StoredState(State(forecasts=(surprise(bad=True),)))),
             WARNING,
             "1 landed where it did harm, and the forecasts expected 0.01",
-            "`defaultConstraints`",
+            "(`scheduler.configuration`): `defaultConstraints`, weights",
         ),
         (
             examination(state=StoredState(State(forecasts=(surprise(bad=False),)))),
@@ -1245,7 +1245,7 @@ OTHERS = [
             examination(),
             OK,
             "All pods are placed by default-scheduler.",
-            "set `scheduler` in the policy",
+            "file into the policy as `scheduler.configuration`",
         ),
         (
             beside(scheduler="volcano"),
