@@ -20,7 +20,6 @@ from desched.adapters.prometheus.queries import PART_LABEL
 from desched.adapters.prometheus.refusals import (
     first_line,
     head,
-    redirect_target,
     why_no_results,
     why_no_tls,
     why_refused,
@@ -379,7 +378,7 @@ class PrometheusClient:
         error, message = (
             (_text(envelope.error), _text(envelope.message)) if envelope is not None else ("", "")
         )
-        said = error or message or redirect_target(response)
+        said = error or message
         said = said or (first_line(response) if envelope is None else head(response, 100))
         why = why_refused(response, said, logins, by_prometheus=bool(error))
         kind: type[ObservationError] = UnusableAnswer

@@ -106,8 +106,8 @@ def why_refused(
     `said` is its text, and `logins` the names of the credentials that were sent. An error in the
     form that Prometheus has is `by_prometheus`.
     """
-    if target := redirect_target(response):
-        return _why_redirected(response, target, logins)
+    if response.is_redirect:
+        return _why_redirected(response, logins)
     meaning = next((m for mark, m in _MARKS.items() if mark in said.lower()), "")
     if not meaning and urlsplit(response.url).port == _TENANCY_PORT:
         meaning = _BY_TENANCY_PORT.get(response.status_code, "")
@@ -119,13 +119,6 @@ def why_refused(
     meanings = _BY_STATUS if by_prometheus else _BY_STATUS | _BY_OTHERS
     meaning = meaning or meanings.get(response.status_code, "failed {}, after retries too")
     return meaning.format(f"(HTTP {response.status_code})")
-
-
-def redirect_target(response: requests.Response) -> str:
-    """Where an answer leads, without user and query; empty if it does not."""
-    if not response.is_redirect:
-        return ""
-    return without_user(urljoin(response.url, response.headers["Location"]))
 
 
 def why_no_results(response: requests.Response, logins: Sequence[str]) -> str:
@@ -145,13 +138,15 @@ def why_no_tls(error: str) -> str:
     return "and desched did not agree on TLS; check the versions and ciphers that it accepts"
 
 
-def _why_redirected(response: requests.Response, target: str, logins: Sequence[str]) -> str:
+def _why_redirected(response: requests.Response, logins: Sequence[str]) -> str:
+    """Where it leads is not shown: such a URL may have credentials in any place."""
     what = f"redirects elsewhere (HTTP {response.status_code})"
     asked = without_user(response.url)
+    target = without_user(urljoin(response.url, response.headers["Location"]))
     if target == asked.replace("http://", "https://", 1):
         return f"{what}; write https:// in the URL"
     if not _LOGIN.search(target):
-        return f"{what}; use the URL where that ends"
+        return f"{what}; use the URL where `curl --location` ends"
     if logins:
         return f"{what}, to a login page; check {' and '.join(logins)}"
     return f"{what}, to a login page, and no credentials were sent; {_login(response)}"
