@@ -3,7 +3,8 @@
 DeschedError
 ├── ConfigurationError     a person must fix something: do not start, exit 2
 ├── ObservationError       the cluster or Prometheus could not be read: skip this cycle, exit 3
-│   └── AnswerTooLarge     an answer is larger than allowed: request less at a time
+│   └── UnusableAnswer     something answers, but without data: correct how it is asked
+│       └── AnswerTooLarge an answer is larger than allowed: request less at a time
 ├── LeaseError             the holder of the lease is unknown: try again, act only while certain
 │   └── LeaseRefused       the account lacks a right: a run that does not last gives up
 └── StopActing             a result is unknown: start no further eviction in this cycle
@@ -40,7 +41,11 @@ class ObservationError(DeschedError):
         self.source = source
 
 
-class AnswerTooLarge(ObservationError):  # noqa: N818  (named for what the caller reads)
+class UnusableAnswer(ObservationError):  # noqa: N818  (named for what the caller reads)
+    """Something answers at the address, but not with data that can be used."""
+
+
+class AnswerTooLarge(UnusableAnswer):
     """An answer is larger than allowed; a smaller part may not be."""
 
 

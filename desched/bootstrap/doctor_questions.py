@@ -61,7 +61,12 @@ from desched.doctor.other_controllers import CLUSTER_AUTOSCALER, KARPENTER
 from desched.doctor.price import ProposedPrice
 from desched.doctor.proposed_policy import proposed_policy
 from desched.doctor.thresholds import judged_policy
-from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.errors import (
+    ConfigurationError,
+    ObservationError,
+    ObservationSource,
+    UnusableAnswer,
+)
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.report import Mode
@@ -377,10 +382,11 @@ class DoctorQuestions:
             text = first_line(error)
             if invalid and facts.origin is Origin.DISCOVERED:
                 text = f"{facts.address} was found, but credentials are not sent to what is found."
-            facts = replace(facts, problem=text, invalid=invalid)
+            answers = isinstance(error, UnusableAnswer)
+            facts = replace(facts, problem=text, invalid=invalid, answers=answers)
             why = Unanswered("Prometheus does not answer.")
             return replace(examination, prometheus=facts, metrics=why, load=why)
-        facts = replace(facts, problem="", invalid=False)
+        facts = replace(facts, problem="", invalid=False, answers=False)
         if isinstance(examination.cluster, Unanswered):
             why = Unanswered("The cluster could not be read.")
             return replace(examination, prometheus=facts, metrics=why, load=why)

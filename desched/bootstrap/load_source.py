@@ -169,7 +169,7 @@ class LoadSource:
             if self._service is None:
                 raise
             text = self._why_not_proxied(self._service, str(error), policy)
-            raise ObservationError(error.source, text) from error
+            raise type(error)(error.source, text) from error
 
     def _why_not_proxied(self, service: InClusterService, text: str, policy: Policy) -> str:
         if f'services "{service.name}" not found' in text:  # the API server's own words

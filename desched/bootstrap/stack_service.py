@@ -9,7 +9,7 @@ import structlog
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.services import read_services
-from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.connection import TENANT_HEADER, PrometheusConnection
 from desched.adapters.prometheus.stacks import (
     OPENSHIFT,
     FoundService,
@@ -24,7 +24,6 @@ _log = structlog.get_logger(__name__)
 
 ACCOUNT_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod has the token of its account and, on OpenShift, the CA that signs its Services."""
-TENANT_HEADER = "X-Scope-OrgID"
 _GOOGLE = re.compile(r"https://monitoring\.googleapis\.com(?=/|$)")
 _AMAZON = re.compile(
     r"https://aps-workspaces(?:-fips)?\.(?P<region>[a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|api\.aws)"

@@ -55,6 +55,7 @@ class CheckName(StrEnum):
     STATE = "state"
     SOFT_TAINTS = "soft_taints"
     BUDGETS = "budgets"
+    LOCAL_STORAGE = "local_storage"
     OTHER_DESCHEDULERS = "other_deschedulers"
     AUTOSCALERS = "autoscalers"
     GPU_DRAINS = "gpu_drains"

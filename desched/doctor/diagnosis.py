@@ -8,6 +8,7 @@ from desched.doctor.checks import Check, CheckName, Diagnosis, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
 from desched.doctor.gpu_drains import check_gpu_drains
 from desched.doctor.gpus import check_gpus
+from desched.doctor.local_storage import check_local_storage
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
 from desched.doctor.policy import check_policy
@@ -26,6 +27,7 @@ OF_CLUSTER: Mapping[CheckName, Callable[[ClusterState, Examination], Check]] = {
     CheckName.CLOCKS: check_clocks,
     CheckName.SOFT_TAINTS: check_soft_taints,
     CheckName.BUDGETS: check_budgets,
+    CheckName.LOCAL_STORAGE: check_local_storage,
     CheckName.OTHER_DESCHEDULERS: check_other_deschedulers,
     CheckName.AUTOSCALERS: check_autoscalers,
     CheckName.GPU_DRAINS: check_gpu_drains,

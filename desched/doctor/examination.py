@@ -103,7 +103,7 @@ class PrometheusFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The Prometheus that is read, and those that Services of known stacks lead to.
 
     `address` is without credentials. `problem` is why it cannot be read; `invalid` if that is the
-    fault of the settings or the policy.
+    fault of the settings or the policy, `answers` if something answers there, but without data.
     """
 
     address: str = ""
@@ -111,6 +111,7 @@ class PrometheusFacts(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[FoundService, ...] | Unanswered = ()
     problem: str = ""
     invalid: bool = False
+    answers: bool = False
 
     @property
     def found(self) -> Sequence[FoundService]:

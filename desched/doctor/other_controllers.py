@@ -29,7 +29,7 @@ NODE_LABELS: Mapping[str, str] = {
 CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
 """On a node that Cluster Autoscaler could remove; the value is the time in seconds since 1970.
 
-As of Cluster Autoscaler 1.33, utils/taints/taints.go.
+Source: Cluster Autoscaler, utils/taints/taints.go.
 """
 
 _YEAR_2100 = 4_102_444_800

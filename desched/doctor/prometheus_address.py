@@ -108,7 +108,7 @@ def _reach(examination: Examination) -> str:
     """What to do if Prometheus does not answer."""
     facts = examination.prometheus
     behind = service_behind(facts.address, facts.found)
-    if behind is None and "(HTTP " in facts.problem:
+    if facts.answers and not (behind and behind.needs):
         return (
             "Correct what the sentence names: something answers at this address. Or pass another "
             "one with `--prometheus-url`."

@@ -17,8 +17,8 @@ USUAL_PROFILES: Mapping[str, str] = {
 """What `scheduler.others` says about known schedulers under their usual names."""
 
 _NOT_VISIBLE = (
-    "Its configuration cannot be seen through the API; if its profile differs from the default, "
-    "set `scheduler` in the policy."
+    "Its configuration cannot be seen through the API; if it differs from the default, put its "
+    "file into the policy as `scheduler.configuration`."
 )
 
 
@@ -51,9 +51,9 @@ def check_scheduler(cluster: ClusterState, examination: Examination) -> Check:
         return warning(
             name,
             landed_elsewhere,
-            "Compare `scheduler` in the policy with the scheduler's configuration: "
-            "`defaultConstraints`, `weights` and `strategy`. A plugin of its own "
-            "cannot be described.",
+            "Put the scheduler's KubeSchedulerConfiguration into the policy as it is "
+            "(`scheduler.configuration`): `defaultConstraints`, weights and strategy count. "
+            "`desched validate` names what cannot be described, such as a plugin of its own.",
         )
     used = Counter(
         pod.scheduler

@@ -170,6 +170,7 @@ class VolumeKind(StrEnum):
 class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A volume of a pod: a claim, an emptyDir (perhaps in memory), a hostPath, or a model.
 
+    An emptyDir on disk and a hostPath have the `name` by which annotations of the pod name them.
     `model` is the digest of a model that GPUStack mounts from the node.
     """
 
@@ -178,6 +179,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     in_memory: bool = False
     path: HostPath = ""
     model: Model = ""
+    name: VolumeName = ""
 
 
 class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from desched.model.cluster import SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import on_one_line
 from desched.policy.acting_window import ActingWindow
@@ -109,13 +110,16 @@ def _scheduler(rules: SchedulerRules) -> _Rows:
     yield ("scheduler", "strategy"), rules.strategy.value
     for key, name in names(_section(("scheduler", "weights"))).items():
         yield ("scheduler", "weights", key), str(getattr(rules.weights, name))
-    spread = rules.default_spread
-    strict = {True: "DoNotSchedule", False: "ScheduleAnyway"}
-    listed = [f"{c.topology_key} {c.max_skew} {strict[c.hard]}" for c in spread or ()]
-    of_system = "those of the system" if spread is None else NONE
-    yield ("scheduler", "defaultConstraints"), ", ".join(listed) or of_system
+    yield ("scheduler", "defaultConstraints"), _spread(rules.default_spread)
     for name, other in rules.others.items():
         yield from _other_scheduler(("scheduler", "others", name), other)
+
+
+def _spread(constraints: Sequence[SpreadConstraint] | None) -> str:
+    if constraints is None:
+        return "those of the system"
+    strict = {True: "DoNotSchedule", False: "ScheduleAnyway"}
+    return ", ".join(f"{c.topology_key} {c.max_skew} {strict[c.hard]}" for c in constraints) or NONE
 
 
 def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
@@ -124,6 +128,7 @@ def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
         yield (*at, "strategy"), other.strategy.value
         for key, name in names(_section(("scheduler", "weights"))).items():
             yield (*at, "weights", key), str(getattr(other.weights, name))
+        yield (*at, "defaultConstraints"), _spread(other.default_spread)
     if other.profile is SchedulerProfile.VOLCANO:
         for argument, weight in other.volcano.arguments.items():
             by_config_map = other.config_map and argument not in other.written

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from desched.model.cluster import SpreadConstraint
+from desched.model.cluster import DEFAULT_SCHEDULER, SpreadConstraint
 from desched.model.volcano_scheduler import VolcanoConfiguration
 
 
@@ -91,13 +91,13 @@ class VolcanoWeights(Struct, frozen=True):
 class OtherScheduler(Struct, frozen=True):
     """How a scheduler beside the default one scores nodes, as far as that is known.
 
-    `strategy` and `weights` are those of a KubeScheduler, `volcano` those of a Volcano, which may
-    give a node `further_points` by other plugins. With `packs_others`, its binpack counts more than
-    CPU and memory. `config_map` has its configuration, by namespace and name: what it says replaces
-    all `volcano` but the weights that the policy has `written`. `unclear` is why that is not known,
-    so that nothing is known of its scores; `differing` is where the policy contradicts it.
-    `network_topology_aware` is whether its plugin of that name is on, by which it keeps hard
-    topologies.
+    `strategy`, `weights` and `default_spread`, as in `SchedulerRules`, are a KubeScheduler's, and
+    `volcano` are a Volcano's, which may give a node `further_points` by other plugins. With
+    `packs_others`, its binpack counts more than CPU and memory. `config_map` has its configuration,
+    by namespace and name: what it says replaces all `volcano` but the weights that the policy has
+    `written`. `unclear` is why that is not known, so that nothing is known of its scores;
+    `differing` is where the policy contradicts it. `network_topology_aware` is whether its plugin
+    of that name is on, by which it keeps hard topologies.
     """
 
     profile: SchedulerProfile
@@ -111,6 +111,7 @@ class OtherScheduler(Struct, frozen=True):
     written: Mapping[str, int] = {}
     unclear: str = ""
     differing: str = ""
+    default_spread: tuple[SpreadConstraint, ...] | None = None
 
     def by(self, found: Mapping[str, VolcanoConfiguration]) -> "OtherScheduler":
         """The same with what its configuration says, of those that were read."""
@@ -173,6 +174,13 @@ class SchedulerRules(Struct, frozen=True):
         """The same with what these configurations say."""
         others = {name: other.by(found) for name, other in self.others.items()}
         return replace(self, others=others)
+
+    def default_spread_of(self, name: str) -> tuple[SpreadConstraint, ...] | None:
+        """The default constraints of a scheduler; None stands for those of the system."""
+        if name == DEFAULT_SCHEDULER:
+            return self.default_spread
+        other = self.known(name)
+        return None if other is None else other.default_spread
 
     def known(self, name: str) -> OtherScheduler | None:
         """The scheduler beside the default one, if something is known of its scores."""

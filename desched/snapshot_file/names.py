@@ -30,6 +30,7 @@ from desched.model.pod_groups import (
 from desched.model.queues import QUEUE_NAME
 from desched.model.selectors import Requirement
 from desched.model.state import Pause, PauseScope
+from desched.planning.eligibility.annotations import SAFE_TO_EVICT_VOLUMES_ANNOTATION
 from desched.planning.eligibility.rules import COOLDOWN_TIME, SYSTEM_NAMESPACES
 from desched.planning.eligibility.volumes import plain_path
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
@@ -247,6 +248,8 @@ def _annotation(names: Names, key: str, value: str) -> str:
         return label + is_equal + _value(names, label, held)
     if key == KSERVE_CLAIM:
         return names.of(Name.VOLUME, value)
+    if key == SAFE_TO_EVICT_VOLUMES_ANNOTATION:
+        return ",".join(names.of(Name.VOLUME, part) for part in value.split(","))
     return _value(names, key, value)
 
 

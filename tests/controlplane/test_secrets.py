@@ -229,7 +229,7 @@ def test_nothing_that_prometheus_says_brings_them_out(
 
 @pytest.mark.parametrize(
     ("scheme", "host", "sentence"),
-    [("https", "", "did not agree on TLS"), ("https", "127.0.0.1:1", "cannot be reached")],
+    [("https", "", "does not speak TLS"), ("https", "127.0.0.1:1", "cannot be reached")],
 )
 def test_a_prometheus_that_is_not_reached_does_not_bring_them_out(
     place: Place, run: Run, scheme: str, host: str, sentence: str

@@ -1,6 +1,5 @@
 """Queries Prometheus; an error names what to check."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
@@ -18,6 +17,13 @@ from desched.adapters.bounded_http import Deadline
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.queries import PART_LABEL
+from desched.adapters.prometheus.refusals import (
+    first_line,
+    head,
+    why_no_results,
+    why_no_tls,
+    why_refused,
+)
 from desched.adapters.prometheus.session import (
     OF_A_CYCLE,
     DeadlineAdapter,
@@ -25,25 +31,17 @@ from desched.adapters.prometheus.session import (
     PrometheusSession,
 )
 from desched.adapters.redaction import credentials_in, redacted
-from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
+from desched.errors import (
+    AnswerTooLarge,
+    ObservationError,
+    ObservationSource,
+    UnusableAnswer,
+)
 from desched.model.text import shortened
 
 LONGEST_QUERY_CHARACTERS = 7_000
 """As encoded in the URL, which proxies limit to 8 KiB. POST has no limit, but requires a further
 right where an API server or kube-rbac-proxy is in between."""
-
-_LONGEST_HEAD = 4_000
-_TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200})", re.IGNORECASE)
-
-_WHY_STATUS = {
-    400: "could not evaluate the query (HTTP 400); check metrics.queries",
-    401: "did not accept the credentials (HTTP 401); check the token or the password",
-    403: "does not permit queries (HTTP 403); check what the token or user may do",
-    404: "has no query API at this URL (HTTP 404); check its path",
-    405: "has no query API at this URL (HTTP 405); check its path",
-    422: "could not evaluate the query (HTTP 422); check metrics.queries and its limits",
-    429: "refuses because of too many requests (HTTP 429), after retries too",
-}
 
 _TOO_LARGE = frozenset({413, 422})
 """How Prometheus, Thanos and Mimir refuse a query that would read or return too much."""
@@ -331,14 +329,17 @@ class PrometheusClient:
         if url_length(promql) > LONGEST_QUERY_CHARACTERS:
             self._fail(
                 f"would get a query of more than {LONGEST_QUERY_CHARACTERS} characters in its URL "
-                f"({_quoted(promql)}); shorten it, or use a recording rule"
+                f"({_quoted(promql)}); shorten it, or use a recording rule",
+                error_type=ObservationError,
             )
         self._expected = expected
         self._deadline = Deadline(self._session.total_timeout_seconds)
         try:
             return read()
+        except requests.exceptions.SSLError as error:
+            self._fail(why_no_tls(str(error)), error)
         except OSError as error:  # every error of requests is one; so is a certificate file gone
-            self._fail(self._why_unreachable(error), error)
+            self._fail(self._why_unreachable(error), error, ObservationError)
         except (LookupError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
         finally:
@@ -346,29 +347,21 @@ class PrometheusClient:
 
     def _inspect(self, response: requests.Response) -> None:
         """Check a response and keep its envelope; the library sees neither."""
-        headers = (
-            response.request.headers.get("Authorization", ""),
-            *self._connection.headers.values(),
-        )
+        authorization = response.request.headers.get("Authorization", "")
+        headers = authorization, *self._connection.headers.values()
         self._secrets = tuple(secret for value in headers for secret in credentials_in(value))
+        logins = self._connection.logins(authorization)
         try:
             envelope = _ENVELOPE.decode(response.content)
         except (msgspec.MsgspecError, RecursionError):
             envelope = None
         if response.status_code != requests.codes.ok:
-            if envelope is None:
-                said = first_line(response.text)
-            else:
-                said = _text(envelope.error) or _text(envelope.message)
-            text = self._foreign(said)
-            error = AnswerTooLarge if response.status_code in _TOO_LARGE else ObservationError
-            why = _why_refused(response, said, has_credentials=bool(any(headers)))
-            self._fail(why + (f": {text}" if text else ""), error_type=error)
+            self._refuse(response, envelope, logins)
         if envelope is None:
             kind = response.headers.get("Content-Type", "no content type")
             self._fail(
                 f"answered with something other than query results ({self._foreign(kind)}), "
-                "perhaps a login page; check the URL, its path and the credentials"
+                f"{why_no_results(response, logins)}{self._after(first_line(response))}"
             )
         if _text(envelope.status) != "success" or envelope.data is None:
             why = self._foreign(_text(envelope.error)) or "no reason given"
@@ -378,6 +371,27 @@ class PrometheusClient:
             found = self._foreign(result_type)
             self._fail(f"answered with a {found}; {_MUST_RETURN[self._expected]}")
         self._envelope = envelope
+
+    def _refuse(
+        self, response: requests.Response, envelope: _Envelope | None, logins: Sequence[str]
+    ) -> NoReturn:
+        error, message = (
+            (_text(envelope.error), _text(envelope.message)) if envelope is not None else ("", "")
+        )
+        said = error or message
+        said = said or (first_line(response) if envelope is None else head(response, 100))
+        why = why_refused(response, said, logins, by_prometheus=bool(error))
+        kind: type[ObservationError] = UnusableAnswer
+        if response.status_code in _TOO_LARGE:
+            kind = AnswerTooLarge
+        elif message and not error:  # of an API server in between
+            kind = ObservationError
+        self._fail(f"{why}{self._after(said)}", error_type=kind)
+
+    def _after(self, said: str) -> str:
+        """What the server said, as the end of a sentence."""
+        text = self._foreign(said)
+        return f": {text}" if text else ""
 
     def _warnings(self) -> tuple[str, ...]:
         envelope = self._envelope
@@ -394,10 +408,10 @@ class PrometheusClient:
                 f"sent no complete answer within {self._session.total_timeout_seconds:g} s; "
                 "check that it is not overloaded, and the network between"
             )
-        if isinstance(error, requests.exceptions.SSLError):
-            return why_no_tls(str(error))
         if not isinstance(error, requests.RequestException):
             return f"cannot be queried because a file cannot be used: {_quoted(str(error))}"
+        if isinstance(error, requests.exceptions.ProxyError):
+            return "cannot be reached by the proxy that HTTP_PROXY or HTTPS_PROXY names; check it"
         cause = error.args[0] if error.args else None
         if isinstance(getattr(cause, "reason", None), NameResolutionError):
             hint = port_forward_hint(self._connection.address)
@@ -414,7 +428,7 @@ class PrometheusClient:
         self,
         what: str,
         cause: Exception | None = None,
-        error_type: type[ObservationError] = ObservationError,
+        error_type: type[ObservationError] = UnusableAnswer,
     ) -> NoReturn:
         message = f"Prometheus at {self._connection.address} {what}."
         raise error_type(ObservationSource.PROMETHEUS, message) from cause
@@ -467,47 +481,6 @@ def _texts(raw: msgspec.Raw) -> list[str]:
 def url_length(promql: str) -> int:
     """The number of characters of a query in a URL."""
     return len(quote(promql))
-
-
-def why_no_tls(error: str) -> str:
-    """What to do about an error of TLS, as the end of a sentence about Prometheus."""
-    if "CERTIFICATE_VERIFY_FAILED" in error and ("issuer" in error or "self-signed" in error):
-        return (
-            "has a certificate of a CA that is not known here; name the file with that CA by "
-            "--prometheus-ca-file"
-        )
-    return (
-        "and desched did not agree on TLS; check the CA file, the client certificate and "
-        "the host name in the URL; if it speaks plain http, write http:// in the URL"
-    )
-
-
-def first_line(text: str) -> str:
-    """The first line of what is no answer of Prometheus; of a page, its title."""
-    head = text[:_LONGEST_HEAD]
-    if title := _TITLE.search(head):
-        return title[1]
-    line = next(iter(head.strip().splitlines()), "")
-    return "" if line.startswith("<") else line
-
-
-def _why_refused(response: requests.Response, said: str, *, has_credentials: bool) -> str:
-    status = response.status_code
-    if "no org id" in said.lower():
-        return f"requires a tenant (HTTP {status}); set metrics.tenant in the policy"
-    if status == requests.codes.bad_request and ":9092/" in f"{response.url}":
-        return "accepts only queries of one namespace at port 9092 (HTTP 400); use port 9091"
-    if status == requests.codes.unauthorized and not has_credentials:
-        return (
-            "requires credentials (HTTP 401), and none were sent; set "
-            "--prometheus-bearer-token-file or --prometheus-headers-file"
-        )
-    if "Location" in response.headers:
-        return (
-            f"redirects elsewhere (HTTP {status}), perhaps to a login page; use the final URL, "
-            "and check the credentials"
-        )
-    return _WHY_STATUS.get(status, f"failed (HTTP {status}), after retries too")
 
 
 def _is_about_data(info: str) -> bool:

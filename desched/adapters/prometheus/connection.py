@@ -1,6 +1,6 @@
 """The address of Prometheus, the credentials for it, and the timeout."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -14,6 +14,7 @@ from desched.errors import ConfigurationError
 if TYPE_CHECKING:
     from requests import PreparedRequest
 
+TENANT_HEADER = "X-Scope-OrgID"
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
@@ -75,11 +76,18 @@ class PrometheusConnection:
     @property
     def credentials(self) -> tuple[str, ...]:
         """The names of everything that identifies desched to the server."""
-        others = {
-            "additional headers": self.headers or None,
+        return _given(self._logins | self._others(self.headers))
+
+    def logins(self, authorization: str) -> tuple[str, ...]:
+        """The names of the credentials that a request with this header has; a tenant is none."""
+        headers = [name for name in self.headers if name.lower() != TENANT_HEADER.lower()]
+        return _given((self._logins if authorization else {}) | self._others(headers))
+
+    def _others(self, headers: Iterable[str]) -> dict[str, object]:
+        return {
+            "additional headers": [*headers] or None,
             "--prometheus-client-cert-file": self.client_cert_file,
         }
-        return tuple(name for name, way in (self._logins | others).items() if way is not None)
 
     @property
     def _logins(self) -> dict[str, object]:
@@ -105,7 +113,7 @@ class PrometheusConnection:
             )
 
     def _check_credentials(self) -> None:
-        given = [name for name, way in self._logins.items() if way is not None]
+        given = _given(self._logins)
         if len(given) > 1:
             raise ConfigurationError(
                 f"Several credentials are set for Prometheus: {' and '.join(given)}; keep one."
@@ -145,6 +153,10 @@ class PrometheusConnection:
     def _is_sent_in_the_clear(self) -> bool:
         parts = urlsplit(self.url.strip())
         return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+
+
+def _given(ways: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(name for name, way in ways.items() if way is not None)
 
 
 def is_header_text(text: str) -> bool:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from desched.model.cluster import Pod, Workload
+from desched.model.cluster import Pod, PodVolume, Workload
 from desched.model.pod_groups import PREEMPTABLE
 from desched.model.text import TRUE
 from desched.policy.durations import duration_seconds
@@ -23,11 +23,13 @@ OWN_ANNOTATION = "desched.io/evict"
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
 # sigs/descheduler since 0.34: only its presence counts, `noEvictionPolicy` says how much.
 PREFER_NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
-# Cluster Autoscaler 1.33, FAQ: "true" on a pod also says that its local storage may be lost.
+# Cluster Autoscaler, utils/drain/drain.go: "true" on a pod also says that its local storage may be
+# lost; the other one names those of its volumes that may be.
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-# Karpenter since 1.12 (pull request 2874): "true", or a duration of Go since the pod's start.
+SAFE_TO_EVICT_VOLUMES_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+# Karpenter since 2026 (pull request 2874): "true", or a duration of Go since the pod's start.
 DO_NOT_DISRUPT_ANNOTATION = "karpenter.sh/do-not-disrupt"
-# Koordinator 1.6, apis/extension/descheduling.go.
+# Koordinator, apis/extension/descheduling.go: the largest number forbids.
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"
 FORBIDDING_COST = 2**31 - 1
 _FALSE = frozenset({"false", "f", "0"})
@@ -65,13 +67,18 @@ _FORBIDS: Mapping[str, Callable[[str], bool]] = {
     EVICTION_COST_ANNOTATION: _is_forbidding_cost,
 }
 
-EVICTION_ANNOTATIONS = (*_FORBIDS, PREFER_NO_EVICTION_ANNOTATION)
+EVICTION_ANNOTATIONS = (*_FORBIDS, PREFER_NO_EVICTION_ANNOTATION, SAFE_TO_EVICT_VOLUMES_ANNOTATION)
 """All annotations about evictions that desched reads."""
 
 
-def may_lose_local_storage(pod: Pod) -> bool:
-    """Whether the pod says so to Cluster Autoscaler, which reads it on pods only."""
-    return pod.annotations.get(SAFE_TO_EVICT_ANNOTATION, "").strip().lower() in TRUE
+def may_lose(pod: Pod, volume: PodVolume) -> bool:
+    """Whether the pod says so to Cluster Autoscaler, which reads it on pods only, to the letter."""
+    if not pod.annotations:
+        return False  # most pods
+    named = pod.annotations.get(SAFE_TO_EVICT_VOLUMES_ANNOTATION, "").split(",")
+    return pod.annotations.get(SAFE_TO_EVICT_ANNOTATION) == "true" or (
+        bool(volume.name) and volume.name in named
+    )
 
 
 class EvictionAnnotations(msgspec.Struct, frozen=True, gc=False):

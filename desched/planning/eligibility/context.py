@@ -28,6 +28,7 @@ from desched.model.state import State
 from desched.planning.deadline import OutOfTime, PlanningTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
+from desched.planning.eligibility.local_storage import kept_by_local_storage
 from desched.planning.eligibility.terms import Terms
 from desched.planning.eligibility.virtual_machines import migration_sources
 from desched.planning.kube_scheduler.default_spread import with_default_spread
@@ -71,7 +72,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
         rules = policy.scheduler.by(cluster.volcano_configurations)
         policy = msgspec.structs.replace(policy, scheduler=rules)
-        cluster = with_default_spread(cluster, rules.default_spread or ())
+        cluster = with_default_spread(cluster, rules)
         terms = Terms(policy, state, book.now, threshold)
         return cls(cluster, book, terms, KnownQueues(cluster))
 
@@ -242,6 +243,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
                 for claim in {volume.claim for volume in pod.volumes if volume.claim}:
                     found.setdefault((pod.node, pod.namespace, claim), []).append(pod)
         return {key: tuple(sorted(pods, key=lambda p: p.ref)) for key, pods in found.items()}
+
+    @cached_property
+    def kept_by_local_storage(self) -> int:
+        """How many pods emptyDirs on disk keep in place."""
+        return len(kept_by_local_storage(self.cluster, self.now))
 
     @cached_property
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:

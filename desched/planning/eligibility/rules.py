@@ -304,7 +304,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.NODE_NAMED, workload=lambda workload, _: workload.pinned_to or None),
     Rule(RefusalReason.NODE_BOUND_VOLUME, in_cluster=volumes.node_bound_volumes),
     Rule(RefusalReason.SHARED_CLAIM, in_cluster=volumes.shared_claims),
-    Rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
+    Rule(RefusalReason.LOCAL_STORAGE, in_cluster=volumes.disk_storage, lifted=True),
     Rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
     Rule(RefusalReason.RESOURCE_CLAIMS, devices.resource_claims),
     Rule(RefusalReason.NETWORKS_UNKNOWN, devices.unknown_networks),

@@ -14,11 +14,14 @@ from itertools import chain
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.model.model_caches import kserve_claim
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.eligibility.annotations import may_lose_local_storage
+from desched.planning.eligibility.annotations import may_lose
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.local_storage import disk_volumes
 from desched.planning.eligibility.terms import Terms, Why
-from desched.planning.eligibility.virtual_machines import is_taken_over
 from desched.policy.compatibility import CacheAffinity
+
+MOST_NAMED = 3
+"""Volumes of a pod in the detail of a refusal."""
 
 CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 
@@ -83,12 +86,15 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
     return None
 
 
-def disk_storage(pod: Pod, terms: Terms) -> Why:
-    """An emptyDir on disk, which is lost with the pod unless it has a virtual machine."""
-    if is_taken_over(pod) or may_lose_local_storage(pod):
-        return None  # KubeVirt moves what it keeps there
-    on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)
-    return terms.protections.local_storage and on_disk and VolumeKind.EMPTY_DIR.value
+def disk_storage(pod: Pod, context: EligibilityContext) -> Why:
+    """The emptyDirs on disk, which are lost with the pod unless it has a virtual machine."""
+    if not context.protections.local_storage or not (kept := disk_volumes(pod)):
+        return None
+    names = sorted({volume.name for volume in kept if volume.name})
+    further = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    listed = f"{VolumeKind.EMPTY_DIR.value} {', '.join(names[:MOST_NAMED])}".rstrip() + further
+    of_all = f"{context.kept_by_local_storage} of {len(context.cluster.pods)}"
+    return f"{listed}; {of_all} pods of the cluster stay for such volumes"
 
 
 def plain_path(path: str) -> str:
@@ -101,10 +107,8 @@ def plain_path(path: str) -> str:
 
 def host_paths(pod: Pod, _: Terms) -> Why:
     """A hostPath that other nodes may not have, or with other content."""
-    if may_lose_local_storage(pod):
-        return None
     for volume in pod.volumes:
-        if volume.kind is not VolumeKind.HOST_PATH:
+        if volume.kind is not VolumeKind.HOST_PATH or may_lose(pod, volume):
             continue
         path = posixpath.normpath(volume.path)
         if any(path == same or path.startswith(f"{same}/") for same in SAME_ON_EVERY_NODE):

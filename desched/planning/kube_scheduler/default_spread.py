@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread, com
 (`buildDefaultConstraints`), and plugins/helper/spread.go (`DefaultSelector`), at v1.36.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -14,31 +14,30 @@ from desched.model.cluster import (
     Pod,
     SchedulingClass,
     Service,
-    SpreadConstraint,
 )
 from desched.model.groups import grouped
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.policy.schedulers import SchedulerRules
 
 OWNERS_WITH_SELECTOR = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
-def with_default_spread(
-    cluster: ClusterState, constraints: Sequence[SpreadConstraint]
-) -> ClusterState:
-    """The cluster in which pods of kube-scheduler without constraints have these."""
-    if not constraints:
+def with_default_spread(cluster: ClusterState, rules: SchedulerRules) -> ClusterState:
+    """The cluster in which pods without constraints have those that their scheduler gives."""
+    if not any(map(rules.default_spread_of, (DEFAULT_SCHEDULER, *rules.others))):
         return cluster
     services = grouped((service.namespace, service) for service in cluster.services)
     # Pods of a workload share their class, also afterwards.
-    known: dict[tuple[int, LabelSelector], SchedulingClass] = {}
+    known: dict[tuple[int, str, LabelSelector], SchedulingClass] = {}
 
     def spread(pod: Pod) -> Pod:
-        if pod.scheduling.spread or pod.scheduler != DEFAULT_SCHEDULER:
+        constraints = rules.default_spread_of(pod.scheduler)
+        if pod.scheduling.spread or not constraints:
             return pod
         selector = default_selector(pod, services.get(pod.namespace, ()), cluster)
         if not selector.requirements:
             return pod
-        key = id(pod.scheduling), selector
+        key = id(pod.scheduling), pod.scheduler, selector
         if key not in known:
             own = tuple(msgspec.structs.replace(c, selector=selector) for c in constraints)
             known[key] = msgspec.structs.replace(pod.scheduling, spread=own)

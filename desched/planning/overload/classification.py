@@ -204,7 +204,8 @@ def _not_shown(loaded: LoadedNode, loads: Sequence[NodeLoad]) -> Wait | None:
         if reported > shown + tolerance:
             detail = (
                 f"{load.rule.resource} {reported:.1%} by its exporter, {shown:.1%} by its kubelet "
-                f"and its pods; {tolerance:.1%} more are tolerated"
+                f"and its pods; {100 * tolerance:g} points more are believed, at most "
+                f"{shown + tolerance:.1%}"
             )
             return Wait(NodeReason.LOAD_NOT_SHOWN, RefusalReason.LOAD_NOT_SHOWN, detail)
     return None

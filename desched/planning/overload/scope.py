@@ -8,7 +8,7 @@ from desched.policy.policy import Policy
 
 REMOVAL_TAINTS = frozenset(
     {
-        "ToBeDeletedByClusterAutoscaler",  # Cluster Autoscaler 1.33, utils/taints/taints.go
+        "ToBeDeletedByClusterAutoscaler",  # Cluster Autoscaler, utils/taints/taints.go
         "karpenter.sh/disrupted",  # Karpenter since 1.0, pkg/apis/v1/taints.go
         "karpenter.sh/disruption",  # Karpenter before 1.0
         "node.kubernetes.io/out-of-service",  # Kubernetes since 1.28, set by a person

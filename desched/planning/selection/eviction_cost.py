@@ -16,7 +16,7 @@ from desched.planning.eligibility.annotations import (
 
 # Kubernetes 1.36. With a feature gate Karpenter writes it, so that a node becomes empty.
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-# Karpenter 1.14, alpha; it takes the place of the other.
+# Karpenter, alpha in 2026 (pull request 2894); it takes the place of the other.
 DISRUPTION_COST_ANNOTATION = "karpenter.sh/disruption-cost"
 
 EVICTION = 1.0

@@ -182,7 +182,8 @@ class Metrics(Section):
         ]
         | None
     ) = optional(example="team-a")
-    """With `stack: mimir`: the tenant whose data is read, sent as the header `X-Scope-OrgID`."""
+    """The tenant of Mimir whose data is read, sent as the header `X-Scope-OrgID`; with
+    `stack: mimir` or an address."""
     queries: Queries | None = optional(
         example={"nodeCPU": "avg_over_time(node:cpu_utilisation:ratio[{window}])"}
     )

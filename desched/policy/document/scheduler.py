@@ -1,6 +1,6 @@
 """How schedulers are configured, and whether soft taints may steer what they do."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_pascal
@@ -144,6 +144,21 @@ class SchedulerSection(Section):
     )
     """The `defaultConstraints` of its plugin PodTopologySpread with `defaultingType: List`; without
     this key, those of the system."""
+    configuration: dict[str, Any] | None = optional(
+        example={
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [
+                {
+                    "schedulerName": "default-scheduler",
+                    "plugins": {"score": {"disabled": [{"name": "ImageLocality"}]}},
+                }
+            ],
+        }
+    )
+    """The KubeSchedulerConfiguration of the cluster as it is, in place of the keys above. Each
+    profile stands for the scheduler of its name. A warning names what the forecast of landings does
+    not know, such as plugins of its own."""
     others: dict[SchedulerName, OtherSchedulerSection] | None = optional(
         example={"volcano": {"profile": "Volcano"}}
     )

@@ -85,12 +85,8 @@ def _check_stack(metrics: Metrics, notes: Notes) -> None:
         )
     elif namespace and not stack:
         notes.refuse("is that of a stack; add metrics.stack, or remove it.", "namespace")
-    if metrics.tenant and stack is not PrometheusStack.MIMIR:
-        notes.refuse(
-            'belongs to "stack: mimir"; for other servers set the header by '
-            "DESCHED_PROMETHEUS_HEADERS.",
-            "tenant",
-        )
+    if metrics.tenant and stack not in {None, PrometheusStack.MIMIR}:
+        notes.refuse(f'is for Mimir, which "stack: {stack}" is not; remove one of them.', "tenant")
 
 
 def _usual_namespace(metrics: Metrics) -> str:

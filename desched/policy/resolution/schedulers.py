@@ -14,6 +14,7 @@ from desched.policy.document.scheduler import (
 )
 from desched.policy.document.values import written
 from desched.policy.reading.problems import Notes
+from desched.policy.resolution.kube_scheduler_configuration import configured_schedulers
 from desched.policy.schedulers import (
     OtherScheduler,
     SchedulerProfile,
@@ -35,14 +36,24 @@ _KEYS_OF = {
 
 def scheduler_rules(section: SchedulerSection, notes: Notes) -> SchedulerRules:
     """The rules of all schedulers that are known."""
-    others = section.others or {}
+    found: dict[str, OtherScheduler] = {}
+    if section.configuration is not None:
+        found |= configured_schedulers(section.configuration, notes.below("configuration"))
+    for name, other in (section.others or {}).items():
+        at = notes.below("others", name)
+        if name in found:
+            at.refuse("is in the configuration, too; remove one of them.")
+        found[name] = _other(name, other, at)
+    default = found.pop(DEFAULT_SCHEDULER, None)
+    if default is None:
+        scores = _scores(section.strategy, section.weights)
+        spread = _default_spread(section.default_constraints)
+        return SchedulerRules(**scores, default_spread=spread, others=dict(sorted(found.items())))
+    for key in ("strategy", "weights", "default_constraints"):
+        if getattr(section, key) is not None:
+            notes.refuse("is in the configuration, too; remove one of them.", to_camel(key))
     return SchedulerRules(
-        **_scores(section.strategy, section.weights),
-        **written(default_spread=_default_spread(section.default_constraints)),
-        others={
-            name: _other(name, other, notes.below("others", name))
-            for name, other in sorted(others.items())
-        },
+        default.strategy, default.weights, dict(sorted(found.items())), default.default_spread
     )
 
 

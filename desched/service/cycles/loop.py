@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
@@ -11,7 +12,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from desched.errors import ConfigurationError, ObservationError
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.service.cycles.schedule import Schedule
 from desched.service.election.leadership import Leadership, LeadershipChange
 from desched.service.process.clock import SystemClock
@@ -21,6 +22,8 @@ from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, Skipp
 HEARTBEAT_SECONDS = 5
 EDIT_SECONDS = 20
 """How often the policy file is read between cycles, so that the answer to an edit comes soon."""
+AGAIN_SECONDS = 30
+"""After a cycle that could not read the cluster, the next one begins no later than this."""
 LATE_TICK_SECONDS = 30
 """A tick that is later than this, for example after a suspend, is skipped."""
 
@@ -39,7 +42,8 @@ _log = structlog.get_logger(__name__)
 class ServiceLoop:
     """Runs the first cycle at once, then one per tick, never two at a time.
 
-    If a cycle cannot observe or fails by a bug, the loop logs and counts it and continues. An
+    If a cycle cannot observe or fails by a bug, the loop logs and counts it and continues, soon if
+    it was the API server that did not answer: that is mostly over before the next tick. An
     invalid configuration ends the loop unless a cycle has succeeded before. With `leadership`, only
     the replica that may act runs cycles, the first as soon as it may. `on_failure` gets the reason
     of each cycle that ends without a report. `read_edit` looks for an edit of the policy.
@@ -56,6 +60,7 @@ class ServiceLoop:
     read_edit: Callable[[], None] = lambda: None
     _refused: ConfigurationError | None = field(default=None, init=False)
     _cycles: int = field(default=0, init=False)
+    _scheduler: BackgroundScheduler | None = field(default=None, init=False)
 
     def run(self) -> None:
         """Run until the clock stops, and let the current cycle end.
@@ -72,6 +77,7 @@ class ServiceLoop:
                 "misfire_grace_time": LATE_TICK_SECONDS,
             },
         )
+        self._scheduler = scheduler
         scheduler.add_listener(self._tick_skipped, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED)
         scheduler.start()
         heartbeat = IntervalTrigger(seconds=HEARTBEAT_SECONDS, timezone="UTC")
@@ -131,6 +137,14 @@ class ServiceLoop:
         self.metrics.observation_failed(error.source)
         self.on_failure(str(error))
         _log.error("cycle.skipped", cycle=self._cycles, source=error.source.value, why=str(error))
+        if error.source is ObservationSource.CLUSTER:
+            self._try_again_soon()
+
+    def _try_again_soon(self) -> None:
+        job = self._scheduler.get_job(_CYCLE) if self._scheduler is not None else None
+        soon = self.clock.now() + timedelta(seconds=AGAIN_SECONDS)
+        if job is not None and job.next_run_time is not None and soon < job.next_run_time:
+            job.modify(next_run_time=soon)
 
     def _not_configured(self, error: ConfigurationError) -> None:
         self.metrics.cycle_failed(FailedCycle.CONFIGURATION_FAILED)

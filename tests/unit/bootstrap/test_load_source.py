@@ -10,7 +10,12 @@ from desched.adapters.prometheus.past.objects import Stretch
 from desched.adapters.prometheus.past.reader import HowToRead
 from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.load_source import LoadSource, prometheus_connection, through_proxy
-from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.errors import (
+    ConfigurationError,
+    ObservationError,
+    ObservationSource,
+    UnusableAnswer,
+)
 from desched.model.cluster import ClusterState
 from desched.policy.policy import MetricsSource, MetricsType, PrometheusStack
 from desched.settings import load_settings
@@ -192,6 +197,13 @@ def test_where_the_proxy_does_not_help_the_port_forward_line_is_shown(kubernetes
     assert caught.value.source is ObservationSource.PROMETHEUS
 
 
+def test_through_the_proxy_an_error_keeps_its_kind(kubernetes, reader):
+    refused = UnusableAnswer(ObservationSource.PROMETHEUS, "Prometheus requires a tenant.")
+    reader.return_value.read_load.side_effect = refused
+    with pytest.raises(UnusableAnswer, match="requires a tenant"):
+        source(kubernetes).read_load(CLUSTER, policy_with(IN_CLUSTER))
+
+
 @pytest.mark.parametrize(
     ("flags", "where"),
     [
@@ -204,7 +216,7 @@ def test_a_service_that_does_not_exist_is_reported_with_its_setting(
 ):
     reader.return_value.read_load.side_effect = ObservationError(
         ObservationSource.PROMETHEUS,
-        'Prometheus at x has no query API at this URL (HTTP 404); check its path: services "'
+        'Prometheus at x has no query API at this URL (HTTP 404); correct its path: services "'
         'prometheus-server" not found.',
     )
     with pytest.raises(ObservationError) as caught:

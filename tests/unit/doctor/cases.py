@@ -11,7 +11,14 @@ from desched.doctor.checks import CheckName as Name
 from desched.doctor.checks import Verdict
 from desched.doctor.examination import FeatureRights, Origin, PolicyFacts, SystemFacts, Unanswered
 from desched.doctor.other_controllers import CANDIDATE_TAINT
-from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner, Taint
+from desched.model.cluster import (
+    STEERING_TAINT,
+    Autoscaler,
+    Owner,
+    PodVolume,
+    Taint,
+    VolumeKind,
+)
 from desched.model.load import (
     ClusterLoad,
     GpuUsage,
@@ -459,9 +466,15 @@ PROMETHEUS = cases(
         "`deploy/base/network-policy.yaml` allows port 9090",
     ),
     (
-        at(prometheus(address="http://elsewhere:9090", problem="It asks for more (HTTP 401).")),
+        at(prometheus(address="http://elsewhere:9090", problem="It asks for more.", answers=True)),
         PROBLEM,
-        "(HTTP 401)",
+        "It asks for more.",
+        "something answers at this address",
+    ),
+    (
+        at(prometheus(problem="It asks for more.", answers=True)),
+        PROBLEM,
+        "It asks for more.",
         "something answers at this address",
     ),
     (
@@ -1103,6 +1116,49 @@ def configured(configuration: VolcanoConfiguration) -> Any:
 
 WEIGHTS = dict.fromkeys(VOLCANO_ARGUMENTS, 1)
 SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
+
+
+def meshed(name: str, on: str, *volumes: str, **fields: Any) -> Any:
+    found = tuple(PodVolume(VolumeKind.EMPTY_DIR, name=volume) for volume in volumes)
+    return pod(name, on=on, volumes=found, **fields)
+
+
+MESH = [
+    meshed("web-a", "a", "istio-data", "tmp"),
+    meshed("web-b", "b", "istio-data"),
+    meshed("web-c", "c"),
+]
+LOCAL_STORAGE = cases(
+    Name.LOCAL_STORAGE,
+    (examination(), OK, "No pod stays for an emptyDir on disk."),
+    (
+        examination(cluster=cluster(pods=MESH)),
+        WARNING,
+        "2 of 3 pods stay for their emptyDirs on disk: istio-data, tmp",
+        "`evictLocalStoragePods: true` in the policy",
+    ),
+    (
+        examination(cluster=cluster(pods=[*MESH, meshed("web-d", "c"), meshed("web-e", "c")])),
+        OK,
+        "2 of 5 pods stay",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
+    ),
+    (
+        examination(
+            cluster=cluster(pods=[meshed("x", "a", "tmp", owner=Owner("DaemonSet", "x", "u"))])
+        ),
+        OK,
+        "No pod stays",
+    ),
+    (
+        examination(
+            cluster=cluster(pods=MESH), policy=by(protections=Protections(local_storage=False))
+        ),
+        OK,
+        "The policy moves pods with emptyDirs",
+    ),
+)
+
 OTHERS = [
     *cases(
         Name.OTHER_DESCHEDULERS,
@@ -1223,7 +1279,7 @@ OTHERS = [
             examination(state=StoredState(State(forecasts=(surprise(bad=True),)))),
             WARNING,
             "1 landed where it did harm, and the forecasts expected 0.01",
-            "`defaultConstraints`",
+            "(`scheduler.configuration`): `defaultConstraints`, weights",
         ),
         (
             examination(state=StoredState(State(forecasts=(surprise(bad=False),)))),
@@ -1239,7 +1295,7 @@ OTHERS = [
             examination(),
             OK,
             "All pods are placed by default-scheduler.",
-            "set `scheduler` in the policy",
+            "file into the policy as `scheduler.configuration`",
         ),
         (
             beside(scheduler="volcano"),
@@ -1301,5 +1357,6 @@ CASES = [
     *THRESHOLDS,
     *STATE,
     *BUDGETS,
+    *LOCAL_STORAGE,
     *OTHERS,
 ]

@@ -1,5 +1,6 @@
 """Every text of a snapshot is renamed, or is known to be no name."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -29,6 +30,10 @@ from desched.model.queues import MANAGED, QUEUE_NAME, KnownQueues
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
+from desched.planning.eligibility.annotations import (
+    SAFE_TO_EVICT_VOLUMES_ANNOTATION,
+    may_lose,
+)
 from desched.policy.policy import Protections
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import with_new_names
@@ -269,6 +274,16 @@ def test_nodes_hold_the_same_models_of_objects_by_new_names() -> None:
     assert [mount.is_on(each) for each in renamed.nodes] == [True, False]
     assert kserve_claim(one, renamed.nodes_by_model) == one.volumes[0].claim
     assert not {"llama", "llama-gpu", digest, "gone"} & set(str(renamed).split("'"))
+
+
+def test_volumes_that_may_be_lost_are_the_same_by_new_names() -> None:
+    volumes = tuple(PodVolume(VolumeKind.EMPTY_DIR, name=name) for name in ("tmp", "data"))
+    value = {SAFE_TO_EVICT_VOLUMES_ANNOTATION: "cache,tmp"}
+    seen = snapshot([node("n0")], [pod("a", annotations=value, volumes=volumes)], load({}))
+    renamed = with_new_names(SnapshotContent(seen, State(), ""), policy()).snapshot.cluster
+    (one,) = renamed.pods
+    assert [may_lose(one, volume) for volume in one.volumes] == [True, False]
+    assert not {"tmp", "data", "cache"} & set(re.findall(r"\w+", str(one)))
 
 
 def test_a_pod_is_in_the_same_queue_by_new_names() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from datetime import datetime, timedelta
+from functools import lru_cache
 from hashlib import blake2b
 from sys import intern
 
@@ -52,7 +53,6 @@ LONGEST_PATH = 255
 UNNAMED = "unnamed"
 """The name of a group whose name is not understood."""
 
-_DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
 _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
 _MEMORY_MEDIA = ("Memory", "HugePages")  # and sizes such as "HugePages-2Mi"
 
@@ -280,11 +280,17 @@ def _volumes(pod_name: str, volumes: Iterable[pods.Volume]) -> tuple[PodVolume, 
             found.append(PodVolume(VolumeKind.EPHEMERAL_CLAIM, f"{pod_name}-{volume.name}"))
         elif volume.empty_dir is not None:
             in_memory = (volume.empty_dir.medium or "").startswith(_MEMORY_MEDIA)
-            found.append(_MEMORY_DIR if in_memory else _DISK_DIR)
+            found.append(_MEMORY_DIR if in_memory else _disk_dir(volume.name))
         elif volume.host_path is not None:
             path = intern(volume.host_path.path[:LONGEST_PATH])
-            found.append(PodVolume(VolumeKind.HOST_PATH, path=path))
+            name = intern(volume.name[:LONGEST_NAME])
+            found.append(PodVolume(VolumeKind.HOST_PATH, path=path, name=name))
         elif volume.csi is not None and volume.csi.driver == GPUSTACK_DRIVER:
             digest = (volume.csi.volume_attributes or {}).get(GPUSTACK_DIGEST, "")
             found.append(PodVolume(VolumeKind.MODEL, model=intern(digest[: LONGEST_NAME + 1])))
     return tuple(found)
+
+
+@lru_cache(maxsize=1024)  # pods of a workload have the same names
+def _disk_dir(name: str) -> PodVolume:
+    return PodVolume(VolumeKind.EMPTY_DIR, name=name[:LONGEST_NAME])

@@ -210,7 +210,7 @@ def spread_constraints(pod: Pod, view: SchedulerView) -> tuple[SpreadConstraint,
 
     Where the policy names default constraints, they are among its own.
     """
-    if pod.scheduling.spread or view.rules.default_spread is not None:
+    if pod.scheduling.spread or view.rules.default_spread_of(pod.scheduler) is not None:
         return tuple(each for each in pod.scheduling.spread if not each.hard)
     selector = default_selector(pod, view.services_about(pod), view.cluster)
     if not selector.requirements:

@@ -6,7 +6,11 @@ import pytest
 
 from desched.model.cluster import PersistentVolume, PodVolume, VolumeKind
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.eligibility.annotations import OWN_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
+from desched.planning.eligibility.annotations import (
+    OWN_ANNOTATION,
+    SAFE_TO_EVICT_ANNOTATION,
+    SAFE_TO_EVICT_VOLUMES_ANNOTATION,
+)
 from desched.planning.eligibility.volumes import DRIVER_PATHS, SAME_ON_EVERY_NODE
 from tests.builders import amounts, node
 from tests.repository import ROOT
@@ -149,9 +153,49 @@ def test_a_pod_that_cluster_autoscaler_may_evict_may_lose_its_local_storage(
     one = Candidate(volumes=(volume,))
     one.annotate(SAFE_TO_EVICT_ANNOTATION, "true")
     assert one.reason is None
+    odd = Candidate(volumes=(volume,)).annotate(SAFE_TO_EVICT_ANNOTATION, "True")
+    assert odd.reason in {"local_storage", "host_path"}  # as Cluster Autoscaler reads it
     on_workload = Candidate(volumes=(volume,))
     on_workload.workload["annotations"] = {SAFE_TO_EVICT_ANNOTATION: "true"}
     assert on_workload.reason in {"local_storage", "host_path"}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("data,logs", None),
+        ("logs,data,others", None),
+        ("logs", "local_storage"),
+        ("data", "host_path"),
+        ("data, logs", "host_path"),  # Cluster Autoscaler does not trim either
+        ("", "local_storage"),
+    ],
+)
+def test_volumes_that_cluster_autoscaler_may_lose_are_named(value: str, reason: str | None) -> None:
+    on_disk = PodVolume(VolumeKind.EMPTY_DIR, name="data")
+    of_host = PodVolume(VolumeKind.HOST_PATH, path="/data", name="logs")
+    one = Candidate(volumes=(on_disk, of_host))
+    one.annotate(SAFE_TO_EVICT_VOLUMES_ANNOTATION, value)
+    assert one.reason == reason
+
+
+def test_a_volume_without_a_name_is_never_named() -> None:
+    one = Candidate(volumes=(PodVolume(VolumeKind.EMPTY_DIR),))
+    one.annotate(SAFE_TO_EVICT_VOLUMES_ANNOTATION, "")
+    assert one.reason == "local_storage"
+
+
+def test_a_refusal_names_the_volumes_and_how_many_pods_stay_for_such() -> None:
+    names = ("workload-socket", "credential-socket", "workload-certs", "istio-data", "logs")
+    one = Candidate(volumes=tuple(PodVolume(VolumeKind.EMPTY_DIR, name=name) for name in names))
+    one.annotate(SAFE_TO_EVICT_VOLUMES_ANNOTATION, "logs")
+    assert one.finding() == (
+        "local_storage",
+        (
+            "emptyDir credential-socket, istio-data, workload-certs and 1 more; "
+            "1 of 1 pods of the cluster stay for such volumes"
+        ),
+    )
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,11 @@ def test_a_stack_in_a_namespace_takes_the_place_of_the_address():
     )
 
 
+def test_a_tenant_may_have_an_address_in_place_of_a_stack():
+    for url in ("https://mimir.example/prometheus", None):  # the flag may have it
+        assert resolved(load_aware=by_stack(None, url, tenant="team-a")).metrics.tenant == "team-a"
+
+
 @pytest.mark.parametrize("stack", [PrometheusStack.GMP, PrometheusStack.AMP])
 def test_a_managed_prometheus_has_an_address(stack):
     for url in ("https://prometheus.example.com/prom", None):  # the flag may have it
@@ -104,7 +109,7 @@ def test_openshift_has_its_own_namespace():
         (by_stack("openshift", namespace="mine"), 'OpenShift\'s is "openshift-monitoring"'),
         (by_stack("auto", "http://a:80", namespace="mon"), "beside an address"),
         (by_stack(None, namespace="mon"), "metrics.namespace: is that of a stack"),
-        (by_stack("thanos", namespace="mon", tenant="a"), 'belongs to "stack: mimir"'),
+        (by_stack("thanos", namespace="mon", tenant="a"), 'is for Mimir, which "stack: thanos"'),
         (by_stack("mimir", namespace="mon", tenant="a\nb: c"), "the ID of a tenant"),
         (by_stack("mimir", namespace="Not One"), "metrics.namespace"),
         (by_stack("promethus"), 'allowed are "auto"'),

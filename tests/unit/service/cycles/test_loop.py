@@ -3,13 +3,14 @@ from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
+from apscheduler.job import Job
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.testing import capture_logs
 
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.report import Mode
 from desched.service.cycles import loop as loop_module
-from desched.service.cycles.loop import LATE_TICK_SECONDS, ServiceLoop
+from desched.service.cycles.loop import AGAIN_SECONDS, LATE_TICK_SECONDS, ServiceLoop
 from desched.service.cycles.schedule import Schedule, every
 from desched.service.election.leadership import Leadership
 from desched.service.process.clock import SystemClock
@@ -143,6 +144,45 @@ def test_a_cycle_that_cannot_observe_is_counted_by_source_and_the_loop_goes_on(
     assert {line["event"] for line in lines} == {"cycle.skipped"}
     assert [line["cycle"] for line in lines] == list(range(1, len(lines) + 1))
     assert not health.has_observed
+
+
+def test_a_cycle_that_could_not_read_the_cluster_is_repeated_soon(loop_of, clock, mocker):
+    mocker.patch.object(loop_module, "AGAIN_SECONDS", 0.02)
+    cycles = []
+
+    def cycle():
+        cycles.append(1)
+        if len(cycles) < 3:
+            raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")
+        clock.stop()
+
+    loop_of(cycle, HOURLY).run()
+    assert len(cycles) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "next_in_seconds", "is_moved"),
+    [
+        (ObservationSource.CLUSTER, 300, True),
+        (ObservationSource.CLUSTER, AGAIN_SECONDS / 2, False),
+        (ObservationSource.PROMETHEUS, 300, False),
+    ],
+)
+def test_only_a_later_tick_comes_sooner_and_only_for_the_cluster(
+    loop_of, clock, mocker, source, next_in_seconds, is_moved
+):
+    loop = loop_of(mocker.Mock(side_effect=ObservationError(source, "It is away.")))
+    scheduler = mocker.patch.object(loop_module, "BackgroundScheduler", autospec=True).return_value
+    job = scheduler.get_job.return_value = mocker.create_autospec(Job, instance=True)
+    job.next_run_time = clock.now() + timedelta(seconds=next_in_seconds)
+
+    def once():
+        loop.tick()
+        clock.stop()
+
+    scheduler.start.side_effect = once
+    loop.run()
+    assert job.modify.called is is_moved
 
 
 def test_a_bug_in_one_cycle_is_logged_with_its_traceback_and_the_next_one_runs(

@@ -162,10 +162,10 @@ def test_volumes_that_tie_or_lose_data_are_kept() -> None:
     assert built(manifests.pod(volumes=volumes)).volumes == (
         PodVolume(VolumeKind.CLAIM, "data-web-1"),
         PodVolume(VolumeKind.EPHEMERAL_CLAIM, "web-1-scratch"),
-        PodVolume(VolumeKind.EMPTY_DIR),
+        PodVolume(VolumeKind.EMPTY_DIR, name="tmp"),
         PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
         PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
-        PodVolume(VolumeKind.HOST_PATH, path="/var/log"),
+        PodVolume(VolumeKind.HOST_PATH, path="/var/log", name="logs"),
         PodVolume(VolumeKind.MODEL, model="sha256:33"),
         PodVolume(VolumeKind.MODEL),
     )
