@@ -11,7 +11,7 @@ from desched.adapters.kubernetes.client.memory_bounds import NamespaceShares, To
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.cluster_reader import KINDS
 from desched.adapters.kubernetes.objects.pods import pods_kind
-from desched.adapters.kubernetes.watch.loop import KindFrom, KindWatch, Recoveries, WatchClient
+from desched.adapters.kubernetes.watch.loop import KindFrom, KindWatch, WatchClient
 from desched.adapters.kubernetes.watch.store import Store
 from desched.errors import ObservationError, ObservationSource
 
@@ -54,11 +54,11 @@ class ClusterWatch:
         self._stores: dict[Access, Store[Any]] = {}
         self._watches: list[KindWatch[Any]] = []
         self._has_begun = False
-        shares, recoveries = NamespaceShares(), Recoveries()
+        shares = NamespaceShares()
         for kind_from in (pods_kind, *map(_always, KINDS)):
             access = kind_from(()).access
             store = self._stores[access] = Store[Any](access.resource, self._lock)
-            self._watches.append(KindWatch(client, kind_from, store, shares, recoveries))
+            self._watches.append(KindWatch(client, kind_from, store, shares))
 
     def look(self, wait: Callable[[float], bool]) -> WatchedObjects:
         """The present objects; waits for those that are being read.

@@ -50,9 +50,6 @@ LONGEST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_OF_LISTS_SECONDS = 60.0
 """Each failure in a row doubles the pause."""
 
-POLL_SECONDS = 1.0
-"""How often a pause looks whether other kinds are read again."""
-
 STEADY_SECONDS = 10.0
 """A watch that lasts as long ends a row of failures."""
 
@@ -94,20 +91,6 @@ class WatchClient(NamedTuple):
     spread_seconds: float = 0.0
 
 
-class Recoveries:
-    """How often a kind was read again after a failure, by which the others know that they may be.
-
-    During an outage all pauses grow. Without it, each kind would wait for the end of its own.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self) -> None:
-        """A kind was read again; that two at once count as one is fine."""
-        self.count += 1
-
-
 class KindWatch(Generic[V]):
     """The list and the watch of one kind, in a thread of its own."""
 
@@ -117,7 +100,6 @@ class KindWatch(Generic[V]):
         kind_from: KindFrom[V],
         store: Store[V],
         shares: NamespaceShares | None = None,
-        recoveries: Recoveries | None = None,
     ) -> None:
         self._client = client
         self._kind_from = kind_from
@@ -132,11 +114,8 @@ class KindWatch(Generic[V]):
         self._remembered_bytes: Callable[[], int] = lambda: 0
         self._built = 0
         self._remembered_of_list = 0
-        self._recoveries = recoveries or Recoveries()
         self._failures = 0
-        self._has_recovered = False
         self._asked_seconds = 0.0
-        self._is_asked_to_wait = False
         self._stream: LineStream | None = None
         name = f"watch-{self._access.resource}"
         self._thread = Thread(target=self._run, name=name, daemon=True)
@@ -166,17 +145,7 @@ class KindWatch(Generic[V]):
                 pause_seconds = self._failed(
                     broken(bug), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False
                 )
-            self._pause(pause_seconds)
-
-    def _pause(self, seconds: float) -> None:
-        """Wait for this time; after a failure until another kind is read again, if that is less."""
-        if not self._failures or self._is_asked_to_wait:
-            self._client.stop.wait(seconds)
-            return
-        deadline, known = Deadline(seconds), self._recoveries.count
-        while deadline.left_seconds > 0 and self._recoveries.count == known:
-            if self._client.stop.wait(min(deadline.left_seconds, POLL_SECONDS)):
-                return
+            self._client.stop.wait(pause_seconds)
 
     def step(self) -> float:
         """List if necessary, watch until the watch ends, and return the pause in seconds."""
@@ -216,7 +185,6 @@ class KindWatch(Generic[V]):
             self._store.begin(monotonic())
             return None
         self._store.replace(dict(found.values), version_number(found.version), began)
-        self._recovered()
         self._go_on_with(kind)
         self._remembered_of_list = self._remembered_bytes()
         return self._decoder
@@ -234,7 +202,6 @@ class KindWatch(Generic[V]):
             if self._client.stop.is_set():  # and so nobody may have seen the stream
                 return
             self._store.begin(monotonic())
-            self._recovered()
             for line in stream:
                 change = change_of(line, decoder)
                 self._store.apply(change, monotonic())
@@ -249,11 +216,6 @@ class KindWatch(Generic[V]):
                 self._failures = 0
         if lasted_seconds < SHORTEST_WATCH_SECONDS:  # it would be asked again and again
             raise broken("the API server ended the watch at once")
-
-    def _recovered(self) -> None:
-        if self._failures and not self._has_recovered:
-            self._has_recovered = True
-            self._recoveries.add()
 
     def _open(self) -> LineStream:
         seconds = WATCH_SECONDS * (1 + self._client.random())
@@ -313,9 +275,8 @@ class KindWatch(Generic[V]):
         why = str(error)
         self._store.lose(why, is_worth_a_wait=soon)
         pause_seconds = min(longest_pause_seconds, SHORTEST_PAUSE_SECONDS * 2.0**self._failures)
-        self._failures, self._has_recovered = min(self._failures + 1, 10), False
+        self._failures = min(self._failures + 1, 10)
         pause_seconds = max(self._asked_seconds, pause_seconds * (0.5 + self._client.random() / 2))
-        self._is_asked_to_wait = self._asked_seconds > 0
         self._asked_seconds = 0.0
         log = _log.debug if isinstance(error, StreamSilent) else _log.info  # it may just be quiet
         log(

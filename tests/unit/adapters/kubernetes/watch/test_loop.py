@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from http import HTTPStatus
 from threading import Event, Lock
 from time import monotonic
 from typing import Any
@@ -17,7 +16,7 @@ from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.storage import CSI_NODES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VERTICAL_AUTOSCALERS
 from desched.adapters.kubernetes.watch import loop, store
-from desched.adapters.kubernetes.watch.loop import KindWatch, Recoveries, WatchClient
+from desched.adapters.kubernetes.watch.loop import KindWatch, WatchClient
 from desched.adapters.kubernetes.watch.store import LONGEST_AGE_SECONDS, Store
 from desched.errors import ObservationError
 from tests.unit.adapters.kubernetes import manifests
@@ -289,43 +288,6 @@ def test_a_list_that_fails_makes_the_kind_unknown(server: FakeApiServer) -> None
     assert not scene.store.is_worth_a_wait
 
 
-@pytest.mark.parametrize(
-    ("refusal", "lists"), [(status(403, "no"), 2), (Reply(429, headers={"Retry-After": "9"}), 1)]
-)
-def test_a_kind_is_read_again_as_soon_as_another_one_is(
-    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch, refusal: Reply, lists: int
-) -> None:
-    """An API server that answers again is not waited for; one that asks for a pause gets it."""
-    monkeypatch.setattr(loop, "SHORTEST_PAUSE_SECONDS", 3600.0)
-    monkeypatch.setattr(loop, "LONGEST_PAUSE_SECONDS", 3600.0)
-    monkeypatch.setattr(loop, "LONGEST_PAUSE_OF_LISTS_SECONDS", 3600.0)
-    scene, recoveries, stop = Scene(server), Recoveries(), EndsAfterRecovery()
-    stop.recoveries = recoveries
-    if refusal.status == HTTPStatus.FORBIDDEN:
-        scene.listed = refusal
-    else:
-        scene.watches = [refusal]
-    client = scene.client._replace(stop=stop)
-    watch = KindWatch(client, lambda _: PRIORITY_CLASSES, scene.store, recoveries=recoveries)
-
-    watch.start()
-    watch.join(60)
-
-    assert scene.lists == lists
-    assert recoveries.count == 1
-
-
-def test_a_kind_that_is_read_again_says_so_once_for_each_failure(server: FakeApiServer) -> None:
-    scene, recoveries = Scene(server), Recoveries()
-    watch = KindWatch(scene.client, lambda _: PRIORITY_CLASSES, scene.store, recoveries=recoveries)
-    scene.watches = [lines(), status(500, "oh"), lines(), lines(), status(500, "oh"), lines()]
-    counts = []
-    for _ in range(6):
-        watch.step()
-        counts.append(recoveries.count)
-    assert counts == [0, 0, 1, 1, 1, 2]
-
-
 def test_after_silence_the_kind_is_listed_again(
     server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,25 +309,6 @@ def test_after_silence_the_kind_is_listed_again(
 
     assert scene.lists == 2
     assert scene.content == {"a": 1, "b": 2}
-
-
-class EndsAfterRecovery(Event):
-    """Others are read again during the first wait after a failure; the second one ends."""
-
-    recoveries: Recoveries
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits: list[float | None] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        if not timeout:
-            return self.is_set()
-        self.waits.append(timeout)
-        self.recoveries.count = 1
-        if len(self.waits) > 1:
-            self.set()
-        return self.is_set()
 
 
 class EndsAtOnce(Event):
