@@ -137,6 +137,7 @@ def test_the_state_keeps_since_when_and_why_the_load_could_not_be_read(
             runner.run()
         simulation.clock.advance(300)
     stored = SimulatedStateStore(place).load().state
+    assert stored is not None
     expected = SkippedCycles(since, "It is slow.")
     assert stored.skipped == (expected if source is ObservationSource.PROMETHEUS else None)
 
