@@ -73,8 +73,9 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     the mean of each step. A dry run
     plans the same eviction again while its node stays overloaded; it counts once. `relieved_share`
     is the share of overloaded nodes, cycle by cycle, for which an eviction was planned, None
-    without any. `verdicts`, `results` and `purposes` are those of evictions. `moves` are oldest
-    first, and complete from `moves_since` on, None if they are all there.
+    without any. Of the `left_nodes`, from which pods really were evicted, `still_overloaded` were
+    so in the newest step. `verdicts`, `results` and `purposes` are those of evictions. `moves` are
+    oldest first, and complete from `moves_since` on, None if they are all there.
     """
 
     version: str = REVIEW_VERSION
@@ -87,6 +88,8 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cycles: int
     overload: Overload
     relieved_share: float | None
+    left_nodes: int
+    still_overloaded: int
     forecast: ForecastTotals
     evictions: int
     evictions_per_day: float
@@ -112,6 +115,7 @@ def review(book: Logbook, since: datetime) -> Review:
     covered = sum(each.covered_seconds for each in steps)
     overloaded = sum(each.overloaded for each in steps)
     from_node = Counter(move.node for move in moves)
+    left = {move.node for move in moves if not move.dry_run}
     of_workload = Counter(move.workload for move in moves)
     timeline = _timeline(book, first, moves)
     highest = {load.resource: load.highest_ratios() for load in timeline.loads}
@@ -126,6 +130,8 @@ def review(book: Logbook, since: datetime) -> Review:
         cycles=sum(each.cycles for each in steps),
         overload=timeline.overload_in(_minutes(steps), minutes),
         relieved_share=sum(each.relieved for each in steps) / overloaded if overloaded else None,
+        left_nodes=len(left),
+        still_overloaded=sum(minutes[row, -1] > 0 for row, n in enumerate(book.nodes) if n in left),
         forecast=reduce(both, (each.forecast for each in steps), ForecastTotals()),
         evictions=len(moves),
         evictions_per_day=len(moves) / covered * _DAY_SECONDS if covered else 0.0,

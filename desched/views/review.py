@@ -80,12 +80,23 @@ def _summary(found: Review) -> Iterator[str]:
     evictions = count(found.evictions, "eviction")
     what = f"{evictions} would have begun" if dry_run else f"{evictions} began"
     planned = ""
-    if found.relieved_share is not None:
+    if found.left_nodes:
+        nodes = count(found.left_nodes, "node", "nodes")
+        now = found.still_overloaded or "none"
+        planned = (
+            f" They were from {nodes}, of which {now} {_be(found.still_overloaded)} overloaded "
+        )
+        planned += f"in the last {_step(found)}."
+    elif dry_run and found.relieved_share is not None:
         share = percent(found.relieved_share)
         planned = f" {share} % of the overload had an eviction planned for it."
     daily = f", {found.evictions_per_day:.1f} a day" if _has_a_day(found) else ""
     yield f"{what}{daily}.{planned}"
     yield from _forecast(found.forecast)
+
+
+def _be(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _forecast(found: ForecastTotals) -> Iterator[str]:
@@ -119,7 +130,7 @@ def _figures(found: Review) -> Iterator[Figure]:
             yield Figure(f"of them for {purpose}", (evictions,))
     if _has_a_day(found):
         yield Figure("evictions per day", (found.evictions_per_day,))
-    if found.relieved_share is not None:
+    if dry_run and found.relieved_share is not None:
         share = found.relieved_share * 100
         yield Figure("overload with planned eviction", (share,), "%")
     yield from (Figure(f"result {result}", (times,)) for result, times in found.results.items())

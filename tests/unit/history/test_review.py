@@ -40,6 +40,16 @@ def test_a_dry_run_of_an_hour():
     assert (te5.overloaded_minutes, te5.highest[Resource.CPU], te5.evictions) == (0, 0.1, 0)
 
 
+@pytest.mark.parametrize(("ratio", "still"), [(0.5, 0), (0.9, 1)])
+def test_nodes_from_which_pods_were_evicted_are_overloaded_now_or_not(
+    ratio: float, still: int
+) -> None:
+    later = replace(dry_run(1, ratio=ratio, planned=False), mode=Mode.EVICT)
+    found = review(logbook(REPORT, later), LONG_AGO)
+    assert (found.left_nodes, found.still_overloaded) == (1, still)
+    assert review(logbook(dry_run(0)), LONG_AGO).left_nodes == 0
+
+
 def test_the_severity_is_that_of_the_means_of_steps_and_of_the_covered_time():
     found = review(
         logbook(dry_run(0, ratio=0.95), *(dry_run(i, ratio=0.997) for i in (1, 2))), LONG_AGO

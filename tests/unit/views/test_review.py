@@ -51,7 +51,11 @@ def test_evictions_read_as_what_was_with_their_results():
     found = review(EVICTING, LONG_AGO)
     text = rendered(found, print_review, "table")
 
-    assert "1 eviction began" in text
+    assert (
+        "1 eviction began. They were from 1 node, of which none were overloaded in the last" in text
+    )
+    assert "had an eviction planned" not in text
+    assert "with planned eviction" not in text
     assert re.search(r"^result landed_as_forecast +1$", text, re.MULTILINE)
     assert "A dry run" not in text
 
