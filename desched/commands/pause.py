@@ -115,4 +115,5 @@ COMMAND = Command(
         ),
         own_flag("--because TEXT", "The reason, for other people."),
     ),
+    refused={"--reason": "did you mean --because?"},
 )

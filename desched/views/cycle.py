@@ -87,8 +87,8 @@ _SUMMARIES: Mapping[CycleResult, str] = {
     CycleResult.NOTHING_TO_DO: "No node is overloaded; there is nothing to do.",
     CycleResult.HELD: "Nothing is evicted: {hold}",
     CycleResult.NOTHING_MOVABLE: (
-        "{overloaded} overloaded, but no pod may move now; the reasons above show what would have "
-        "to change."
+        "{overloaded} overloaded, but no pod may move now; the reasons show what would have to "
+        "change."
     ),
     CycleResult.PLANNED: (
         "Dry run: nothing was changed. It would evict {planned}.\n"

@@ -50,6 +50,7 @@ def test_a_command_gets_its_flags_and_the_settings(command, words, name, flags):
         ("clear", 'There is no command "clear"; did you mean "steering clear"?'),
         ("backtest --from 7d", "--from: did you mean --since?"),
         ("report --from 7d", "--from: did you mean --since?"),
+        ("pause --reason work", "--reason: did you mean --because?"),
         ("explain node a --from http://h", "--from: did you mean --service, or --snapshot?"),
         ("plan --from now.snapshot", "--from: did you mean --snapshot?"),
         ("puase", 'There is no command "puase"; did you mean "pause"?'),
