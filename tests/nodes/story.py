@@ -1,0 +1,174 @@
+"""A namespace of pods that use CPU on the lab's nodes, and desched as its users have it."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane.installation import ALONE, COMMAND, Installation
+from tests.controlplane.manifests import Object, deployment, priority_class
+from tests.controlplane.replicas import Replica
+from tests.controlplane.waiting import PATIENCE_SECONDS
+from tests.nodes.lab import Lab
+
+HOT = "node2"
+WORKLOAD = "low-priority-workload"
+WINDOW_SECONDS = 60
+BURNER_PERCENT, STRESS_PERCENT = 12, 56
+POLICY: Object = {
+    "windows": {"cpu": [f"{WINDOW_SECONDS}s"], "memory": [f"{WINDOW_SECONDS}s"]},
+    "evictableNamespaces": {"exclude": ["kube-system"]},
+    "evictionLimits": {"workloadHourly": "100%", "slowStart": False},
+    "evictionPrice": "0s",
+    "followUp": {"patience": "1m"},
+}
+"""The guide's, which is in a hurry and moves as many pods as it takes."""
+
+
+def program(name: str, image: str, *arguments: str) -> Object:
+    """A container of the lab's one program."""
+    return {"name": name, "image": f"nodes.test/{image}:1", "args": list(arguments)}
+
+
+class Story(Installation):
+    """Three pods burn on the hot node, beside one that is pinned there."""
+
+    def __init__(self, lab: Lab, directory: Path, name: str) -> None:
+        super().__init__(lab.plane, lab.prometheus, directory)
+        self.lab = lab
+        self.namespace = name
+
+    def begin(self, image: str = "burn", *arguments: str) -> None:
+        """Returns when all of them run, and the other nodes take pods again."""
+        self.install_permissions("overlays/evict")
+        self.plane.create_namespace(self.namespace)
+        self.allow_state_in(self.namespace)
+        self.plane.apply(priority_class("low-priority", 1_000))
+        self.lab.registry.names.add(image)
+        others = [name for name in self.lab.nodes if name != HOT]
+        self.cordon(others, unschedulable=True)
+        self.plane.apply(self._workload(image, arguments), self._stress())
+        self.plane.wait_for_ready_pods(self.namespace, 4)
+        self.cordon(others, unschedulable=False)
+        for name in others:
+            self.plane.wait_for(f"{name} takes pods", partial(self.lab.is_ready, name))
+
+    def cordon(self, names: Sequence[str], *, unschedulable: bool) -> None:
+        for name in names:
+            body = {"spec": {"unschedulable": unschedulable}}
+            status, answer = self.plane.request("PATCH", f"/api/v1/nodes/{name}", body)
+            assert status == 200, answer
+
+    def _workload(self, image: str, arguments: Sequence[str]) -> Object:
+        burns = program("workload", image, f"-cpu={BURNER_PERCENT}", *arguments)
+        burns["resources"] = {"requests": {"cpu": "75m", "memory": "64Mi"}}
+        fields = {"priorityClassName": "low-priority", "terminationGracePeriodSeconds": 40}
+        whole = deployment(WORKLOAD, 3, "0", self.namespace, **fields)
+        whole["spec"]["template"]["spec"]["containers"] = [burns]
+        return whole
+
+    def _stress(self) -> Object:
+        burns = program("stress", "burn", f"-cpu={STRESS_PERCENT}", "-memory=200")
+        burns["resources"] = {"requests": {"cpu": "375m", "memory": "256Mi"}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "stress-pod", "namespace": self.namespace},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/hostname": HOT},
+                "terminationGracePeriodSeconds": 1,
+                "containers": [burns],
+            },
+        }
+
+    def end(self) -> None:
+        """Nothing of it is left, as far as the API server and the kubelets know."""
+        self.plane.delete(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        )
+
+    # What users type
+
+    def types(self, command: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        """A command of desched to its end, as the account of its Deployment."""
+        state = () if command == "doctor" else ("--state-namespace", self.namespace)
+        arguments = self.arguments(*state, *flags, **POLICY)[len(COMMAND) :]
+        return subprocess.run(
+            [*COMMAND, command, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def plan(self) -> Object:
+        """The report of a dry run."""
+        done = self.types("plan", "--output", "json")
+        assert done.stdout, done.stderr
+        report: Object = json.loads(done.stdout)
+        return report
+
+    @contextmanager
+    def service(self) -> Iterator[Replica]:
+        """A service that evicts."""
+        flags = ("--evict", "--interval", "5s", "--log-format", "json", ALONE)
+        where = ("--listen-address", "127.0.0.1:0", "--state-namespace", self.namespace)
+        command = self.arguments(*flags, *where, **POLICY)
+        service = Replica("service", command, self.directory, prepare=None)
+        try:
+            yield service
+        finally:
+            service.stop(grace=PATIENCE_SECONDS)
+
+    # What became of it
+
+    def is_relieved(self, service: Replica) -> bool:
+        """Whether it evicted, and its last cycle found no overload and nothing under way."""
+        if not self.evictions():
+            return False
+        (last,) = service.cycles[-1:]
+        left = last.keys() & {"overloaded", "unknown", "in_flight"}
+        return last["result"] == "nothing_to_do" and not left
+
+    def places(self) -> dict[str, str]:
+        """The node of each pod of the workload that is Ready and stays."""
+        return {
+            pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
+            for pod in self.plane.pods(self.namespace, f"app={WORKLOAD}")
+            if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)
+        }
+
+    def evictions(self) -> list[str]:
+        """The pods that desched has evicted, as the API server knows."""
+        account = (self.account["namespace"], self.account["name"])
+        found = [
+            (event.get("objectRef", {}), event["responseStatus"]["code"])
+            for event in self.plane.audit_events(*account)
+        ]
+        return [
+            ref["name"]
+            for ref, code in found
+            if ref.get("subresource") == "eviction"
+            and (ref["namespace"], code) == (self.namespace, 201)
+        ]
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def verdict(report: Object, node: str) -> Any:
+    """What a report says of a node."""
+    (found,) = (each for each in report["plan"]["nodes"] if each["node"] == node)
+    return found
+
+
+def cpu_ratio(report: Object, node: str) -> float:
+    """The load of its CPU that a report shows, NaN if it is not known."""
+    pressures = verdict(report, node)["pressures"]
+    found = (each["measured"][0][1] for each in pressures if each["resource"] == "cpu")
+    return float(next(found, "nan"))
