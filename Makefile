@@ -49,6 +49,10 @@ test: controlplane-binaries browser ## everything: check, unit tests with their 
 slow-tests: controlplane-binaries ## the tests of TESTS, beside control planes
 	@$(PYTEST) --numprocesses $(CONTROL_PLANES) $(TESTS)
 
+# Not a part of `test` yet: on a busy machine what nodes use and what is shown differ.
+nodes: $(INSTALLED) ## the tests on real kubelets, as root, three minutes on an idle machine
+	@$(BIN)/pytest --numprocesses 0 --tb=short tests/nodes
+
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -292,7 +292,7 @@ def main() -> int:
     try:
         binaries = [
             binary
-            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER, LINTERS, NODES)
+            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER, LINTERS)
             for binary in find_or_build(report=report, pinned=pinned).values()
         ]
     except BinariesUnavailableError as unavailable:

@@ -79,7 +79,7 @@ def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets
     assert find_or_build(pinned=OLDEST) == {name: older / name for name in OLDEST.packages}
     assert main() == 0
     assert set(capsys.readouterr().out.splitlines()) == set(
-        map(str, (assets, cache, older, renderers, metrics, linters, nodes))
+        map(str, (assets, cache, older, renderers, metrics, linters))
     )
 
 
