@@ -182,7 +182,7 @@ def test_a_deployments_pod_is_read_with_all_that_decides(
     assert pod.ready
     assert pod.node in {"te1", "te2"}
     assert (pod.priority, pod.scheduler, pod.phase) == (1000, "volcano", "Running")
-    assert pod.volumes == (PodVolume(VolumeKind.EMPTY_DIR),)
+    assert pod.volumes == (PodVolume(VolumeKind.EMPTY_DIR, name="tmp"),)
     assert pod.scheduling.requests == Amounts(1000, 64 * MI, pods=1)
     assert pod.scheduling.node_selector == (("kubernetes.io/os", "linux"),)
     assert pod.scheduling.required_node_affinity == (
@@ -273,7 +273,7 @@ def test_constraints_between_pods_are_read_as_the_server_keeps_them(
     assert (pod.grace_period_seconds, pod.resizing) == (7, False)
     assert pod.volumes == (
         PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
-        PodVolume(VolumeKind.HOST_PATH, path="/var/log"),
+        PodVolume(VolumeKind.HOST_PATH, path="/var/log", name="logs"),
     )
     assert pod.owner is not None
     assert cluster.controller_selectors[pod.namespace, pod.owner.uid].requirements == (
