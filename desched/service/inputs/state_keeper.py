@@ -33,6 +33,7 @@ class StateKeeper:
     on_problem: Callable[[], None] = lambda: None
     _last_warning: str = field(default="", init=False)
     _known: State | None = field(default=None, init=False)  # the newest to be stored
+    _stored: State | None = field(default=None, init=False)  # None if it is gone or unusable
 
     def load(self, policy: Policy) -> State:
         """The state that the next cycle starts from.
@@ -40,6 +41,7 @@ class StateKeeper:
         Raises:
             ObservationError: it could not be read, and evictions must not ignore it.
         """
+        self._stored = None
         try:
             found = self.store.load()
         except ObservationError as error:
@@ -55,7 +57,7 @@ class StateKeeper:
         self._last_warning = ""
         if found.state is None and self._known is not None:
             self.afresh = self._restored(self._known)
-        self._known = found.state
+        self._known = self._stored = found.state
         return found.state or self.afresh
 
     def write(self, state: State) -> None:
@@ -65,7 +67,7 @@ class StateKeeper:
             StopActing: it may not have been written.
         """
         try:
-            self._save(state)
+            self._save(pruned(state, self.clock.now()))
         except StateConflict:  # another writer was faster, which is no problem with the state
             raise
         except StopActing:
@@ -74,6 +76,20 @@ class StateKeeper:
 
     def write_last(self, state: State) -> None:
         """Write the state at the end of a cycle; after a failure the next cycle finds it out."""
+        self._write_if_it_may(pruned(state, self.clock.now()))
+
+    def write_skipped(self, why: str) -> None:
+        """Write why cycles are skipped, once for each reason; nothing is decided by it.
+
+        All else stays as it is stored: a clock that was not compared must not prune it.
+        """
+        stored = self._stored
+        if stored is None or (stored.skipped is not None and stored.skipped.why == why):
+            return
+        since = stored.skipped.since if stored.skipped else self.clock.now()
+        self._write_if_it_may(msgspec.structs.replace(stored, skipped=SkippedCycles(since, why)))
+
+    def _write_if_it_may(self, state: State) -> None:
         if self.may_write is None or not self.may_write():
             return
         try:
@@ -84,17 +100,9 @@ class StateKeeper:
             self.on_problem()
             _log.error("state.not_written", why=str(error))
 
-    def write_skipped(self, why: str) -> None:
-        """Write why cycles are skipped, once for each reason; nothing is decided by it."""
-        known = self._known
-        if known is None or (known.skipped is not None and known.skipped.why == why):
-            return
-        since = known.skipped.since if known.skipped else self.clock.now()
-        self.write_last(msgspec.structs.replace(known, skipped=SkippedCycles(since, why)))
-
     def _save(self, state: State) -> None:
-        self._known = pruned(state, self.clock.now())
-        self.store.save(self._known)
+        self._known = self._stored = state
+        self.store.save(state)
 
     def _restored(self, known: State) -> State:
         """The state in place of one that was deleted; another process may know more evictions."""

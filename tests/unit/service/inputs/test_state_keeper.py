@@ -7,7 +7,7 @@ import structlog
 
 from desched.errors import ObservationError, ObservationSource, StateConflict, StopActing
 from desched.model.report import Mode
-from desched.model.state import LastCycle, Pause, PauseScope, State
+from desched.model.state import LastCycle, Pause, PauseScope, RecentMove, SkippedCycles, State
 from desched.service.inputs.state_keeper import StateKeeper
 from desched.whatif.clock import VirtualClock
 from tests.builders import NOW, policy
@@ -84,6 +84,30 @@ def test_a_state_that_cannot_be_used_pauses_everything_for_a_while(place, proble
     assert pause.until == state.since + timedelta(minutes=30)
     assert not pause.by
     assert problems.count == 1
+
+
+def test_why_cycles_are_skipped_is_written_beside_what_is_stored(place, problems):
+    """Also if it is old by this clock, which nobody has compared."""
+    old = State(moves=(RecentMove("uid-web", NOW - timedelta(days=9), node="n1"),))
+    store = SimulatedStateStore(place)
+    store.load()
+    store.save(old)
+    one = kept(place, problems)
+    one.load(policy())
+    one.write_skipped("It is away.")
+    found = SimulatedStateStore(place).load().state
+    assert found.moves == old.moves
+    assert found.skipped == SkippedCycles(one.clock.now(), "It is away.")
+
+
+def test_why_cycles_are_skipped_replaces_no_state_that_cannot_be_used(place, problems):
+    one = kept(place, problems)
+    one.load(policy())
+    one.write_last(PAUSED)
+    place.write("{")
+    one.load(policy())
+    one.write_skipped("It is away.")
+    assert place.text == "{"
 
 
 def test_an_unusable_state_is_logged_once_and_counted_each_time(place, problems):
