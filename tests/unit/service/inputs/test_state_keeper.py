@@ -96,6 +96,7 @@ def test_why_cycles_are_skipped_is_written_beside_what_is_stored(place, problems
     one.load(policy())
     one.write_skipped("It is away.")
     found = SimulatedStateStore(place).load().state
+    assert found is not None
     assert found.moves == old.moves
     assert found.skipped == SkippedCycles(one.clock.now(), "It is away.")
 
