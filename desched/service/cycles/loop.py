@@ -23,7 +23,8 @@ HEARTBEAT_SECONDS = 5
 EDIT_SECONDS = 20
 """How often the policy file is read between cycles, so that the answer to an edit comes soon."""
 AGAIN_SECONDS = 30
-"""After a cycle that could not read the cluster, the next one begins no later than this."""
+"""After a cycle that could not read the cluster, the next one begins no later than this, unless a
+cron expression says when cycles run."""
 LATE_TICK_SECONDS = 30
 """A tick that is later than this, for example after a suspend, is skipped."""
 
@@ -43,7 +44,7 @@ class ServiceLoop:
     """Runs the first cycle at once, then one per tick, never two at a time.
 
     If a cycle cannot observe or fails by a bug, the loop logs and counts it and continues, soon if
-    it was the API server that did not answer: that is mostly over before the next tick. An
+    it was the API server that did not answer and ticks come at an interval. An
     invalid configuration ends the loop unless a cycle has succeeded before. With `leadership`, only
     the replica that may act runs cycles, the first as soon as it may. `on_failure` gets the reason
     of each cycle that ends without a report. `read_edit` looks for an edit of the policy.
@@ -137,7 +138,9 @@ class ServiceLoop:
         self.metrics.observation_failed(error.source)
         self.on_failure(str(error))
         _log.error("cycle.skipped", cycle=self._cycles, source=error.source.value, why=str(error))
-        if error.source is ObservationSource.CLUSTER:
+        # A cron expression is for certain times, outside which nobody expects evictions.
+        is_interval = isinstance(self.schedule.trigger, IntervalTrigger)
+        if error.source is ObservationSource.CLUSTER and is_interval:
             self._try_again_soon()
 
     def _try_again_soon(self) -> None:

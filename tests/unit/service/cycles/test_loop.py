@@ -11,7 +11,7 @@ from desched.errors import ConfigurationError, ObservationError, ObservationSour
 from desched.model.report import Mode
 from desched.service.cycles import loop as loop_module
 from desched.service.cycles.loop import AGAIN_SECONDS, LATE_TICK_SECONDS, ServiceLoop
-from desched.service.cycles.schedule import Schedule, every
+from desched.service.cycles.schedule import Schedule, cron, every
 from desched.service.election.leadership import Leadership
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
@@ -161,24 +161,25 @@ def test_a_cycle_that_could_not_read_the_cluster_is_repeated_soon(loop_of, clock
 
 
 @pytest.mark.parametrize(
-    ("source", "next_in_seconds", "is_moved"),
+    ("source", "schedule", "next_in_seconds", "is_moved"),
     [
-        (ObservationSource.CLUSTER, 300, True),
-        (ObservationSource.CLUSTER, AGAIN_SECONDS / 2, False),
-        (ObservationSource.PROMETHEUS, 300, False),
+        (ObservationSource.CLUSTER, HOURLY, 300, True),
+        (ObservationSource.CLUSTER, HOURLY, AGAIN_SECONDS / 2, False),
+        (ObservationSource.CLUSTER, cron("0 2 * * *"), 300, False),
+        (ObservationSource.PROMETHEUS, HOURLY, 300, False),
     ],
 )
-def test_only_a_later_tick_comes_sooner_and_only_for_the_cluster(
-    loop_of, clock, mocker, source, next_in_seconds, is_moved
+def test_only_a_later_tick_of_an_interval_comes_sooner_and_only_for_the_cluster(
+    loop_of, mocker, source, schedule, next_in_seconds, is_moved
 ):
-    loop = loop_of(mocker.Mock(side_effect=ObservationError(source, "It is away.")))
+    loop = loop_of(mocker.Mock(side_effect=ObservationError(source, "It is away.")), schedule)
     scheduler = mocker.patch.object(loop_module, "BackgroundScheduler", autospec=True).return_value
     job = scheduler.get_job.return_value = mocker.create_autospec(Job, instance=True)
-    job.next_run_time = clock.now() + timedelta(seconds=next_in_seconds)
+    job.next_run_time = loop.clock.now() + timedelta(seconds=next_in_seconds)
 
     def once():
         loop.tick()
-        clock.stop()
+        loop.clock.stop()
 
     scheduler.start.side_effect = once
     loop.run()
