@@ -1,31 +1,16 @@
-"""A namespace of pods that use CPU on the lab's nodes, and desched as its users have it."""
+"""A namespace of pods that use CPU on the lab's nodes."""
 
-import json
-import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from tests.controlplane.installation import ALONE, COMMAND, Installation
+from tests.controlplane.installation import Installation
 from tests.controlplane.manifests import Object, deployment, priority_class
-from tests.controlplane.replicas import Replica
-from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.nodes.lab import Lab
 
 HOT = "node2"
 WORKLOAD = "low-priority-workload"
-WINDOW_SECONDS = 60
 BURNER_PERCENT, STRESS_PERCENT = 12, 56
-POLICY: Object = {
-    "windows": {"cpu": [f"{WINDOW_SECONDS}s"], "memory": [f"{WINDOW_SECONDS}s"]},
-    "evictableNamespaces": {"exclude": ["kube-system"]},
-    "evictionLimits": {"workloadHourly": "100%", "slowStart": False},
-    "evictionPrice": "0s",
-    "followUp": {"patience": "1m"},
-}
-"""The guide's, which is in a hurry and moves as many pods as it takes."""
 
 
 def program(name: str, image: str, *arguments: str) -> Object:
@@ -43,9 +28,7 @@ class Story(Installation):
 
     def begin(self, image: str = "burn", *arguments: str) -> None:
         """Returns when all of them run, and the other nodes take pods again."""
-        self.install_permissions("overlays/evict")
         self.plane.create_namespace(self.namespace)
-        self.allow_state_in(self.namespace)
         self.plane.apply(priority_class("low-priority", 1_000))
         self.lab.registry.names.add(image)
         others = [name for name in self.lab.nodes if name != HOT]
@@ -90,49 +73,6 @@ class Story(Installation):
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         )
 
-    # What users type
-
-    def types(self, command: str, *flags: str) -> subprocess.CompletedProcess[str]:
-        """A command of desched to its end, as the account of its Deployment."""
-        state = () if command == "doctor" else ("--state-namespace", self.namespace)
-        arguments = self.arguments(*state, *flags, **POLICY)[len(COMMAND) :]
-        return subprocess.run(
-            [*COMMAND, command, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-
-    def plan(self) -> Object:
-        """The report of a dry run."""
-        done = self.types("plan", "--output", "json")
-        assert done.stdout, done.stderr
-        report: Object = json.loads(done.stdout)
-        return report
-
-    @contextmanager
-    def service(self) -> Iterator[Replica]:
-        """A service that evicts."""
-        flags = ("--evict", "--interval", "5s", "--log-format", "json", ALONE)
-        where = ("--listen-address", "127.0.0.1:0", "--state-namespace", self.namespace)
-        command = self.arguments(*flags, *where, **POLICY)
-        service = Replica("service", command, self.directory, prepare=None)
-        try:
-            yield service
-        finally:
-            service.stop(grace=PATIENCE_SECONDS)
-
-    # What became of it
-
-    def is_relieved(self, service: Replica) -> bool:
-        """Whether it evicted, and its last cycle found no overload and nothing under way."""
-        if not self.evictions():
-            return False
-        (last,) = service.cycles[-1:]
-        left = last.keys() & {"overloaded", "unknown", "in_flight"}
-        return last["result"] == "nothing_to_do" and not left
-
     def places(self) -> dict[str, str]:
         """The node of each pod of the workload that is Ready and stays."""
         return {
@@ -141,34 +81,7 @@ class Story(Installation):
             if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)
         }
 
-    def evictions(self) -> list[str]:
-        """The pods that desched has evicted, as the API server knows."""
-        account = (self.account["namespace"], self.account["name"])
-        found = [
-            (event.get("objectRef", {}), event["responseStatus"]["code"])
-            for event in self.plane.audit_events(*account)
-        ]
-        return [
-            ref["name"]
-            for ref, code in found
-            if ref.get("subresource") == "eviction"
-            and (ref["namespace"], code) == (self.namespace, 201)
-        ]
-
 
 def is_ready(pod: Object) -> bool:
     conditions = pod["status"].get("conditions") or []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def verdict(report: Object, node: str) -> Any:
-    """What a report says of a node."""
-    (found,) = (each for each in report["plan"]["nodes"] if each["node"] == node)
-    return found
-
-
-def cpu_ratio(report: Object, node: str) -> float:
-    """The load of its CPU that a report shows, NaN if it is not known."""
-    pressures = verdict(report, node)["pressures"]
-    found = (each["measured"][0][1] for each in pressures if each["resource"] == "cpu")
-    return float(next(found, "nan"))
