@@ -110,6 +110,14 @@ class _Measure:
                 f'If its targets are trusted, set `metrics.sources.{self._key}: job="{job}"`.',
                 _groups(facts.elsewhere),
             )
+        if jobless := _jobless(facts, self._policy.metrics.matchers):
+            return problem(
+                self._name,
+                f"No series of the usual exporters, but {count(jobless, 'series', 'series')} "
+                "without the label job, so that nothing shows who wrote them.",
+                "Let what sends them set the label job. If only trusted senders can write to this "
+                f'Prometheus, set `metrics.sources.{self._key}: job=""`.',
+            )
         if facts.elsewhere:
             return problem(
                 self._name,
@@ -261,6 +269,15 @@ def other_job(facts: MeasureFacts, matchers: Mapping[str, str]) -> str:
     )
     found.pop("", None)
     return max(found, key=lambda job: (sum(found[job]), job), default="")
+
+
+def _jobless(facts: MeasureFacts, matchers: Mapping[str, str]) -> int:
+    """How many series that the matchers select have no job, as some that were sent have none."""
+    return sum(
+        group.count
+        for group in facts.elsewhere
+        if group.has(matchers) and not group.labels.get("job")
+    )
 
 
 def _groups(groups: Iterable[LabelGroup]) -> tuple[str, ...]:

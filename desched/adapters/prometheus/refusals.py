@@ -142,7 +142,10 @@ def _why_redirected(response: requests.Response, logins: Sequence[str]) -> str:
     """Where it leads is not shown: such a URL may have credentials in any place."""
     what = f"redirects elsewhere (HTTP {response.status_code})"
     asked = without_user(response.url)
-    target = without_user(urljoin(response.url, response.headers["Location"]))
+    try:
+        target = without_user(urljoin(response.url, response.headers["Location"]))
+    except ValueError:
+        return f"{what}, to no valid URL; check what answers at this address"
     if target == asked.replace("http://", "https://", 1):
         return f"{what}; write https:// in the URL"
     if not _LOGIN.search(target):

@@ -176,6 +176,9 @@ class PrometheusSession(requests.Session):
             key = connection.client_key_file or connection.client_cert_file
             self.cert = (str(connection.client_cert_file), str(key))
 
+    def get_redirect_target(self, _: requests.Response) -> None:
+        """None: requests parses targets that it does not follow, too, and fails at invalid ones."""
+
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
         """Send a request, retry where that may help, and read the whole answer in time.
 

@@ -658,6 +658,12 @@ MEASURES = [
             'set `metrics.sources.nodeCPU: job="mine"`',
         ),
         (
+            one("node_cpu", **ABSENT, elsewhere=(LabelGroup({}, 3),)),
+            PROBLEM,
+            "3 series without the label job",
+            'set `metrics.sources.nodeCPU: job=""`',
+        ),
+        (
             examination(
                 policy=IN_US, metrics=metrics(measure("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)))
             ),

@@ -218,6 +218,13 @@ def test_a_redirect_to_https_asks_for_https(fake: FakePrometheus) -> None:
     assert said_by(fake) == "redirects elsewhere (HTTP 301); write https:// in the URL"
 
 
+@pytest.mark.parametrize("target", ["http://[", "//[::1", "http://me:pw@[fe80/login"])
+def test_a_redirect_to_no_valid_url_is_said_without_it(fake: FakePrometheus, target: str) -> None:
+    fake.replies(to(target))
+    said = "redirects elsewhere (HTTP 302), to no valid URL; check what answers at this address"
+    assert said_by(fake) == said
+
+
 def test_what_an_api_server_says_in_between_is_no_answer_of_prometheus(
     fake: FakePrometheus,
 ) -> None:
