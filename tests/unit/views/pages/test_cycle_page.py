@@ -175,7 +175,7 @@ def test_it_has_what_came_of_each_eviction_only_if_something_did() -> None:
     )
     forbidden = page(with_all(REPORT)).rows("evictions")[0][-1]
     assert forbidden.startswith(
-        "cpu kept off te3 by soft taints forbidden: The API server forbids it"
+        "cpu kept off te3 by soft taints forbidden: The API server or an admission webhook refused"
     )
     assert forbidden.endswith("the webhook says")
     planned = msgspec.structs.replace(REPORT, outcomes=())
