@@ -52,7 +52,7 @@ CYCLES = 9
 """By default: the first, and twice the four of which one counts the CPUs of all modes."""
 QUERY_RUNS = 5
 SHOWN_CHARACTERS = 250
-FLAGS = ("--web.enable-remote-write-receiver", "--storage.tsdb.min-block-duration=6h")
+FLAGS = ("--web.enable-remote-write-receiver", "--storage.tsdb.min-block-duration=10h")
 
 
 class OneCluster:
