@@ -77,7 +77,7 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
             if proposal is not None and output.policy_file is not None and not has_own_price:
                 fitting, proposal, price = questions.with_price(fitting)
             if not facts.source:
-                written = replace(fitting.policy, written_to=written_to if proposal else "")
+                written = replace(fitting.policy, written_to=written_to)
                 examination = replace(fitting, policy=written)
     diagnosis = diagnose(examination)
     mode = Mode.EVICT if examination.run.evicts else Mode.DRY_RUN
