@@ -236,7 +236,7 @@ class _Measure:
             lines.append(
                 f"{count(facts.unmatched, 'series', 'series')} of no known one: {examples}"
             )
-        for each in facts.services[:3]:
+        for each in facts.services:
             labels = ", ".join(f'{name}="{value}"' for name, value in each.labels.items())
             lines.append(f"{count(each.count, 'node')} claimed by series with {{{labels}}}")
         if facts.of_nodes:
@@ -246,7 +246,7 @@ class _Measure:
                 for name, load in facts.loads.items()
                 if name in in_scope and not isinstance(load, Measured)
             )
-            for reason, names in sorted(why.items(), key=lambda pair: -len(pair[1]))[:3]:
+            for reason, names in sorted(why.items(), key=lambda pair: -len(pair[1])):
                 lines.append(f"{first_names(names, 3)}: {reason}")
         lines.append(f"labels: {', '.join(facts.labels)}")
         return tuple(lines)
@@ -287,7 +287,7 @@ def other_job(facts: MeasureFacts, matchers: Mapping[str, str]) -> str:
 
 def _groups(groups: Iterable[LabelGroup]) -> tuple[str, ...]:
     lines = []
-    for group in list(groups)[:5]:
+    for group in groups:
         labels = ", ".join(f'{k}="{v}"' for k, v in sorted(group.labels.items()))
         lines.append(f"{count(group.count, 'series', 'series')} with {{{labels}}}")
     return tuple(lines)
