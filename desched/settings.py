@@ -152,7 +152,8 @@ class Settings(BaseSettings):
     policy: Annotated[Path | None, Option(POLICY, "FILE", ("--policy-config-file",))] = None
     """The DeschedulerPolicy, bare or in a ConfigMap manifest; read again in every cycle. Examples
     are in policies/. For a single cycle also configmap/NAME or NAMESPACE/configmap/NAME, which
-    reads the cluster's, such as configmap/desched-policy."""
+    reads the cluster's. Commands that change nothing read that of the installation,
+    configmap/desched-policy, unless one is given."""
 
     kubeconfig: Annotated[
         Path | None, Option(CLUSTER, "FILE", ("--client-connection-kubeconfig",))

@@ -1,6 +1,7 @@
 """The source of load that the policy names: a metrics API, or a Prometheus and how to reach it."""
 
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from pydantic import SecretStr
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.metrics_apis.reader import SampledLoadReader
-from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.connection import PrometheusConnection, without_user
 from desched.adapters.prometheus.past.objects import Stretch
 from desched.adapters.prometheus.past.reader import HowToRead, PastReader
 from desched.adapters.prometheus.port_forward import (
@@ -37,6 +38,7 @@ from desched.model.measures import MetricsFacts
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.ports import ChoosePods, Clock, all_pods
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
+from desched.views.progress import waiting_for
 
 T = TypeVar("T")
 
@@ -150,7 +152,12 @@ class LoadSource:
 
     def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:
         reader = self._reader_for(self._target_of(policy))
-        return self._explained(policy, lambda: ask(reader))
+        if self._settings.loops:
+            return self._explained(policy, lambda: ask(reader))
+        seconds = self._settings.prometheus_timeout.total_seconds()
+        where = without_user(self._target.url)
+        with waiting_for(f"Prometheus at {where}, at most {seconds:.0f} s a query", sys.stderr):
+            return self._explained(policy, lambda: ask(reader))
 
     def _target_of(self, policy: Policy) -> Target:
         url = prometheus_url(self._settings, policy)

@@ -1,6 +1,7 @@
 """The policy that the settings name: in a file, or in a ConfigMap of the cluster."""
 
 import re
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
@@ -25,6 +26,12 @@ class PolicyConfigMap(NamedTuple):
     name: str
 
 
+DEPLOYED = PolicyConfigMap(None, "desched-policy")
+"""Where an installation has its policy."""
+
+NO_POLICY = "No policy is given; name one with --policy FILE (DESCHED_POLICY)."
+
+
 def config_map_of(settings: Settings) -> PolicyConfigMap | None:
     """The ConfigMap that `--policy` names; None for a file, which comes first."""
     path = settings.policy
@@ -35,18 +42,14 @@ def config_map_of(settings: Settings) -> PolicyConfigMap | None:
 
 
 def named_policy(settings: Settings, wait: Callable[[float], bool]) -> PolicyText:
-    """The text of the policy that the settings name.
+    """The text of the policy that the settings name, or else that of the installation.
 
     Raises:
-        ConfigurationError: they name none, or it is not there.
+        ConfigurationError: it is not there.
         ObservationError: the ConfigMap could not be read.
     """
     if settings.policy is None:
-        raise ConfigurationError(
-            "No policy is given; name one with --policy FILE (DESCHED_POLICY). "
-            "`desched doctor --write-policy FILE` writes one that fits; policies/cautious.yaml is "
-            "an example."
-        )
+        return _deployed(settings, wait)
     config_map = config_map_of(settings)
     if config_map is None:
         return read_policy(settings.policy)
@@ -54,6 +57,36 @@ def named_policy(settings: Settings, wait: Callable[[float], bool]) -> PolicyTex
     namespace = config_map.namespace or state_namespace(settings, kubernetes)
     seconds = settings.api_server_timeout.total_seconds()
     return read_config_map(kubernetes, namespace, config_map.name, seconds)
+
+
+def deployed_policy(settings: Settings, wait: Callable[[float], bool]) -> PolicyText | None:
+    """The policy of the installation in the cluster, None without one; standard error names it.
+
+    Raises:
+        ConfigurationError: there is no account.
+        ObservationError: the ConfigMap could not be read.
+    """
+    kubernetes = connect(settings.kubeconfig, settings.context, wait)
+    namespace = state_namespace(settings, kubernetes)
+    seconds = settings.api_server_timeout.total_seconds()
+    found = _found_config_map(kubernetes, namespace, DEPLOYED.name, seconds)
+    if found is not None:
+        sys.stderr.write(f"desched: By the policy of ConfigMap {namespace}/{DEPLOYED.name}.\n")
+    return found
+
+
+def _deployed(settings: Settings, wait: Callable[[float], bool]) -> PolicyText:
+    try:
+        found = deployed_policy(settings, wait)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{NO_POLICY}\nThe cluster could not be asked: {error}") from error
+    if found is None:
+        raise ConfigurationError(
+            f"{NO_POLICY} The cluster has no ConfigMap {DEPLOYED.name} of an installation. "
+            "`desched doctor --write-policy FILE` writes a policy that fits; policies/cautious.yaml"
+            " is an example."
+        )
+    return found
 
 
 def read_config_map(
@@ -65,13 +98,22 @@ def read_config_map(
         ConfigurationError: there is no such ConfigMap, or no policy in it.
         ObservationError: it could not be read.
     """
+    found = _found_config_map(kubernetes, namespace, name, deadline_seconds)
+    if found is None:
+        raise ConfigurationError(
+            f"There is no ConfigMap {namespace}/{name} in {kubernetes.target}; name the policy's "
+            "with --policy NAMESPACE/configmap/NAME."
+        )
+    return found
+
+
+def _found_config_map(
+    kubernetes: KubernetesConnection, namespace: str, name: str, deadline_seconds: float
+) -> PolicyText | None:
     place = f"ConfigMap {namespace}/{name}"
     answer = kubernetes.get(GET_STATE.path(namespace, name), deadline_seconds=deadline_seconds)
     if answer.is_from_server(HTTPStatus.NOT_FOUND):
-        raise ConfigurationError(
-            f"There is no {place} in {kubernetes.target}; name the policy's with "
-            "--policy NAMESPACE/configmap/NAME."
-        )
+        return None
     found = config_map(answer) if answer.is_done else None
     if found is None:
         why = NO_CONFIG_MAP if answer.is_done else why_refused(answer, GET_STATE, namespace)

@@ -14,7 +14,7 @@ from desched.bootstrap.listeners import listeners_of, listening
 from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.look import own_pod_of
-from desched.bootstrap.policy_source import config_map_of, named_policy
+from desched.bootstrap.policy_source import NO_POLICY, config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
 from desched.bootstrap.side_tasks import (
     cluster_watch_of,
@@ -354,6 +354,8 @@ def report_printer(settings: Settings, stdout: TextIO, view: ViewOf) -> ReportSi
 def _policy_file(settings: Settings, change: PolicyChange) -> PolicyFile:
     """The policy file, read once so that an invalid one is refused before anything runs."""
     path, config_map = settings.policy, config_map_of(settings)
+    if path is None and (settings.loops or not settings.dry_run):  # what acts has its own
+        raise ConfigurationError(NO_POLICY)
     if config_map is not None and settings.loops:
         raise ConfigurationError(
             f"--policy {path} is read only once, but this runs cycle after cycle; mount the "

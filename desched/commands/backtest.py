@@ -27,9 +27,10 @@ from desched.errors import ConfigurationError
 if loaded_to_run(__name__):
     from desched.bootstrap.load_source import prometheus_url
     from desched.bootstrap.past import PastSource, read_past, span_of
+    from desched.bootstrap.policy_source import named_policy
     from desched.history.past import Past
     from desched.policy.eviction_price import prices_minutes, with_price
-    from desched.policy.loading import load_policy
+    from desched.policy.loading import load_policy, parse_policy
     from desched.policy.policy import Policy
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
@@ -127,18 +128,16 @@ def _policies(invocation: Invocation, settings: Settings) -> Sequence[Policy]:
     if prices and len(paths) > 1:
         raise ConfigurationError("--price is for one policy; name one, or omit it.")
     configure_logs(settings.log_format, settings.log_level, sys.stderr)
-    policies = [load_policy(path).policy for path in paths]
+    if not paths:
+        policies = [parse_policy(*named_policy(settings, SystemClock().wait)).policy]
+    else:
+        policies = [load_policy(path).policy for path in paths]
     return [with_price(policies[0], price) for price in prices] or policies
 
 
 def _paths(invocation: Invocation, settings: Settings) -> list[Path]:
     given = [Path(name) for name in invocation.flags.get("policies", ())]
-    found = given or ([settings.policy] if settings.policy else [])
-    if not found:
-        raise ConfigurationError(
-            "No policy is given; name one with --policy FILE (DESCHED_POLICY)."
-        )
-    return found
+    return given or ([settings.policy] if settings.policy else [])
 
 
 def backtested(

@@ -12,7 +12,7 @@ from desched.cli.command import Command, Invocation
 from desched.cli.exit_codes import ExitCode
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
-from desched.errors import ConfigurationError
+from desched.errors import ConfigurationError, ObservationError
 
 if loaded_to_run(__name__):
     from msgspec.structs import replace
@@ -20,7 +20,7 @@ if loaded_to_run(__name__):
 
     from desched.adapters.kubernetes.client.connection import connect
     from desched.bootstrap.doctor_questions import PROPOSED, DoctorQuestions, Tell, first_line
-    from desched.bootstrap.policy_source import named_policy
+    from desched.bootstrap.policy_source import DEPLOYED, deployed_policy, named_policy
     from desched.bootstrap.runs import schedule_of
     from desched.doctor.checks import Diagnosis
     from desched.doctor.diagnosis import diagnose
@@ -29,7 +29,7 @@ if loaded_to_run(__name__):
     from desched.doctor.proposed_policy import STARTING_POLICY
     from desched.doctor.table import DoctorReport, print_diagnosis
     from desched.model.report import Mode
-    from desched.policy.loading import parse_policy
+    from desched.policy.loading import PolicyText, parse_policy
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings
@@ -66,7 +66,7 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
     clock = SystemClock()
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
     written_to = str(output.policy_file or "")
-    facts = replace(_policy_facts(settings, clock), written_to=written_to)
+    facts = replace(_policy_facts(settings, clock, output), written_to=written_to)
     with _progress() as tell:
         questions = DoctorQuestions(settings, kubernetes, clock, tell)
         examination, proposal = questions.examine(facts), None
@@ -77,7 +77,7 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
             if proposal is not None and output.policy_file is not None and not has_own_price:
                 fitting, proposal, price = questions.with_price(fitting)
             if not facts.source:
-                written = replace(fitting.policy, written_to=written_to if proposal else "")
+                written = replace(fitting.policy, written_to=written_to)
                 examination = replace(fitting, policy=written)
     diagnosis = diagnose(examination)
     mode = Mode.EVICT if examination.run.evicts else Mode.DRY_RUN
@@ -99,17 +99,28 @@ def _progress() -> Iterator[Tell]:
         yield lambda text: status.update(f"{text} …")
 
 
-def _policy_facts(settings: Settings, clock: SystemClock) -> PolicyFacts:
-    """The policy that the settings name; one to start from if there is none or it is invalid."""
+def _policy_facts(settings: Settings, clock: SystemClock, output: Output) -> PolicyFacts:
+    """The policy that is in question; one to start from if there is none or it is invalid."""
     start = parse_policy(STARTING_POLICY, PROPOSED).policy
     path = settings.policy
-    if path is None:
-        return PolicyFacts(start)
     try:
-        loaded = parse_policy(*named_policy(settings, clock.wait))
+        found = named_policy(settings, clock.wait) if path else _deployed(settings, clock, output)
+        if found is None:
+            return PolicyFacts(start)
+        loaded = parse_policy(*found)
     except ConfigurationError as error:
-        return PolicyFacts(start, str(path), problem=first_line(error))
-    return PolicyFacts(loaded.policy, str(path), loaded.warnings)
+        return PolicyFacts(start, str(path or DEPLOYED.name), problem=first_line(error))
+    return PolicyFacts(loaded.policy, str(path or found.source), loaded.warnings)
+
+
+def _deployed(settings: Settings, clock: SystemClock, output: Output) -> PolicyText | None:
+    """The policy of the installation; None if there is none, or if this run writes another one."""
+    if output.policy_file is not None:
+        return None
+    try:
+        return deployed_policy(settings, clock.wait)
+    except ObservationError:  # which rights and the API server show, with what to do
+        return None
 
 
 def _refuse_to_replace(output: Output) -> None:

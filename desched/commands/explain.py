@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from signal import Signals
+from typing import Any
 
 import click
 
@@ -38,14 +40,13 @@ if loaded_to_run(__name__):
 def run(invocation: Invocation) -> int:
     """Explain the subject that the words name."""
     flags, settings = invocation.flags, invocation.settings()
-    subject = parse_subject(flags["kind"], flags.get("name", ""))
+    subject = subject_of(invocation, settings)
     if "service" in flags:
         if "snapshot" in flags:
             raise ConfigurationError("--service and --snapshot contradict each other; keep one.")
         if "policy" in invocation.texts:
             raise ConfigurationError("--policy has no effect with --service; omit it.")
-        through_api_server = "://" not in flags["service"]
-        refuse_live_settings(invocation, "--service", CONNECTION if through_api_server else ())
+        refuse_live_settings(invocation, "--service", CONNECTION if _is_live(flags) else ())
         found: Explanation | Signals = _of_service(settings, subject, flags["service"])
     elif "snapshot" in flags:
         refuse_live_settings(invocation, "--snapshot")
@@ -59,6 +60,27 @@ def run(invocation: Invocation) -> int:
         return ended_by(found)
     write_out(settings.output, found, print_explanation)
     return ExitCode.DONE
+
+
+def _is_live(flags: Mapping[str, Any]) -> bool:
+    """Whether the answer comes through an account of a cluster."""
+    return "snapshot" not in flags and "://" not in flags.get("service", "")
+
+
+def subject_of(invocation: Invocation, settings: Settings) -> Subject:
+    """What the words name; without a namespace, as kubectl, in that of the context."""
+    flags = invocation.flags
+    given = flags.get("namespace", "")
+
+    def namespace() -> str:
+        if given or not _is_live(flags):
+            return given
+        return connect(settings.kubeconfig, settings.context, SystemClock().wait).namespace
+
+    subject = parse_subject(flags["kind"], flags.get("name", ""), namespace)
+    if given and subject.namespace not in {"", given}:
+        raise ConfigurationError(f"{subject} is not in the namespace {given} of --namespace.")
+    return subject
 
 
 def _of_cluster(subject: Subject, look: LiveCluster) -> Explanation:
@@ -100,13 +122,19 @@ COMMAND = Command(
     "load is made of, of a pod what each rule finds and where it could go, of a workload how "
     "fast it may move, and what would have to change.",
     examples={
-        "desched explain node worker-7 --policy policy.yaml": "why it stays overloaded",
+        "desched explain node worker-7": "why it stays overloaded, by the policy of the cluster",
+        "desched explain deployment/web -n shop --policy policy.yaml": "of a workload",
         "desched explain pod shop/web-1 --snapshot now.snapshot": "why it stays, in a file",
     },
     settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
     parameters=(
         click.Argument(["kind"], metavar="node|pod|workload"),
         click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
+        own_flag(
+            "--namespace, -n NAME",
+            "The namespace of a pod or workload that is named without one; by default that of the "
+            "context.",
+        ),
         own_flag(
             "--service URL|NAME",
             "Explain what a service decided in its last cycle: the one at this URL, such as "

@@ -57,11 +57,11 @@ def check_gpus(snapshot: Snapshot, examination: Examination) -> Check:
 
 
 def _reasons(snapshot: Snapshot) -> tuple[str, ...]:
-    """Why the load of GPUs is not known, for the reasons of the most nodes."""
+    """Why the load of GPUs is not known, those of the most nodes first."""
     by_reason = grouped(
         (load.detail or str(load.reason), node)
         for node, load in snapshot.load.gpus.items()
         if isinstance(load, Unknown)
     )
     most_first = sorted(by_reason.items(), key=lambda each: (-len(each[1]), each[0]))
-    return tuple(f"{first_names(names, 3)}: {reason}" for reason, names in most_first[:3])
+    return tuple(f"{first_names(names, 3)}: {reason}" for reason, names in most_first)

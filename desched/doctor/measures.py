@@ -1,16 +1,18 @@
 """Does Prometheus have what each query asks for, and is it plausible?"""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 
 from desched.doctor.checks import Check, CheckName, Verdict, ok, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
-from desched.doctor.thresholds import pressure_of, wait_for_windows
+from desched.doctor.thresholds import pressure_of, wait_for_windows, wait_until
 from desched.model.cluster import ClusterState
 from desched.model.groups import grouped
 from desched.model.load import Measured, Unknown
 from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
 from desched.model.resources import Resource
 from desched.planning.overload.scope import out_of_scope
+from desched.policy.durations import duration_text
 from desched.policy.policy import Policy
 from desched.views.formatting import count, first_names, percent
 
@@ -44,20 +46,25 @@ LEAST_BYTES = 100_000
 def check_measures(metrics: MetricsFacts, examination: Examination) -> Iterator[Check]:
     """One check for each measure of nodes and pods."""
     policy = examination.policy.policy
+    reaches = (one.reach_seconds for one in metrics.measures)
+    reach = min((each for each in reaches if each is not None), default=0.0)
     for measure, name in NAMES.items():
         facts = next((one for one in metrics.measures if one.name == measure), None)
         if facts is None:
             resource = measure.partition("_")[2]
             yield skipped(name, f"The policy has no target for {resource}.")
         else:
-            yield _Measure(facts, policy, examination).check()
+            yield _Measure(facts, policy, examination, reach).check()
 
 
 class _Measure:
     """The check of one measure."""
 
-    def __init__(self, facts: MeasureFacts, policy: Policy, examination: Examination) -> None:
+    def __init__(
+        self, facts: MeasureFacts, policy: Policy, examination: Examination, reach_seconds: float
+    ) -> None:
         self._facts = facts
+        self._reach_seconds = reach_seconds  # of the shortest, which is what all wait for
         self._policy = policy
         self._name = NAMES[facts.name]
         self._key = KEYS[facts.name]
@@ -94,8 +101,21 @@ class _Measure:
             f"set `metrics.queries.{self._key}`.",
         )
 
+    def _young(self) -> Check:
+        """Its exporter is scraped, but not for as long as the longest window yet."""
+        window = max(self._policy.windows(self._facts.resource))
+        left = timedelta(seconds=max(window - self._reach_seconds, 0.0))
+        return problem(
+            self._name,
+            f"Prometheus is young: its samples reach back {self._reach_seconds:.0f} s, and the "
+            f"longest window is {duration_text(window)}.",
+            wait_until(self._at + left, self._at),
+        )
+
     def _absent(self) -> Check:
         facts = self._facts
+        if facts.reach_seconds is not None:
+            return self._young()
         if facts.own_query:
             return problem(
                 self._name,
@@ -175,6 +195,8 @@ class _Measure:
         found = f"{measured} of {count(expected, what)} by {self._source()}; {self._quality()}."
         details = self._details()
         if expected and not measured:
+            if facts.reach_seconds is not None:
+                return self._young()
             return problem(self._name, found, self._fix(), details)
         if measured < LEAST_MEASURED_SHARE * expected:
             return Check(self._name, Verdict.WARNING, found, self._fix(), details)
@@ -222,7 +244,7 @@ class _Measure:
             lines.append(
                 f"{count(facts.unmatched, 'series', 'series')} of no known one: {examples}"
             )
-        for each in facts.services[:3]:
+        for each in facts.services:
             labels = ", ".join(f'{name}="{value}"' for name, value in each.labels.items())
             lines.append(f"{count(each.count, 'node')} claimed by series with {{{labels}}}")
         if facts.of_nodes:
@@ -232,7 +254,7 @@ class _Measure:
                 for name, load in facts.loads.items()
                 if name in in_scope and not isinstance(load, Measured)
             )
-            for reason, names in sorted(why.items(), key=lambda pair: -len(pair[1]))[:3]:
+            for reason, names in sorted(why.items(), key=lambda pair: -len(pair[1])):
                 lines.append(f"{first_names(names, 3)}: {reason}")
         lines.append(f"labels: {', '.join(facts.labels)}")
         return tuple(lines)
@@ -282,7 +304,7 @@ def _jobless(facts: MeasureFacts, matchers: Mapping[str, str]) -> int:
 
 def _groups(groups: Iterable[LabelGroup]) -> tuple[str, ...]:
     lines = []
-    for group in list(groups)[:5]:
+    for group in groups:
         labels = ", ".join(f'{k}="{v}"' for k, v in sorted(group.labels.items()))
         lines.append(f"{count(group.count, 'series', 'series')} with {{{labels}}}")
     return tuple(lines)

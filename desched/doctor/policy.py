@@ -16,14 +16,8 @@ def check_policy(examination: Examination) -> Check:
         if facts.written_to:
             fix = f"Use `--policy {facts.written_to}`, which this run writes."
         return Check(name, Verdict.PROBLEM, facts.problem, fix, invalid_configuration=True)
-    if facts.written_to and not facts.source:
-        return ok(name, f"These checks are made with the policy that {facts.written_to} gets.")
     if not facts.source:
-        return warning(
-            name,
-            "No policy is given; these checks are made with one that fits this cluster.",
-            "Write it with `desched doctor --write-policy FILE`, then pass `--policy FILE`.",
-        )
+        return _proposed(examination)
     cluster, policy = examination.cluster, facts.policy
     warnings = facts.warnings
     if not isinstance(cluster, Unanswered):
@@ -42,3 +36,18 @@ def check_policy(examination: Examination) -> Check:
             warnings,
         )
     return ok(name, f"{facts.source} is valid.")
+
+
+def _proposed(examination: Examination) -> Check:
+    """No policy is given; perhaps this run writes one."""
+    name, facts = CheckName.POLICY, examination.policy
+    if not facts.written_to:
+        return warning(
+            name,
+            "No policy is given; these checks are made with one that fits this cluster.",
+            "Write it with `desched doctor --write-policy FILE`, then pass `--policy FILE`.",
+        )
+    if not (examination.prometheus.address or facts.policy.metrics.type.is_sampled):
+        found = f"{facts.written_to} is not written, because no source of load was found."
+        return warning(name, found, "Name a Prometheus with `--prometheus-url`.")
+    return ok(name, f"These checks are made with the policy that {facts.written_to} gets.")

@@ -159,7 +159,7 @@ def check_matchers(metrics: MetricsFacts, examination: Examination) -> Check:
         )
     if metrics.sightings is None:
         why = "Whether Prometheus has the pods of this cluster could not be asked."
-        return unknown(name, why, "Run it again, and raise `--prometheus-timeout` if it repeats.")
+        return unknown(name, why, "Raise `--prometheus-timeout` if this repeats.")
     if not metrics.sampled:
         return ok(name, "The cluster has no pods by which its data can be told from others.")
     by = f" by {_text(set_matchers)}" if set_matchers else ""

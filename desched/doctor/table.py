@@ -1,12 +1,13 @@
 """The diagnosis as a table for people, and as JSON or YAML."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import zip_longest
+from textwrap import TextWrapper
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from desched.doctor.checks import Check, Diagnosis, Verdict
@@ -32,6 +33,7 @@ LEAST_URGENT_FIRST = (
 """The order in a terminal, which ends where the eye is."""
 
 MOST_DETAILS = 5
+VERDICT_WIDTH = max(map(len, Verdict))
 
 
 class DoctorReport(View, msgspec.Struct, frozen=True):
@@ -62,15 +64,14 @@ def print_diagnosis(report: DoctorReport, console: Console) -> None:
     console.print(Text(f"desched · doctor · {plain(report.target)}", style="bold"))
     console.print(Text(f"{report.asked_at:%Y-%m-%d %H:%M:%S} UTC · {_run(report)}"))
     console.print()
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for verdict in LEAST_URGENT_FIRST:
-        checks = [check for check in report.diagnosis.checks if check.verdict is verdict]
-        for names, found in _rows(checks, together=verdict is Verdict.SKIPPED):
-            table.add_row(Text(verdict.value, style=STYLES[verdict]), names, found)
-    console.print(table)
+    rows = [
+        (verdict, names, found)
+        for verdict in LEAST_URGENT_FIRST
+        for names, found in _rows(c for c in report.diagnosis.checks if c.verdict is verdict)
+    ]
+    named = max((len(name) for _, names, _ in rows for name in names), default=0)
+    for verdict, names, found in rows:
+        _print_row(verdict, names, named, found, console)
     console.print()
     console.print(Text(summary(report.diagnosis), style="bold"))
 
@@ -80,30 +81,42 @@ def _run(report: DoctorReport) -> str:
     return f"{policy}, {MODE_NAMES[report.mode]}"
 
 
-def _rows(checks: Iterable[Check], *, together: bool) -> Iterator[tuple[str, Text]]:
-    """The names and the findings of these checks; `together` with one row for each finding."""
-    if not together:
-        yield from ((check.name.value, Text("\n").join(_lines(check))) for check in checks)
-        return
-    alike = grouped((check.found, check.name.value) for check in checks)
-    for found, names in alike.items():
-        if len(names) == 1:
-            yield names[0], Text(plain(found))
-        else:
-            yield count(len(names), "check"), Text(plain(f"{found} ({', '.join(names)})"))
+def _rows(checks: Iterable[Check]) -> Iterator[tuple[Sequence[str], Sequence[Text]]]:
+    """The names and the lines of each finding; what is found of several checks is said once."""
+    for alike in grouped((check.found, check) for check in checks).values():
+        names, lines = [check.name.value for check in alike], list(_lines(alike))
+        if alike[0].verdict is Verdict.SKIPPED and len(names) > 1:
+            lines[0] = Text(f"{lines[0]} ({', '.join(names)})")
+            names = [count(len(names), "check")]
+        yield names, lines
 
 
-def _lines(check: Check) -> Iterator[Text]:
+def _lines(alike: Sequence[Check]) -> Iterator[Text]:
     """What was found, what to do, and details of what is not well."""
-    yield Text(plain(check.found))
-    if check.verdict is not Verdict.OK:
-        for detail in check.details[:MOST_DETAILS]:
+    yield Text(plain(alike[0].found))
+    if alike[0].verdict is not Verdict.OK:
+        details = list(dict.fromkeys(detail for check in alike for detail in check.details))
+        for detail in details[:MOST_DETAILS]:
             yield Text(f"  {plain(detail)}", style="dim")
-        more = len(check.details) - MOST_DETAILS
+        more = len(details) - MOST_DETAILS
         if more > 0:
             yield Text(f"  … and {more} more; --output json has all", style="dim")
-    if check.fix:
-        yield Text(f"→ {plain(check.fix)}")
+    for fix in dict.fromkeys(check.fix for check in alike if check.fix):
+        yield Text(f"→ {plain(fix)}")
+
+
+def _print_row(
+    verdict: Verdict, names: Sequence[str], width: int, found: Iterable[Text], console: Console
+) -> None:
+    """Print the columns of a row; a word that a line is too short for stays whole, to be copied."""
+    left = VERDICT_WIDTH + width + 2
+    whole = TextWrapper(console.width - left, break_long_words=False, break_on_hyphens=False)
+    lines = [Text(each, line.style) for line in found for each in whole.wrap(line.plain)]
+    for name, line in zip_longest(names, lines, fillvalue=""):
+        shown = verdict.value if line is lines[0] else ""
+        row = Text(f"{shown:<{VERDICT_WIDTH}} ", STYLES[verdict])
+        row.append(f"{name:<{width}} ", "default")
+        console.print(row.append(line), soft_wrap=True)
 
 
 def summary(diagnosis: Diagnosis) -> str:

@@ -21,7 +21,7 @@ from desched.planning.overload.node_load import weighted_mean
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import MetricsType, Policy
 from desched.policy.windows_of_samples import with_one_window
-from desched.views.formatting import clock_time, count, first_names, percent
+from desched.views.formatting import clock_time, count, first_names, percent, span
 from desched.views.reasons import sentence_of
 
 SOUGHT_SHARE = 0.05
@@ -174,7 +174,12 @@ def wait_for_windows(verdicts: Sequence[NodeVerdict], now: datetime) -> str:
     ends = [verdict.until for verdict in verdicts if verdict.until is not None]
     if not ends or len(ends) < len(verdicts):
         return ""
-    return f"Wait until {clock_time(max(ends), now)}, or shorten `windows`."
+    return wait_until(max(ends), now)
+
+
+def wait_until(end: datetime, now: datetime) -> str:
+    """What to do while Prometheus has not enough samples yet."""
+    return f"Wait {span(end - now)}, until {clock_time(end, now)}, or shorten `windows`."
 
 
 def check_thresholds(snapshot: Snapshot, examination: Examination) -> Check:

@@ -112,7 +112,7 @@ def check_history(snapshot: Snapshot, examination: Examination) -> Check:
         return warning(
             name,
             f"{verdict}, so forecasts of their load are rough: {first_names(late, 5)}.",
-            "Wait until Prometheus has data for so long, then run `desched doctor` again.",
+            "Wait until Prometheus has data for so long; evictions need only the `windows`.",
         )
     if blind := _without_destination_load(snapshot, policy):
         return warning(

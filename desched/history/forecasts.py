@@ -50,9 +50,7 @@ def _continued(hour: ForecastHour, entry: Entry, gap_seconds: float) -> Forecast
 
 def _moved(entry: Entry) -> set[str]:
     """The nodes whose pods are others than those of the forecast, because desched moved some."""
-    begun = {
-        name for move in entry.moves if not move.dry_run for name in (move.node, move.expected_on)
-    }
+    begun = {move.node for move in entry.moves if not move.dry_run}
     return begun | {move.landed_on for move in entry.settled if move.landed_on}
 
 

@@ -69,8 +69,10 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What cycles found and did from `started_at` until `ended_at`, in steps.
 
     `covered_seconds` is the time for which cycles stand; all figures are about that. The minutes
-    of `overload` count cycles in which a node was overloaded; what it has beside them is that of
-    the mean of each step. A dry run
+    of `overload` count cycles in which a node was overloaded, as `overloaded_shares` of the
+    timeline do; what it has beside them is that of the mean of each step. `most_overloaded` is the
+    highest number of overloaded nodes in a step, as the mean of its cycles, `most_at` when that
+    begins, and `last_overloaded` that of the newest step. A dry run
     plans the same eviction again while its node stays overloaded; it counts once. `relieved_share`
     is the share of overloaded nodes, cycle by cycle, for which an eviction was planned, None
     without any. Of the `left_nodes`, from which pods really were evicted, `still_overloaded` were
@@ -87,6 +89,9 @@ class Review(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     covered_seconds: float
     cycles: int
     overload: Overload
+    most_overloaded: float
+    most_at: datetime
+    last_overloaded: float
     relieved_share: float | None
     left_nodes: int
     still_overloaded: int
@@ -110,14 +115,17 @@ def review(book: Logbook, since: datetime) -> Review:
     first = min(first, max(0, len(book.steps) - 1))
     steps = book.steps[first:]
     started_at = datetime.fromtimestamp((book.first_step + first) * step, UTC)
-    minutes = _overloaded_minutes(book, first)
+    shares = _overloaded_shares(book, first)
+    minutes = shares * _minutes(steps)
+    nodes = shares.sum(axis=0)
+    highest_step = int(np.argmax(nodes))
     moves = tuple(move for move in book.moves if move.last_at >= started_at)
     covered = sum(each.covered_seconds for each in steps)
     overloaded = sum(each.overloaded for each in steps)
     from_node = Counter(move.node for move in moves)
     left = {move.node for move in moves if not move.dry_run}
     of_workload = Counter(move.workload for move in moves)
-    timeline = _timeline(book, first, moves)
+    timeline = _timeline(book, first, moves, shares)
     highest = {load.resource: load.highest_ratios() for load in timeline.loads}
     gone = book.moves_since if book.moves_since and book.moves_since > started_at else None
     return Review(
@@ -128,7 +136,10 @@ def review(book: Logbook, since: datetime) -> Review:
         step_seconds=step,
         covered_seconds=covered,
         cycles=sum(each.cycles for each in steps),
-        overload=timeline.overload_in(_minutes(steps), minutes),
+        overload=timeline.overload_in(_minutes(steps)),
+        most_overloaded=float(nodes[highest_step]),
+        most_at=started_at + timedelta(seconds=highest_step * step),
+        last_overloaded=float(nodes[-1]),
         relieved_share=sum(each.relieved for each in steps) / overloaded if overloaded else None,
         left_nodes=len(left),
         still_overloaded=sum(minutes[row, -1] > 0 for row, n in enumerate(book.nodes) if n in left),
@@ -154,13 +165,13 @@ def review(book: Logbook, since: datetime) -> Review:
     )
 
 
-def _overloaded_minutes(book: Logbook, first: int) -> NDArray[np.float64]:
-    """Of each step of each node: its share of overloaded cycles of the time they stand for."""
+def _overloaded_shares(book: Logbook, first: int) -> NDArray[np.float64]:
+    """The share of the cycles of each step that found each node overloaded."""
     steps = book.steps[first:]
     counts = as_rows(book.overloaded, book)[:, first:].astype(np.float64)
     cycles = np.array([each.cycles for each in steps], dtype=np.float64)
     share: NDArray[np.float64] = np.minimum(counts / np.clip(cycles, 1, MOST_COUNTED), 1.0)
-    return share * _minutes(steps)
+    return share
 
 
 def _minutes(steps: Sequence[LoggedStep]) -> NDArray[np.float64]:
@@ -168,7 +179,9 @@ def _minutes(steps: Sequence[LoggedStep]) -> NDArray[np.float64]:
     return np.array([each.covered_seconds for each in steps]) / _MINUTE_SECONDS
 
 
-def _timeline(book: Logbook, first: int, moves: Sequence[LoggedMove]) -> Timeline:
+def _timeline(
+    book: Logbook, first: int, moves: Sequence[LoggedMove], shares: NDArray[np.float64]
+) -> Timeline:
     steps = book.steps[first:]
     loads = []
     for load in book.loads:
@@ -183,6 +196,7 @@ def _timeline(book: Logbook, first: int, moves: Sequence[LoggedMove]) -> Timelin
         step_seconds=float(book.step_seconds),
         nodes=book.nodes,
         loads=tuple(loads),
+        overloaded_shares=tuple(map(tuple, shares.tolist())),
         evictions=tuple(map(_eviction, moves)),
         refusals=_refusals(steps),
         idle=tuple(

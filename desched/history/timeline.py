@@ -117,7 +117,9 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
     """The load of each node in steps of equal length, and what was done meanwhile.
 
     `name` tells it from others beside it, such as `no descheduler` or the file of a policy.
-    `nodes` gives the order of all tuples with an entry for each node. `evictions` are in the order
+    `nodes` gives the order of all tuples with an entry for each node. `overloaded_shares` has for
+    each step of each node the share of cycles that found it overloaded; without it, a step is
+    overloaded if its mean load is above a target. `evictions` are in the order
     of time, `refusals` with most pods first.
     """
 
@@ -126,6 +128,7 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
     step_seconds: float
     nodes: tuple[str, ...]
     loads: tuple[LoadOverTime, ...]
+    overloaded_shares: tuple[tuple[float, ...], ...] = ()
     evictions: tuple[TimelineEviction, ...] = ()
     refusals: tuple[RefusalTotal, ...] = ()
     idle: tuple[IdleTotal, ...] = ()
@@ -150,17 +153,18 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
         """How long, and how far, nodes were above their targets."""
         return self.overload_in(self.step_seconds / _MINUTE_SECONDS)
 
-    def overload_in(
-        self, minutes: float | NDArray[np.float64], above: NDArray[np.float64] | None = None
-    ) -> Overload:
-        """The same with other lengths of steps, and of what is above in each; see `overload_of`."""
+    def overload_in(self, minutes: float | NDArray[np.float64]) -> Overload:
+        """The same with other lengths of steps; see `overload_of`."""
         loads = {each.resource: (each.values, each.targets) for each in self.loads}
-        return overload_of(loads, minutes, above)
+        return overload_of(loads, minutes, self.overloaded * minutes)
 
     @cached_property
-    def overloaded(self) -> NDArray[np.bool_]:
-        """Whether any resource is above its target, node x step."""
-        found = np.zeros((len(self.nodes), self.steps), dtype=bool)
+    def overloaded(self) -> NDArray[np.float64]:
+        """The share of each step with any resource above its target, node x step."""
+        shape = len(self.nodes), self.steps
+        if self.overloaded_shares:
+            return np.array(self.overloaded_shares, dtype=np.float64).reshape(shape)
+        found = np.zeros(shape, dtype=bool)
         for load in self.loads:
             found |= load.overloaded
-        return found
+        return found.astype(np.float64)

@@ -27,6 +27,7 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     what led to nodes or pods, by its description; `unmatched` counts the series of none, and
     `examples` explains some. `measured` counts the nodes or pods with trusted load. `loads` is the
     load of each node. `oldest_age_seconds` is the largest age of a newest sample.
+    `reach_seconds` is how far back the samples reach, None if that is a whole window or not known.
     `interval_seconds` is the time between scrapes, 15 also if it is shorter. `lowest` and `highest`
     are values over the shortest window: shares of capacity, cores or bytes. `short_windows` has a
     sentence for each window that is too short for it. If there are no series, `elsewhere` has
@@ -49,6 +50,7 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     measured: int = 0
     loads: Mapping[str, Measured | Unknown] = {}
     oldest_age_seconds: float | None = None
+    reach_seconds: float | None = None
     interval_seconds: float | None = None
     lowest: float | None = None
     highest: float | None = None

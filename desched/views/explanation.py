@@ -47,6 +47,9 @@ from desched.views.reasons import describe
 _GIB, _MIB = 2**30, 2**20
 _MILLICORES_PER_CORE = 1000
 MOST_REASONS = 4
+_SHOWN_SHARE = 0.005
+"""What rounds to 0 % is not worth a line."""
+
 _NOT_READ = "its usage was not read, for no decision needed it"
 NARROW_COLUMNS = 70
 
@@ -173,6 +176,8 @@ def _remaining(node: NodeExplanation) -> Iterator[str]:
                 f"{percent(each.ratio)} points by {count(each.pods, 'pod')} ({each.reason})"
                 for each in load.staying[:MOST_REASONS]
             ]
+            if more := load.staying[MOST_REASONS:]:
+                parts.append(f"{percent(sum(each.ratio for each in more))} points by other reasons")
             if load.other_ratio and percent(load.other_ratio) != percent(0):
                 parts.append(f"{percent(load.other_ratio)} points by others than its pods")
             yield f"What stays: {', '.join(parts)}."
@@ -376,6 +381,9 @@ def _print_forecast(
         scores = [Text(str(each.score)), Text(plain(parts), style="dim")]
         share = Text(f"{each.probability:.0%}")
         table.add_row(Text(plain(name)), share, *(scores if is_known else ()))
+    left = 1 - sum(each.probability for each in forecast.nodes)
+    if forecast.nodes and left >= _SHOWN_SHARE:
+        table.add_row(Text("other nodes"), Text(f"{left:.0%}"))
     placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler
     print_section(f"Where {plain(placing)} would put its replacement:", table, console)
     accepted = (

@@ -41,7 +41,11 @@ def print_nodes(cycle: CycleView, console: Console) -> None:
     """
     shown, left = cycle.most_important(MOST_NODES)
     draws = console.is_terminal and console.encoding.startswith("utf")
-    console.print(_fitting(_Shown(shown, cycle, draws=draws), console))
+    nodes = _Shown(shown, cycle, draws=draws)
+    table = _fitting(nodes, console)
+    console.print(table)
+    if nodes.last and any(column.header == nodes.last for column in table.columns):
+        console.print(Text(nodes.legend, style="dim"))
     if left:
         console.print(Text(f"… and {left}"))
     unknown = cycle.unknown_gpus
@@ -80,8 +84,13 @@ class _Shown:
             for resource, load in each.loads.items()
             if load.pressure is not None
         }
-        spans = {span_of(load.recent) for load in loads if draws and load.recent}
-        self._last = f"last {duration_text(max(spans))}" if spans else ""
+        drawn = [load.recent for load in loads if draws and load.recent]
+        self.last = f"last {duration_text(max(map(span_of, drawn)))}" if drawn else ""
+        step = duration_text(drawn[0].step_seconds) if drawn else ""
+        self.legend = (
+            f"{self.last}: a block for each {step}, {BLOCKS[0]} is idle, {BLOCKS[-1]} is full, "
+            "red is above the target, blank is unknown."
+        )
 
     def side_by_side(self) -> Table:
         """A row for each node."""
@@ -96,8 +105,8 @@ class _Shown:
             if resource in self._judged:
                 table.add_column("target/stop", justify="right")
                 table.add_column("after", justify="right")
-            if self._last:
-                table.add_column(self._last)
+            if self.last:
+                table.add_column(self.last)
         for node in self._nodes:
             cells = [cell for resource in self._resources for cell in self._cells(node, resource)]
             table.add_row(*self._heads(node), *cells)
@@ -108,8 +117,8 @@ class _Shown:
         table = self._lines(_NAME_CHARACTERS)
         table.add_column("target/stop", justify="right")
         table.add_column("after", justify="right")
-        if self._last:
-            table.add_column(self._last)
+        if self.last:
+            table.add_column(self.last)
         for node, resource, names in self._stacked():
             cells = self._cells(node, resource, padded=True) if resource else ()
             table.add_row(*names, *cells)
@@ -178,7 +187,7 @@ class _Shown:
             lines = Text(f"{_line(pressure.target_ratio)}/{_line(pressure.stop_ratio)}")
             after = Text("" if pressure.after_ratio is None else percent(pressure.after_ratio))
         cells = [levels, lines, after] if padded or resource in self._judged else [levels]
-        return [*cells, sparkline(load)] if self._last else cells
+        return [*cells, sparkline(load)] if self.last else cells
 
 
 def _state(node: NodeView) -> Text:

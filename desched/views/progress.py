@@ -1,5 +1,8 @@
 """Progress with the time that is left, for people who wait at a terminal."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import Self, TextIO
 
 from rich.console import Console
@@ -9,6 +12,27 @@ from desched.ports import Clock
 
 PATIENT_SECONDS = 1.0
 """What takes less time shows no progress."""
+
+
+LONG_SECONDS = 4.0
+"""Who waits longer for an answer wants to know for what."""
+
+
+@contextmanager
+def waiting_for(what: str, stream: TextIO, after_seconds: float = LONG_SECONDS) -> Iterator[None]:
+    """Say once what is waited for, if that takes longer than people expect."""
+
+    def tell() -> None:
+        stream.write(f"desched: Waiting for {what}.\n")
+        stream.flush()
+
+    timer = Timer(after_seconds, tell)
+    timer.daemon = True  # it must not keep the process alive
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class ProgressLine:

@@ -19,6 +19,7 @@ from desched.views.comparison import (
 )
 from desched.views.comparison_table import print_comparison
 from desched.views.formatting import MODE_NAMES, RESOURCE_NAMES, count, percent, plain, span
+from desched.views.grouped_list import plain_table
 
 STOPPED_AFTER = timedelta(hours=1)
 """Without a cycle for so long, people may take an old review for one of the present."""
@@ -76,6 +77,12 @@ def _summary(found: Review) -> Iterator[str]:
         if overload.nodes
         else "No node was overloaded."
     )
+    if overload.nodes:
+        yield (
+            f"Most were overloaded in the {_step(found)} from {found.most_at:%Y-%m-%d %H:%M} UTC: "
+            f"{_nodes(found.most_overloaded)}; in the last {_step(found)}: "
+            f"{_nodes(found.last_overloaded)}."
+        )
     dry_run = found.mode is ReviewedMode.DRY_RUN
     evictions = count(found.evictions, "eviction")
     what = f"{evictions} would have begun" if dry_run else f"{evictions} began"
@@ -93,6 +100,11 @@ def _summary(found: Review) -> Iterator[str]:
     daily = f", {found.evictions_per_day:.1f} a day" if _has_a_day(found) else ""
     yield f"{what}{daily}.{planned}"
     yield from _forecast(found.forecast)
+
+
+def _nodes(mean: float) -> str:
+    """A number of nodes as the mean of cycles."""
+    return f"{mean:.1f}".removesuffix(".0") if mean else "none"
 
 
 def _be(number: int) -> str:
@@ -159,21 +171,26 @@ def _notes(found: Review) -> Iterator[str]:
 
 
 def print_history(moves: Sequence[LoggedMove], console: Console) -> None:
-    """Print a line for each eviction, and one for what came of it; the newest comes last."""
-    for move in moves:
-        line = Text(f"{move.at:%Y-%m-%d %H:%M} UTC  ")
-        line.append(plain(str(move.pod)), style="bold")
-        line.append(plain(f"  {move.workload}"))
-        console.print(line)
-        console.print(Text(plain(f"  {_what_came(move)}"), style="dim"))
+    """Print a row for each eviction with what came of it; the newest comes last."""
     if not moves:
         console.print(Text("No eviction is in the logbook."))
+        return
+    table = plain_table()
+    table.add_column("At (UTC)", no_wrap=True)
+    for title in ("Pod", "From", "Landed on", "Result", "Why"):
+        table.add_column(title, overflow="fold")
+    for move in moves:
+        cells = (str(move.pod), move.node, _landed(move), _result(move), move.reason)
+        table.add_row(f"{move.at:%Y-%m-%d %H:%M}", *(Text(plain(cell)) for cell in cells))
+    console.print(table)
 
 
-def _what_came(move: LoggedMove) -> str:
-    route = f"from {move.node} ({move.reason}), expected on {move.expected_on}"
+def _landed(move: LoggedMove) -> str:
+    return move.landed_on or f"(expected: {move.expected_on})"
+
+
+def _result(move: LoggedMove) -> str:
     if move.dry_run:
         often = f"planned in {count(move.cycles, 'cycle')}"
-        return f"dry run: {route}; {often} until {move.last_at:%m-%d %H:%M}"
-    landed = f", landed on {move.landed_on}" if move.landed_on else ""
-    return f"{route}{landed}: {move.result or move.verdict}"
+        return f"dry run, {often} until {move.last_at:%m-%d %H:%M}"
+    return move.result or move.verdict

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from desched.cycle_report import MOST_NAMES
 from desched.model.drains import Drain, Purpose
 from desched.model.plan import HoldReason
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
@@ -242,7 +243,9 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
     if cycle.unsteered is not None:
         yield describe_unsteered(cycle.unsteered)
     if cycle.overloaded:
-        overloaded = count(len(cycle.overloaded), "node is", "nodes are")
+        # No further ones are stored.
+        least = "at least " * (len(cycle.overloaded) == MOST_NAMES)
+        overloaded = least + count(len(cycle.overloaded), "node is", "nodes are")
         yield f"{overloaded} overloaded: {first_names(cycle.overloaded)}"
     else:
         yield "no node is overloaded"

@@ -14,6 +14,7 @@ from desched.model.devices import whole_gpus
 from desched.model.plan import NodeClass, PlannedEviction, RefusalReason, ResourcePressure
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Resource
+from desched.planning.placement.forecast_trust import foreseen
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.whatif.closed_loop import Descheduler
@@ -230,7 +231,7 @@ def _print_landings(
         successor = next(pod for pod in arrived if pod.owner == evicted.owner)
         arrived.remove(successor)
         state = "Ready" if successor.ready else "not Ready yet"
-        as_expected = successor.node in eviction.likely_nodes
+        as_expected = successor.node in foreseen(eviction)
         forecast = "as expected" if as_expected else f"expected on {eviction.expected_on}"
         sentence = (
             f"  {evicted.name} left {evicted.node}; its replacement {successor.name} is "

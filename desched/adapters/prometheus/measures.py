@@ -25,9 +25,12 @@ from desched.adapters.prometheus.queries import (
     names_exporters,
     node_series_by_labels,
     pod_scope,
+    pod_series,
     pod_series_by_labels,
     pods_by_labels,
+    reach,
     scope_of,
+    selector,
 )
 from desched.adapters.prometheus.scrape_jobs import jobs_of_strangers
 from desched.errors import ObservationError
@@ -41,6 +44,7 @@ MOST_EXAMPLES = 3
 MOST_GROUPS = 50
 MOST_SAMPLED_PODS = 20
 _ALIVE = "vector(1)"
+_REACH_POINTS = 60
 _OF_SERVICE = ("job", "namespace", "service")
 _UNIQUE_OWNERS = frozenset({"ReplicaSet", "DaemonSet", "Job"})
 """The names of their pods are random, so that another cluster hardly has the same."""
@@ -141,6 +145,8 @@ class _Look:
                     self._queries.vector(source.scrape_interval(scope))
                 ).highest,
             )
+            if facts.measured < len(loads):
+                facts = self._with_reach(facts, selector(*source.raw, scope))
         if resource is Resource.CPU and not facts.own_query:
             facts = msgspec.structs.replace(facts, missing_modes=self._missing_modes())
         matches = [self._index.match(one.labels) for one in series]
@@ -196,8 +202,21 @@ class _Look:
             highest=highest,
             interval_seconds=interval,
         )
+        if not (series or facts.own_query):
+            scope = pod_scope(self._metrics, resource)
+            facts = self._with_reach(facts, pod_series(resource, scope))
         ways = Counter({"namespace and pod": len(series) - len(left)})
         return self._described(facts, series, ways, map(self._why_not_counted, left))
+
+    def _with_reach(self, facts: MeasureFacts, series: str) -> MeasureFacts:
+        """The facts with how far back the samples reach, if that is less than a window."""
+        window = max(self._policy.windows(facts.resource))
+        step = max(1, window // _REACH_POINTS)
+        found = _Values.of(self._queries.vector(reach(series, window, step))).highest
+        # A sample at the begin of the window may be seen one step later.
+        if found is None or found > window - step:
+            return facts
+        return msgspec.structs.replace(facts, reach_seconds=max(found, 0.0))
 
     def _why_not_counted(self, series: Series[Labels]) -> str:
         labels = series.labels
@@ -218,7 +237,8 @@ class _Look:
     ) -> MeasureFacts:
         """The facts with the series, what they led to, and what there is instead of them."""
         why = list(unmatched)
-        elsewhere = () if series or facts.own_query else self._elsewhere(facts)
+        is_there = series or facts.own_query or facts.reach_seconds is not None
+        elsewhere = () if is_there else self._elsewhere(facts)
         return msgspec.structs.replace(
             facts,
             series=len(series),

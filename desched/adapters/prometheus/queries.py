@@ -274,8 +274,7 @@ def kubelets(scope: Scope) -> str:
 
 def kubelets_of_pods(resource: Resource, scope: Scope) -> str:
     """The same from the series of pods, which are many."""
-    of_pods = selector(_USAGES[resource], 'pod!=""', scope)
-    return f"group by (node, instance) ({of_pods})"
+    return f"group by (node, instance) ({pod_series(resource, scope)})"
 
 
 def least_on_node(resource: Resource, window_seconds: int, scope: Scope) -> str:
@@ -317,6 +316,12 @@ def cpu_modes(scope: Scope) -> str:
     return f"count by (mode) ({selector('node_cpu_seconds_total', '', scope)})"
 
 
+def reach(series: str, window_seconds: int, step_seconds: int) -> str:
+    """How far back samples of any of these series reach in a window, in seconds."""
+    newest = f"max(timestamp({series}))"
+    return f"time() - min_over_time(({newest})[{window_seconds}s:{step_seconds}s])"
+
+
 def node_series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
     """How many series of a source there are by these labels, from whatever exporter."""
     return f"count by ({', '.join(labels)}) ({selector(*source.raw, '')})"
@@ -327,8 +332,12 @@ def pod_series_by_labels(resource: Resource, labels: Iterable[str]) -> str:
 
     Many stacks drop the root cgroup, which says nothing of pods.
     """
-    of_pods = selector(_USAGES[resource], 'pod!=""', "")
-    return f"count by ({', '.join(labels)}) ({of_pods})"
+    return f"count by ({', '.join(labels)}) ({pod_series(resource, '')})"
+
+
+def pod_series(resource: Resource, scope: Scope) -> str:
+    """The series of the usage of pods."""
+    return selector(_USAGES[resource], 'pod!=""', scope)
 
 
 def pods_by_labels(names: Iterable[str], labels: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from desched.model.plan import PlannedEviction
 from desched.model.state import SUCCESSES, EvictionRecord, ForecastCheck, MoveResult, State
 from desched.model.stored_state import CHECKS_KEPT, MOST_FORECASTS
 
@@ -12,9 +13,9 @@ _BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
 _CONCLUSIVE = SUCCESSES | _BAD
 
 
-def foreseen(record: EvictionRecord) -> frozenset[str]:
-    """The nodes on which a landing counts as forecast: those that the plan names."""
-    return frozenset({chance.node for chance in record.landing} - {record.node})
+def foreseen(move: EvictionRecord | PlannedEviction) -> frozenset[str]:
+    """The nodes on which a landing counts as forecast: those that the plan names but its source."""
+    return frozenset({chance.node for chance in move.landing} - {move.node})
 
 
 def with_forecast_checks(

@@ -106,17 +106,16 @@ def _relieve(
 
 
 def _why_stuck(node: OverloadedNode, found: NodeSelection) -> str:
-    """Why no pod of the node moves, and whether the limit by the hour keeps some."""
-    limit = f"; {RefusalReason.LIMIT_HOURLY.value} keeps {node.limited} of its pods"
-    return _most_frequent(found) + (limit if node.limited else "")
-
-
-def _most_frequent(found: NodeSelection) -> str:
-    """Why no candidate of the node moves, as the most frequent reason."""
-    if not found.refusals:
-        return "none of its pods may move"
+    """What keeps each pod of the node, the most frequent reason first."""
     reasons = Counter(finding.reason for finding in found.refusals.values())
-    if set(reasons) == {RefusalReason.NO_RELIEF}:
-        return "no move of a pod saves as much overload as an eviction costs"
-    most, count = reasons.most_common(1)[0]
-    return f"no pod can move: {most.value} for {count} of {len(found.refusals)}"
+    if reasons.keys() == {RefusalReason.NO_RELIEF}:
+        why = "no move of a pod saves as much overload as an eviction costs"
+        return why + (f"; {_listed(node.refused)}" if node.refused else "")
+    return f"no pod can move: {_listed(reasons + Counter(node.refused))}"
+
+
+def _listed(reasons: Mapping[RefusalReason, int]) -> str:
+    if not reasons:
+        return "none runs on it"
+    most_first = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{reason.value} keeps {count}" for reason, count in most_first)

@@ -1,6 +1,7 @@
 """The pods of overloaded nodes that may be moved, and why the others must stay."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -62,15 +63,15 @@ class OverloadedNode(msgspec.Struct, frozen=True):
     """An overloaded node and those of its pods that may be moved, by name.
 
     `later` are pods that may be moved once the moves of their workloads under way have ended.
-    `gangs` have pods on the node, and may move whole. `limited` is how many further pods may be
-    moved once the limit by the hour allows it.
+    `gangs` have pods on the node, and may move whole. `refused` counts its other pods by
+    what refuses them.
     """
 
     loaded: LoadedNode
     candidates: tuple[Candidate, ...]
     later: tuple[Candidate, ...] = ()
     gangs: tuple[Gang, ...] = ()
-    limited: int = 0
+    refused: Mapping[RefusalReason, int] = {}
 
     @property
     def name(self) -> str:
@@ -112,7 +113,7 @@ def _sifted(
     context = eligibility.context
     movable: list[Candidate] = []
     later: list[Candidate] = []
-    limited = 0
+    refused = Counter[RefusalReason]()
     gangs: dict[str, Gang] = {}
     for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
         finding = eligibility.refuse(pod)
@@ -120,7 +121,7 @@ def _sifted(
             movable.append(candidate_of(pod, context, pasts))
             continue
         refusals.append(refusal_of(pod, finding))
-        limited += finding.reason is RefusalReason.LIMIT_HOURLY
+        refused[finding.reason] += 1
         if finding.reason is RefusalReason.POD_GROUP:
             gang = eligibility.whole_gang(pod)
             if gang is not None and str(gang) not in gangs:
@@ -129,7 +130,7 @@ def _sifted(
         if eligibility.waits_for_moves(pod):
             later.append(candidate_of(pod, context, pasts))
     return OverloadedNode(
-        loaded, _by_name(movable), _by_name(later), tuple(gangs.values()), limited
+        loaded, _by_name(movable), _by_name(later), tuple(gangs.values()), refused
     )
 
 

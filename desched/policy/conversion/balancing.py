@@ -7,8 +7,8 @@ _DEVIATION = (
     "the mean is that of measured load, and no node below 50 % is overloaded (deviationFloor)."
 )
 _ONE_IDLE_NODE = (
-    "0 requires one node below all thresholds there; here 0 requires none and 1 requires two. "
-    "Remove the key to relieve nodes even if none is that idle."
+    "0 requires one node below all thresholds there, but none here: it becomes 1, which requires "
+    "two. Remove the key to relieve nodes even if none is that idle."
 )
 
 

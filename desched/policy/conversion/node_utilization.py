@@ -103,7 +103,7 @@ def set_usual(args: OriginalSection, draft: Draft, share: str) -> None:
         for name, usual in found.target.items()
         if (given[name] or usual) < usual and not distances
     )
-    set_bounds(draft.load_aware, args, found, KEYS)
+    set_bounds(draft.load_aware, args, found, KEYS, replaced=True)
     args.held(
         "targetThresholds",
         f"shares {share} there, of measured load here, so the usual ones are here"

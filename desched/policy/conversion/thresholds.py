@@ -68,24 +68,38 @@ def _low(below: OriginalSection, name: str, at: KeyPath, *, least: float) -> flo
     """The safe reading of a low threshold: rather so that fewer nodes are underloaded."""
     value = below.number(name) or 0
     if 0 < value < 1:
-        below.changed(name, f"{value:g} is less than one percent; read as {least:g}.", at)
+        below.changed(
+            name,
+            f"{value:g} is less than one percent; read as {least:g}, so that "
+            "fewer nodes are underloaded.",
+            at,
+        )
         return least
     return min(value, ALL)
 
 
 def set_bounds(
-    args: dict[str, Any], section: OriginalSection, found: Bounds, keys: tuple[str, str]
+    args: dict[str, Any],
+    section: OriginalSection,
+    found: Bounds,
+    keys: tuple[str, str],
+    *,
+    replaced: bool = False,
 ) -> None:
-    """Put the bounds into the args of LoadAware; without any, no node overloads."""
+    """Put the bounds into the args of LoadAware; without any, no node overloads.
+
+    With `replaced` they are not the original's, so that these have no other meaning here.
+    """
+    measured = [name for name in found.target if name != "pods"]
     if not found.target:
         found = Bounds({"cpu": 0}, {"cpu": ALL})
         text = "there is no pair of thresholds that desched can use; with 100 no node overloads."
         section.added(text, here("targetThresholds"))
-    elif not args.get("useDeviationThresholds"):
+    elif measured and not (replaced or args.get("useDeviationThresholds")):
         section.changed(
             keys[1],
-            "percent of allocatable there, of capacity here, which is more: a node overloads a "
-            "little later.",
+            f"{' and '.join(measured)} in percent of allocatable there, of capacity here, which is "
+            "more: a node overloads a little later.",
             here("targetThresholds"),
         )
     args["targetThresholds"], args["thresholds"] = found.target, found.low

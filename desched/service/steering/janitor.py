@@ -124,7 +124,8 @@ class Janitor:
         """Count the errors, and log them if they differ from those before; whether any is."""
         errors = list(filter(None, errors))
         self._metrics.taints_not_removed(len(errors))
-        trouble = "; ".join(errors[:MOST_ERRORS])
+        more = len(errors) - MOST_ERRORS
+        trouble = "; ".join([*errors[:MOST_ERRORS], *([f"and {more} more"] if more > 0 else [])])
         if trouble and trouble != self._trouble:
             _log.warning("taint.not_removed", count=len(errors), why=trouble)
         self._trouble = trouble

@@ -8,7 +8,7 @@ import structlog
 
 from desched.model.drains import FAILED_ENDS, Drain, Purpose
 from desched.model.load import UnknownReason
-from desched.model.plan import HoldReason, NodeClass
+from desched.model.plan import HoldReason, NodeClass, PlannedEviction
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import EvictionRecord
 from desched.model.text import shortened
@@ -45,8 +45,8 @@ def _log_drains(cycle: CycleView) -> None:
 
 
 def _drain(drain: Drain) -> Mapping[str, Any]:
-    nodes = list(drain.nodes[:MOST_NAMES])
-    return {"demand": str(drain), "gpus": drain.gpus, "nodes": nodes, "moves": drain.moves}
+    nodes, moves = _cut(drain.nodes), drain.moves
+    return {"demand": str(drain), "gpus": drain.gpus, "nodes": nodes, "moves": moves}
 
 
 def essentials(report: CycleReport) -> Mapping[str, Any]:
@@ -67,13 +67,13 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
     }
     drains = [each for each in held.drains if each.under_way]
     optional = {
-        "overloaded": names[NodeClass.OVERLOADED][:MOST_NAMES],
+        "overloaded": _cut(names[NodeClass.OVERLOADED]),
         "unknown": {
             group.reason.value: _first(member.name for member in group.members)
             for group in sorted(cycle.left_alone, key=lambda group: group.reason)
             if isinstance(group.reason, UnknownReason)
         },
-        "evictions": [f"{e.pod} from {e.node}: {e.grounds}" for e in plan.evictions[:MOST_NAMES]],
+        "evictions": _cut(map(_planned, plan.evictions)),
         "hold": plan.hold and plan.hold.value,
         "hold_detail": plan.hold_detail,
         "not_acting": report.not_acting and report.not_acting.value,
@@ -81,15 +81,15 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "unsteered": plan.unsteered and describe_unsteered(plan.unsteered),
         **_obstacles(report),
         "settled": _counts(record.result.value for record in report.settled if record.result),
-        "settled_moves": [_move(record) for record in cycle.settled[:MOST_NAMES]],
+        "settled_moves": _cut(map(_move, cycle.settled)),
         "in_flight": len(report.state.in_flight),
         "cooling_down": len(held.cool_downs),
         "cooling_nodes": _first(rounds.node for rounds in held.cooling_nodes),
         "paused": _first(str(pause) for pause in held.pauses),
         "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
         "purposes": _counts(e.purpose.value for e in plan.evictions if e.purpose in _NAMED),
-        "drains": [describe_drain(drain, report.started_at) for drain in drains[:MOST_NAMES]],
-        "unserved": [shortened(line) for line in cycle.unserved[:MOST_NAMES]],
+        "drains": _cut(describe_drain(drain, report.started_at) for drain in drains),
+        "unserved": _cut(map(shortened, cycle.unserved)),
         "too_large": _first(f"{name}: {each}" for name, each in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),
@@ -103,12 +103,12 @@ def _obstacles(report: CycleReport) -> Mapping[str, Any]:
         return {}
     failed = [o for o in report.outcomes if o.verdict is not EvictionVerdict.EVICTED]
     return {
-        "outcomes": [shortened(_outcome(outcome)) for outcome in failed[:MOST_NAMES]],
-        "taints_failed": [
+        "outcomes": _cut(shortened(_outcome(outcome)) for outcome in failed),
+        "taints_failed": _cut(
             shortened(f"{change.node}: {change.detail}")
             for change in report.taints
             if not change.done
-        ][:MOST_NAMES],
+        ),
     }
 
 
@@ -147,8 +147,20 @@ def _move(record: EvictionRecord) -> str:
     return f"{record.pod} from {record.node}: {result}{landed}{waits}"
 
 
+def _planned(eviction: PlannedEviction) -> str:
+    route = f"from {eviction.node} to {eviction.expected_on}"
+    return f"{eviction.pod} {route}: {eviction.grounds}"
+
+
 def _first(names: Iterable[str]) -> list[str]:
-    return sorted(names)[:MOST_NAMES]
+    return _cut(sorted(names))
+
+
+def _cut(lines: Iterable[str]) -> list[str]:
+    """The first lines, and how many more there are."""
+    listed = list(lines)
+    more = len(listed) - MOST_NAMES
+    return listed[:MOST_NAMES] + ([f"and {more} more"] if more > 0 else [])
 
 
 def _counts(values: Iterable[str]) -> dict[str, int]:

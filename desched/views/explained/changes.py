@@ -7,15 +7,18 @@ from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.load import Unknown
 from desched.model.model_caches import CACHE_KEY, CachedModel
-from desched.model.plan import Finding, NodeVerdict, Plan, RefusalReason
+from desched.model.plan import Finding, NodeReason, NodeVerdict, Plan, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.policy.compatibility import CacheAffinity, SteeringMode
-from desched.views.explained.values import Placement, PodOutcome
-from desched.views.reasons import text_of
+from desched.views.explained.values import LoadSummary, Placement, PodOutcome
+from desched.views.reasons import sentence_of, text_of
 
 
 def changes_for_node(
-    verdict: NodeVerdict, plan: Plan, unknown_gpus: Unknown | None = None
+    verdict: NodeVerdict,
+    plan: Plan,
+    loads: Iterable[LoadSummary],
+    unknown_gpus: Unknown | None = None,
 ) -> tuple[str, ...]:
     """What would have to change for the node to be relieved, or to be judged."""
     found = []
@@ -30,6 +33,10 @@ def changes_for_node(
     if verdict.reason is not None:
         sentence = text_of(verdict.reason).remedy.format(pool=verdict.pool)
         found.append(_with_time(sentence, verdict.until))
+    if verdict.reason is NodeReason.EXCESS_NOT_MOVABLE:
+        for reason in dict.fromkeys(load.staying[0].reason for load in loads if load.staying):
+            remedy = text_of(reason).remedy.format(workload="WORKLOAD", pool=verdict.pool)
+            found.append(f"Most of what stays, {reason} keeps: {sentence_of(reason)} {remedy}")
     return tuple(found)
 
 

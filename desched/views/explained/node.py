@@ -26,14 +26,15 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     outcomes = PodOutcomes(decision)
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
+    loads = tuple(_loads(node, verdict, pods, decision))
     gpus = decision.gpus.nodes if decision.gpus else ()
     return NodeExplanation(
         verdict,
-        tuple(_loads(node, verdict, pods, decision)),
+        loads,
         pods,
         leaving,
         tuple(each for each in plan.evictions if node.name in each.likely_nodes),
-        changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
+        changes_for_node(verdict, plan, loads, _unknown_gpus(node, decision)),
         next((each for each in gpus if each.node == node.name), None),
         tuple(drain for drain in drains_of(decision) if node.name in drain.nodes),
         held_beside_drains(node.name, decision),

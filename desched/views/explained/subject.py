@@ -1,6 +1,7 @@
 """What a question is about: a node, a pod or a workload."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ _KINDS = {
     **dict.fromkeys(("vcjob", "vj", "volcano job"), (SubjectKind.WORKLOAD, VOLCANO_JOB)),
 }
 """Words for each kind, as in kubectl, and the kind of workload that they name."""
+
+_GROUPS = {"": "", "apps": "", "batch": "", "batch.volcano.sh": "vc"}
+"""API groups that may follow a kind, as in deployment.apps; some distinguish it by a prefix."""
 
 
 class Subject(NamedTuple):
@@ -53,29 +57,34 @@ class Subject(NamedTuple):
         return f"{self.workload_kind or self.kind} {path}"
 
 
-def parse_subject(kind: str, name: str = "") -> Subject:
-    """The subject of words such as `node te3`, `node/te3` or `pod shop/web-1`.
+def parse_subject(kind: str, name: str = "", namespace: Callable[[], str] = lambda: "") -> Subject:
+    """The subject of words such as `node te3`, `deployment.apps/web` or `pod shop/web-1`.
+
+    `namespace` returns that of a name without one, empty if there is none.
 
     Raises:
         ConfigurationError: they name none.
     """
     if not name:
         kind, _, name = kind.partition("/")
-    known = _KINDS.get(kind.lower())
+    word, _, group = kind.lower().partition(".")
+    group = re.sub(r"^v\d\w*\.", "", group)  # as in deployment.v1.apps
+    known = _KINDS.get(_GROUPS[group] + word) if group in _GROUPS else None
     if known is None:
         raise ConfigurationError(
             f'"{kind}" is no kind that can be explained; write node NAME, pod NAMESPACE/NAME or '
             "workload NAMESPACE/NAME."
         )
     subject_kind, workload_kind = known
-    namespace, slash, last = name.partition("/")
     if subject_kind is SubjectKind.NODE:
-        if not name or slash:
+        if not name or "/" in name:
             raise ConfigurationError("Name the node, as in `desched explain node NAME`.")
         return Subject(subject_kind, name)
-    if not (namespace and last) or "/" in last:
+    place, slash, last = name.rpartition("/")
+    place = place if slash else namespace()
+    if not (place and last) or "/" in place:
         raise ConfigurationError(
             f"Name the {subject_kind} with its namespace, as in "
             f"`desched explain {subject_kind} NAMESPACE/NAME`."
         )
-    return Subject(subject_kind, last, namespace, workload_kind)
+    return Subject(subject_kind, last, place, workload_kind)

@@ -22,7 +22,7 @@ _HEIGHT_PIXELS = 220
 
 
 def overloaded_nodes(timelines: Sequence[Timeline], axis: TimeAxis) -> figure:
-    """How many nodes are above a target."""
+    """How many nodes are overloaded."""
     counts = [each.overloaded.sum(axis=0, keepdims=True, dtype=float) for each in timelines]
     most = max(float(np.max(count, initial=0.0)) for count in counts)
     # A line on the axis, of a timeline without overload, must be seen.
@@ -32,7 +32,7 @@ def overloaded_nodes(timelines: Sequence[Timeline], axis: TimeAxis) -> figure:
     for color, timeline, count in zip(TIMELINE_COLORS, timelines, counts, strict=False):
         highest = axis.highest(count)[0]
         line = drawn.step(x=axis.times, y=highest, mode="after", color=color, line_width=2)
-        add_tooltip(drawn, line, "$x", [(plain(timeline.name), "@y")])
+        add_tooltip(drawn, line, "$x", [(plain(timeline.name), "@y{0.[0]}")])
     return drawn
 
 

@@ -52,6 +52,38 @@ def test_the_deployed_policy_is_read_from_the_cluster(server, name, flags, names
     assert (request.method, request.path) == ("GET", path)
 
 
+@pytest.mark.usefixtures("server")
+def test_without_a_name_it_is_the_policy_of_the_installation_which_is_said(capsys):
+    found = named_policy(load_settings({"state_namespace": "ops"}), lambda _: False)
+
+    assert found == ("kind: X\n", "ops/configmap/desched-policy")
+    assert capsys.readouterr().err == "desched: By the policy of ConfigMap ops/desched-policy.\n"
+
+
+def test_without_a_name_and_an_installation_there_is_no_policy(server):
+    server.answer = lambda _: status(404, "no")
+    with pytest.raises(ConfigurationError, match=r"No policy is given.* ConfigMap desched-policy"):
+        named_policy(load_settings({}), lambda _: False)
+
+
+def test_without_a_name_and_a_cluster_both_are_said(mocker):
+    mocker.patch(
+        "desched.bootstrap.policy_source.connect", side_effect=ConfigurationError("No kubeconfig.")
+    )
+    with pytest.raises(ConfigurationError, match=r"No policy is given.*\n.*No kubeconfig"):
+        named_policy(load_settings({}), lambda _: False)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [{"evict": "true", "once": "true"}, {"dry_run": "true", "interval": "5m"}],
+)
+def test_what_may_evict_or_repeats_has_a_policy_of_its_own(server, flags):
+    with pytest.raises(ConfigurationError, match="No policy is given"):
+        run(load_settings(flags), io.StringIO(), io.StringIO())
+    assert not server.requests
+
+
 def test_a_file_of_that_name_comes_first(server, tmp_path: Path, monkeypatch):
     (tmp_path / "configmap").mkdir()
     (tmp_path / "configmap" / "desched-policy").write_text("kind: File\n")

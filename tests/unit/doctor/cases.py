@@ -350,6 +350,14 @@ POLICY = cases(
         "`desched doctor --write-policy FILE`",
     ),
     (
+        examination(
+            policy=PolicyFacts(policy(), written_to="new.yaml"), prometheus=prometheus(address="")
+        ),
+        WARNING,
+        "new.yaml is not written",
+        "`--prometheus-url`",
+    ),
+    (
         examination(policy=PolicyFacts(policy(), "p.yaml", problem="p.yaml:3: no such key.")),
         PROBLEM,
         "p.yaml:3: no such key.",
@@ -672,6 +680,14 @@ MEASURES = [
             "metrics.matchers",
         ),
         (
+            one("node_cpu", **ABSENT, reach_seconds=41.0),
+            PROBLEM,
+            "Prometheus is young: its samples reach back 41 s, and the longest window is 5m.",
+            "Wait 4 min, until 12:04 UTC, or shorten `windows`.",
+        ),
+        (one("node_cpu", reach_seconds=41.0), OK, "3 of 3 nodes"),
+        (one("node_cpu", loads={}, reach_seconds=41.0), PROBLEM, "young", "Wait 4 min"),
+        (
             one("node_cpu", **ABSENT, own_query=True),
             PROBLEM,
             "own query metrics.queries.nodeCPU returns no series",
@@ -875,13 +891,13 @@ NODES = [
             examination(cluster=cluster(nodes=[node("a", created_at=NOW)])),
             PROBLEM,
             "No node is in scope",
-            "Wait until 12:05 UTC, or shorten `windows`.",
+            "Wait 5 min, until 12:05 UTC, or shorten `windows`.",
         ),
         (
             of_ten(uncovered(3)),
             PROBLEM,
             "The load of too many nodes is unknown (3 of 10 nodes",
-            "Wait until 12:04 UTC, or shorten `windows`.",
+            "Wait 4 min, until 12:04 UTC, or shorten `windows`.",
         ),
     ),
     *cases(
@@ -890,7 +906,7 @@ NODES = [
             of_ten(uncovered(3), metrics=metrics(measure("node_cpu", loads=OF_UNCOVERED))),
             WARNING,
             "7 of 10 nodes",
-            "Wait until 12:04 UTC, or shorten `windows`.",
+            "Wait 4 min, until 12:04 UTC, or shorten `windows`.",
         ),
     ),
     *cases(

@@ -78,6 +78,14 @@ def test_whatever_is_not_well_has_a_fix() -> None:
         assert not check.fix or check.fix[0].isupper(), check
 
 
+def test_no_check_advises_what_is_running() -> None:
+    """But the flag that writes a policy, and the same command in the pod of the Deployment."""
+    others = "-- desched doctor", "desched doctor --write-policy FILE"
+    for check in chain.from_iterable(diagnosis.checks for diagnosis in DIAGNOSES):
+        advice = " ".join((check.found, check.fix, *check.details))
+        assert advice.count("desched doctor") == sum(map(advice.count, others)), advice
+
+
 def test_each_check_can_fail() -> None:
     failing = {Verdict.WARNING, Verdict.PROBLEM, Verdict.UNKNOWN}
     assert {case.name for case in CASES if case.verdict in failing} == set(CheckName)

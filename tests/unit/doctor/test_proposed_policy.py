@@ -127,6 +127,11 @@ def test_a_job_with_an_unusual_name_becomes_a_source() -> None:
     assert "check that only trusted targets have these" in text_for(examined)
 
 
+def test_a_young_prometheus_needs_no_source() -> None:
+    young = measure("node_cpu", **ABSENT, reach_seconds=40.0)
+    assert "sources" not in text_for(examination(metrics=metrics(young)))
+
+
 def test_queries_of_the_policy_stay() -> None:
     own = {"node_cpu": "max(own[{window}])", "node_cpu_destination": "max(dest[{window}])"}
     base = policy(metrics=MetricsSource(ADDRESS, {}, own))

@@ -5,6 +5,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from desched.doctor.checks import CheckName, Diagnosis, ok, problem, skipped, unknown, warning
@@ -89,8 +90,26 @@ def test_json_has_every_field_of_every_check():
     }
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_no_line_is_wider_than_the_terminal(width):
+@pytest.mark.parametrize("width", [50, 80])
+def test_only_a_word_that_is_kept_whole_makes_a_line_wider_than_the_terminal(width):
     for examined in (examination(), *(case.examined for case in CASES[::10])):
-        text = printed(report(*diagnose(examined).checks), width)
-        assert max(map(len, text.splitlines())) <= width
+        checks = diagnose(examined).checks
+        lines = printed(report(*checks), width).splitlines()
+        assert all(len(line) <= width or len(line[30:].split()) == 1 for line in lines)
+        assert {word for check in checks for word in check.fix.split()} <= set(
+            "\n".join(lines).split()
+        )
+
+
+def test_what_is_found_of_several_checks_is_said_once_with_each_fix():
+    names = CheckName.NODE_CPU, CheckName.NODE_MEMORY
+    alike = [problem(name, "No series.", f"Set `{name}`.", ["detail"]) for name in names]
+
+    text = printed(report(*alike))
+
+    assert text.count("No series.") == text.count("detail") == 1
+    assert "node_cpu    No series." in text
+    assert "node_memory   detail" in text
+    assert "→ Set `node_cpu`." in text
+    assert "→ Set `node_memory`." in text
+    assert printed(report(*(replace(each, fix="Wait.") for each in alike))).count("Wait.") == 1

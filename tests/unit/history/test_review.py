@@ -50,6 +50,28 @@ def test_nodes_from_which_pods_were_evicted_are_overloaded_now_or_not(
     assert review(logbook(dry_run(0)), LONG_AGO).left_nodes == 0
 
 
+def test_chart_sentence_and_json_have_the_numbers_of_the_cycles():
+    """Two of three cycles found a node overloaded whose mean load is below its target."""
+    cycles = [dry_run(i, ratio=ratio, every=CYCLE / 3) for i, ratio in enumerate((0.82, 0.82, 0.6))]
+    calm = dry_run(3, ratio=0.5, every=CYCLE / 3)
+    found = review(logbook(*cycles, calm), LONG_AGO)
+
+    te3 = found.timeline.nodes.index("te3")
+    assert found.timeline.overloaded[te3].tolist() == pytest.approx([2 / 3, 0])
+    assert found.timeline.overloaded_shares[te3] == pytest.approx((2 / 3, 0))
+    minutes = found.overload.node_minutes
+    assert minutes == pytest.approx(2 / 3 * (600 + 2 * 100) / 60)
+    assert found.nodes[te3].overloaded_minutes == pytest.approx(minutes)
+    assert (found.most_overloaded, found.most_at) == (pytest.approx(2 / 3), STARTED_AT)
+    assert found.last_overloaded == 0
+    sentences = review_view(found).summary
+    assert f"for {minutes:.0f} node-minutes in all" in sentences[0]
+    assert sentences[1] == (
+        f"Most were overloaded in the 5 min from {STARTED_AT:%Y-%m-%d %H:%M} UTC: 0.7; in the last "
+        "5 min: none."
+    )
+
+
 def test_the_severity_is_that_of_the_means_of_steps_and_of_the_covered_time():
     found = review(
         logbook(dry_run(0, ratio=0.95), *(dry_run(i, ratio=0.997) for i in (1, 2))), LONG_AGO

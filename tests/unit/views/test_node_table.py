@@ -56,13 +56,17 @@ def printed(of: CycleReport, width: int, *, terminal: bool = True, encoding: str
 
 
 def test_a_wide_terminal_shows_each_node_on_one_line_with_its_last_hour():
-    heading, line = printed(report("worker-1"), 120)
+    heading, line, legend = printed(report("worker-1"), 120)
 
     assert heading.count("last 1h") == 2
     assert line.split() == [
         *("worker-1", "overloaded", "90.0", "80/75", "70.0", *LINE.split()),
         *("50.0", "80/75", *LINE.split()),
     ]
+    assert legend == (
+        "last 1h: a block for each 5m, ▁ is idle, █ is full, red is above the target, blank is "
+        "unknown."
+    )
 
 
 def test_80_columns_show_a_line_for_each_resource_with_its_last_hour():
@@ -71,7 +75,7 @@ def test_80_columns_show_a_line_for_each_resource_with_its_last_hour():
     assert lines[0].split() == ["Node", "%", "5m", "target/stop", "after", "last", "1h"]
     assert lines[1].split() == ["worker-1", "CPU", "90.0", "80/75", "70.0", *LINE.split()]
     assert lines[2].split() == ["overloaded", "Memory", "50.0", "80/75", *LINE.split()]
-    assert len(lines) == 5
+    assert " ".join(lines[5:]).startswith("last 1h: a block for each 5m")
 
 
 @pytest.mark.parametrize("name", ["worker-1", "gke-production-europe-west-1-pool-4711"])

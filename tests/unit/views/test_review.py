@@ -86,17 +86,17 @@ def test_the_json_has_every_figure():
     assert found["timeline"]["loads"][0]["ratios"][0] == [0.9] * 12
 
 
-def test_the_history_has_two_lines_for_each_eviction():
+def test_the_history_is_a_table_with_a_row_for_each_eviction():
     book = logbook(*(dry_run(i) for i in range(12)))
-    first, second = rendered(book.moves, print_history, "table").splitlines()
+    heading, *row = rendered(book.moves, print_history, "table").splitlines()
 
-    assert first == "2026-03-04 12:00 UTC  shop/web-1  Deployment shop/web"
-    assert second == (
-        "  dry run: from te3 (cpu), expected on te5 (100 %); planned in 12 cycles until 03-04 12:55"
-    )
-    assert rendered(EVICTING.moves, print_history, "table").splitlines()[1] == (
-        "  from te3 (cpu), expected on te5 (100 %), landed on te5: landed_as_forecast"
-    )
+    assert heading.split("  ")[0] == "At (UTC)"
+    assert heading.split()[2:] == ["Pod", "From", "Landed", "on", "Result", "Why"]
+    cells = " ".join(" ".join(row).split())
+    assert cells.startswith("2026-03-04 12:00 shop/web-1 te3 (expected: te5")
+    assert "dry run, planned" in cells
+    (_, landed) = rendered(EVICTING.moves, print_history, "table").splitlines()
+    assert landed.split()[2:] == ["shop/web-1", "te3", "te5", "landed_as_forecast", "cpu"]
     assert json.loads(rendered(book.moves, print_history, "json"))[0]["pod"]["name"] == "web-1"
     assert rendered((), print_history, "table") == "No eviction is in the logbook.\n"
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from desched.cycle_report import MOST_NAMES
 from desched.model.cluster import PodRef
 from desched.model.drains import Purpose
 from desched.model.plan import HoldReason, Unsteered
@@ -102,6 +103,8 @@ def test_the_last_cycle_has_time_replica_result_and_reason():
         describe_unsteered(Unsteered(7, 3)),
         "12 nodes are overloaded: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more",
     ]
+    many = msgspec.structs.replace(cycle, overloaded=tuple(f"n{i}" for i in range(MOST_NAMES)))
+    assert said("last cycle", State(last_cycle=many))[-1].startswith("at least 20 nodes are over")
     held = msgspec.structs.replace(cycle, hold="just_started", hold_detail="no state before 9 s")
     (said_of_hold,) = [
         line for line in said("last cycle", State(last_cycle=held)) if "held" in line

@@ -170,6 +170,25 @@ def test_where_nothing_is_found_it_is_said_what_is_left_out(fake: FakePrometheus
         )
 
 
+def test_a_young_prometheus_has_no_other_exporters(fake: FakePrometheus) -> None:
+    """It has the usual ones, of which one sample gives no rate yet."""
+    others: list[Sample] = [({"job": "node-exporter"}, 8.0)]
+    young = Answers(age=nodes(n_a=20, n_b=40), reach=[({}, 40.0)], elsewhere=others)
+
+    facts = look(fake, young)
+
+    for name in ("node_cpu", "pod_cpu"):
+        assert measure(facts, name).reach_seconds == 40
+        assert not measure(facts, name).elsewhere
+
+
+def test_samples_that_reach_back_a_whole_window_are_not_young(fake: FakePrometheus) -> None:
+    old = Answers(age=nodes(n_a=20), reach=[({}, 296.0)], elsewhere=[({"job": "mine"}, 8.0)])
+    found = measure(look(fake, old), "node_cpu")
+    assert found.reach_seconds is None
+    assert found.elsewhere
+
+
 @pytest.mark.parametrize(
     ("measured", "metric"),
     [

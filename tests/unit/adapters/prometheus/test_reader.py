@@ -62,6 +62,7 @@ def kind_of(query: str) -> str:
         "interval": "quantile",
         "covered": "count_over_time",
         "in_use": "Inactive_file",
+        "reach": "time() - min_over_time",
         "age": "time() - ",
         "names": "node_uname_info",
         "size": "count without (cpu) (group",

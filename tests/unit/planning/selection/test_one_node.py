@@ -13,7 +13,7 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import RecentMove, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
-from desched.policy.policy import Policy
+from desched.policy.policy import Policy, PriorityThreshold, Protections
 from tests.builders import (
     GIB,
     NOW,
@@ -130,10 +130,23 @@ def test_a_node_whose_pods_only_the_limit_by_the_hour_keeps_says_so() -> None:
     }
     (overloaded,) = [found for found in plan.nodes if found.node == "hot"]
     assert overloaded.reason is NodeReason.EXCESS_NOT_MOVABLE
-    assert overloaded.detail == "none of its pods may move; limit_hourly keeps 2 of its pods"
+    assert overloaded.detail == "no pod can move: resize_under_way keeps 3, limit_hourly keeps 2"
     assert {r.detail for r in plan.refusals if r.reason == "resize_under_way"} == {
         "it waits for room on its node"
     }
+
+
+def test_a_node_says_what_the_policy_excludes_also_beside_pods_that_may_move() -> None:
+    seen = hot(0.95, by_pod={name: {"priority": 200} for name in "ab"}, a=1.0, b=1.0, c=0.1)
+    protections = Protections(priority_threshold=PriorityThreshold(value=100))
+
+    plan = planned(seen, replace(at_price(60), protections=protections))
+
+    (overloaded,) = [found for found in plan.nodes if found.node == "hot"]
+    assert overloaded.reason is NodeReason.EXCESS_NOT_MOVABLE
+    assert overloaded.detail == (
+        "no move of a pod saves as much overload as an eviction costs; priority_threshold keeps 2"
+    )
 
 
 def test_overload_below_the_price_waits() -> None:

@@ -349,3 +349,15 @@ def test_an_object_of_an_operator_leads_to_the_policy_that_it_writes(kind: str, 
     with pytest.raises(InvalidPolicy, match=said) as raised:
         convert_policy(text, "other.yaml")
     assert "nothing to convert" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_no_two_notes_give_different_meanings_to_the_same_targets(name: str) -> None:
+    """Those that are replaced are not percent of allocatable, nor are pods ever of capacity."""
+    found, policy = converted(name)
+    texts = [each.text for each in found.notes]
+    of_allocatable = [text for text in texts if "in percent of allocatable there" in text]
+    assert len(of_allocatable) <= 1
+    assert not of_allocatable or not any(text.startswith("shares of") for text in texts)
+    assert not any("pods" in text.partition(" in percent")[0] for text in of_allocatable)
+    assert any("requires one node" in text for text in texts) <= (policy.min_underloaded_nodes == 1)

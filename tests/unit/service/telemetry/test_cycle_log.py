@@ -38,7 +38,7 @@ def test_the_line_carries_the_essentials():
         "plan_seconds": 0.2,
         "overloaded": ["te3"],
         "unknown": {"stale": ["te1"]},
-        "evictions": ["shop/web-1 from te3: cpu"],
+        "evictions": ["shop/web-1 from te3 to te5 (100 %): cpu"],
     }
 
 
@@ -58,7 +58,8 @@ def test_a_large_cluster_does_not_make_a_long_line():
     plan = msgspec.structs.replace(REPORT.plan, nodes=nodes)
     line = essentials(msgspec.structs.replace(REPORT, plan=plan))
     assert line["nodes"] == {"overloaded": 500}
-    assert len(line["overloaded"]) == MOST_NAMES
+    assert len(line["overloaded"]) == MOST_NAMES + 1
+    assert line["overloaded"][-1] == "and 490 more"
 
 
 def test_earlier_moves_add_what_became_of_them_and_what_is_left_alone():
@@ -81,7 +82,7 @@ def test_many_settled_moves_are_counted_and_the_failures_named():
     landed = [record(f"web-{n}", MoveResult.LANDED_ELSEWHERE) for n in range(50)]
     line = essentials(msgspec.structs.replace(REPORT, settled=(*landed, BACK)))
     assert line["settled"] == {"back_on_source": 1, "landed_elsewhere": 50}
-    assert len(line["settled_moves"]) == MOST_NAMES
+    assert len(line["settled_moves"]) == MOST_NAMES + 1
     assert line["settled_moves"][0].startswith("shop/web-2 from te3: back_on_source")
 
 

@@ -141,6 +141,18 @@ def test_the_pods_of_a_node_are_there_with_their_outcome_the_largest_first() -> 
     assert stays == {RefusalReason.NOT_NEEDED: (1, 0.25), RefusalReason.BARE_POD: (1, 0.125)}
 
 
+def test_a_node_whose_pods_the_policy_excludes_says_what_it_excludes() -> None:
+    excluding = policy(protections=Protections(excluded_namespaces=frozenset({"apps"})))
+    found = of_node("node hot", hot(), excluding)
+
+    assert found.verdict.reason is NodeReason.EXCESS_NOT_MOVABLE
+    assert found.verdict.detail.startswith("no pod can move: namespace_excluded keeps ")
+    assert found.changes[-1] == (
+        "Most of what stays, namespace_excluded keeps: The policy excludes its namespace. Remove "
+        "its namespace from evictableNamespaces.exclude, or add it to include."
+    )
+
+
 def test_the_gpus_of_a_node_are_explained_as_its_cpu_is() -> None:
     """Both pods of its two GPUs stay: they are bare."""
     size = replace(amounts(4, 16, **{"nvidia.com/gpu": 8}), pods=110)

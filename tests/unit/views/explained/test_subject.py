@@ -16,10 +16,23 @@ from desched.views.explained.subject import Subject, SubjectKind, parse_subject
         (("deploy/shop/web",), Subject(SubjectKind.WORKLOAD, "web", "shop", "Deployment")),
         (("vcjob/ml/llama",), Subject(SubjectKind.WORKLOAD, "llama", "ml", "Volcano Job")),
         (("sts", "shop/db"), Subject(SubjectKind.WORKLOAD, "db", "shop", "StatefulSet")),
+        (("deployment.apps/web",), Subject(SubjectKind.WORKLOAD, "web", "mine", "Deployment")),
+        (
+            ("deployments.v1.apps", "web"),
+            Subject(SubjectKind.WORKLOAD, "web", "mine", "Deployment"),
+        ),
+        (("job.batch/once",), Subject(SubjectKind.WORKLOAD, "once", "mine", "Job")),
+        (
+            ("job.batch.volcano.sh/ml/a",),
+            Subject(SubjectKind.WORKLOAD, "a", "ml", "Volcano Job"),
+        ),
+        (("pod/web-1",), Subject(SubjectKind.POD, "web-1", "mine")),
+        (("pod", "web-1"), Subject(SubjectKind.POD, "web-1", "mine")),
     ],
 )
 def test_a_subject_is_named_as_in_kubectl(words: tuple[str, ...], subject: Subject) -> None:
-    assert parse_subject(*words) == subject
+    given = (*words, "") if len(words) == 1 else words
+    assert parse_subject(*given, lambda: "mine") == subject
 
 
 @pytest.mark.parametrize(
@@ -27,6 +40,8 @@ def test_a_subject_is_named_as_in_kubectl(words: tuple[str, ...], subject: Subje
     [
         (("te3",), '"te3" is no kind that can be explained'),
         (("service", "shop/web"), '"service" is no kind'),
+        (("deployment.extensions/web",), '"deployment.extensions" is no kind'),
+        (("pod.batch.volcano.sh/web",), "is no kind"),
         (("node",), "Name the node, as in"),
         (("node", "shop/te3"), "Name the node, as in"),
         (("pod", "web-1"), "Name the pod with its namespace"),
