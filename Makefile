@@ -50,8 +50,12 @@ slow-tests: controlplane-binaries ## the tests of TESTS, beside control planes
 	@$(PYTEST) --numprocesses $(CONTROL_PLANES) $(TESTS)
 
 # Not a part of `test` yet: on a busy machine what nodes use and what is shown differ.
-nodes: $(INSTALLED) ## the tests on real kubelets, as root, three minutes on an idle machine
+nodes: $(INSTALLED) ## the tests on real kubelets, as root, ten minutes on an idle machine
 	@$(BIN)/pytest --numprocesses 0 --tb=short tests/nodes
+
+# Everything is in name spaces of its own, and ends with it.
+reality: $(INSTALLED) ## a hot node and its relief on real kubelets, as root, in five minutes
+	@$(BIN)/python -m tests.nodes.reality
 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -215,4 +219,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt requirements/signing.txt
 	@$(PIP) --require-hashes --no-deps -r requirements/signing.txt
 	@touch $@
 
-.PHONY: help demo test slow-tests check format unit lowest newest coverage properties mutation controlplane-binaries browser pictures soak attacks wheel sbom image kubectl-plugin site generated lock clean
+.PHONY: help demo test slow-tests nodes reality check format unit lowest newest coverage properties mutation controlplane-binaries browser pictures soak attacks wheel sbom image kubectl-plugin site generated lock clean

@@ -23,7 +23,6 @@ POLICY: Object = {
     "evictableNamespaces": {"exclude": ["kube-system"]},
     "evictionLimits": {"workloadHourly": "100%", "slowStart": False},
     "evictionPrice": "0s",
-    "followUp": {"patience": "1m"},
 }
 """The guide's, which is in a hurry and moves as many pods as it takes."""
 
