@@ -40,10 +40,12 @@ def _give_up(reason: str) -> NoReturn:
     pytest.skip(f"{SKIPPED}: {reason}")
 
 
-@pytest.fixture
-def story(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Story]:
-    """Named after the file of the test."""
+@pytest.fixture(scope="module")
+def story(
+    lab: Lab, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Story]:
+    """Named after the file of the tests."""
     name = request.path.stem.removeprefix("test_").replace("_", "-")
-    told = Story(lab, tmp_path, name)
+    told = Story(lab, tmp_path_factory.mktemp(name), name)
     yield told
     told.end()

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,9 @@ from tests.nodes.network import own_network
 from tests.nodes.registry import Registry
 
 NAMES = ("node1", "node2", "node3")
+ADDED = "node4"
+"""Started by a story; Prometheus would scrape it."""
+
 MEMORY_BYTES = 3 << 30
 SCRAPE_SECONDS = 15
 
@@ -60,6 +63,10 @@ class Node(Server):
         finally:
             os.kill(kubelet, signal.SIGCONT)
 
+    def kill(self, name: str) -> None:
+        """One of its programs, which is started again at once."""
+        os.kill(self.program(name), signal.SIGKILL)
+
     def log_tail(self) -> str:
         """Of each of its programs."""
         folder = self.log.parent / self.name
@@ -70,9 +77,11 @@ class Node(Server):
 class Lab:
     """Starts on entering, and leaves nothing; everything listens in its own network."""
 
-    def __init__(self, binaries: Mapping[str, Path], names: Sequence[str] = NAMES) -> None:
+    def __init__(self, binaries: Mapping[str, Path]) -> None:
         self._binaries = binaries
-        self._addresses = {name: f"10.77.0.{10 + n}" for n, name in enumerate(names, start=1)}
+        named = enumerate((*NAMES, ADDED), start=1)
+        self._addresses = {name: f"10.77.0.{10 + number}" for number, name in named}
+        self.nodes: dict[str, Node] = {}
         self._cleanup = ExitStack()
 
     def __enter__(self) -> Self:
@@ -96,16 +105,18 @@ class Lab:
         self._cgroup = Cgroup(f"{cgroups.PREFIX}{os.getpid()}")
         self._cleanup.callback(self._cgroup.remove)
         self._cgroup.set("cpu.shares", cgroups.SHARES)
-        self.nodes = {name: self._node(name) for name in self._addresses}
+        for name in NAMES:
+            self.start_node(name)
         jobs = list(_scrape_jobs(self._addresses))
         directory = self.plane.directory / "prometheus"
         interval = f"{SCRAPE_SECONDS}s"
         prometheus = self._binaries["prometheus"]
         self.prometheus = enter(PrometheusServer(prometheus, None, directory, interval, jobs))
-        for name, each in self.nodes.items():
-            each.wait_until(f"{name} is Ready", partial(self.is_ready, name))
+        for name in NAMES:
+            self.wait_until_ready(name)
 
-    def _node(self, name: str) -> Node:
+    def start_node(self, name: str) -> None:
+        """It becomes Ready after some seconds."""
         directory = self.plane.directory / name
         directory.mkdir()
         configuration = {
@@ -118,9 +129,16 @@ class Lab:
             "binaries": str(self._binaries["kubelet"].parent),
             "registry": self.registry.url,
         }
-        started = Node(name, self._cgroup.child(name), self.plane.directory, configuration)
-        self._cleanup.callback(started.stop)
-        return started
+        cgroup = self._cgroup.child(name)
+        self.nodes[name] = Node(name, cgroup, self.plane.directory, configuration)
+        self._cleanup.callback(self.nodes[name].stop)
+
+    def wait_until_ready(self, name: str) -> None:
+        self.nodes[name].wait_until(f"{name} is Ready", partial(self.is_ready, name))
+
+    def wait_until_not_ready(self, name: str) -> None:
+        """Or has a taint, because its kubelet is silent or short of memory."""
+        self.nodes[name].wait_until(f"{name} is not Ready", lambda: not self.is_ready(name))
 
     def is_ready(self, name: str) -> bool:
         """As the API server says."""

@@ -158,6 +158,7 @@ SystemdCgroup = false
                 "imageGCHighThresholdPercent": 100,
                 "imageGCLowThresholdPercent": 99,
                 "evictionHard": {"memory.available": "300Mi", "nodefs.available": "1%"},
+                "evictionPressureTransitionPeriod": "30s",  # not five minutes
                 "systemReserved": {"cpu": "100m", "memory": "200Mi"},
                 "resolvConf": "",
                 "makeIPTablesUtilChains": False,

@@ -1,21 +1,40 @@
-"""A namespace of pods that use CPU on the lab's nodes."""
+"""A namespace of pods that use CPU on the lab's nodes, and desched as its users have it."""
 
-from collections.abc import Sequence
-from functools import partial
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-from tests.controlplane.installation import Installation
+from tests.controlplane.installation import ALONE, COMMAND, Installation
 from tests.controlplane.manifests import Object, deployment, priority_class
-from tests.nodes.lab import Lab
+from tests.controlplane.replicas import Replica
+from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
+from tests.nodes.lab import SCRAPE_SECONDS, Lab
 
 HOT = "node2"
 WORKLOAD = "low-priority-workload"
+WINDOW_SECONDS = 60
 BURNER_PERCENT, STRESS_PERCENT = 12, 56
+POLICY: Object = {
+    "windows": {"cpu": [f"{WINDOW_SECONDS}s"], "memory": [f"{WINDOW_SECONDS}s"]},
+    "evictableNamespaces": {"exclude": ["kube-system"]},
+    "evictionLimits": {"workloadHourly": "100%", "slowStart": False},
+    "evictionPrice": "0s",
+}
+"""The guide's, which is in a hurry and moves as many pods as it takes."""
 
 
-def program(name: str, image: str, *arguments: str) -> Object:
+def program(name: str, image: str, requests: Mapping[str, str], *arguments: str) -> Object:
     """A container of the lab's one program."""
-    return {"name": name, "image": f"nodes.test/{image}:1", "args": list(arguments)}
+    return {
+        "name": name,
+        "image": f"nodes.test/{image}:1",
+        "args": list(arguments),
+        "resources": {"requests": dict(requests)},
+    }
 
 
 class Story(Installation):
@@ -28,16 +47,24 @@ class Story(Installation):
 
     def begin(self, image: str = "burn", *arguments: str) -> None:
         """Returns when all of them run, and the other nodes take pods again."""
+        self.install_permissions("overlays/evict")
         self.plane.create_namespace(self.namespace)
+        self.allow_state_in(self.namespace)
         self.plane.apply(priority_class("low-priority", 1_000))
         self.lab.registry.names.add(image)
+        with self.service() as first:  # so that later ones know what was evicted in their windows
+            first.wait_for_cycles(1)
         others = [name for name in self.lab.nodes if name != HOT]
         self.cordon(others, unschedulable=True)
         self.plane.apply(self._workload(image, arguments), self._stress())
         self.plane.wait_for_ready_pods(self.namespace, 4)
         self.cordon(others, unschedulable=False)
         for name in others:
-            self.plane.wait_for(f"{name} takes pods", partial(self.lab.is_ready, name))
+            self.lab.wait_until_ready(name)
+
+    def measure(self) -> dict[str, float]:
+        """How much CPU is in use, while it fills the windows."""
+        return self.lab.busy(WINDOW_SECONDS + SCRAPE_SECONDS)
 
     def cordon(self, names: Sequence[str], *, unschedulable: bool) -> None:
         for name in names:
@@ -46,24 +73,28 @@ class Story(Installation):
             assert status == 200, answer
 
     def _workload(self, image: str, arguments: Sequence[str]) -> Object:
-        burns = program("workload", image, f"-cpu={BURNER_PERCENT}", *arguments)
-        burns["resources"] = {"requests": {"cpu": "75m", "memory": "64Mi"}}
+        requests = {"cpu": "75m", "memory": "64Mi"}
         fields = {"priorityClassName": "low-priority", "terminationGracePeriodSeconds": 40}
         whole = deployment(WORKLOAD, 3, "0", self.namespace, **fields)
-        whole["spec"]["template"]["spec"]["containers"] = [burns]
+        whole["spec"]["template"]["spec"]["containers"] = [
+            program("workload", image, requests, f"-cpu={BURNER_PERCENT}", *arguments)
+        ]
         return whole
 
     def _stress(self) -> Object:
-        burns = program("stress", "burn", f"-cpu={STRESS_PERCENT}", "-memory=200")
-        burns["resources"] = {"requests": {"cpu": "375m", "memory": "256Mi"}}
+        requests = {"cpu": "375m", "memory": "256Mi"}
+        return self.pod("stress-pod", requests, f"-cpu={STRESS_PERCENT}", "-memory=200")
+
+    def pod(self, name: str, requests: Mapping[str, str], *arguments: str) -> Object:
+        """One that is pinned to the hot node and has no owner."""
         return {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "stress-pod", "namespace": self.namespace},
+            "metadata": {"name": name, "namespace": self.namespace},
             "spec": {
                 "nodeSelector": {"kubernetes.io/hostname": HOT},
                 "terminationGracePeriodSeconds": 1,
-                "containers": [burns],
+                "containers": [program(name, "burn", requests, *arguments)],
             },
         }
 
@@ -71,6 +102,75 @@ class Story(Installation):
         """Nothing of it is left, as far as the API server and the kubelets know."""
         self.plane.delete(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        )
+
+    # What users type
+
+    def types(self, command: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        """A command of desched to its end, as the account of its Deployment."""
+        state = () if command == "doctor" else ("--state-namespace", self.namespace)
+        arguments = self.arguments(*state, *flags, **POLICY)[len(COMMAND) :]
+        return subprocess.run(
+            [*COMMAND, command, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def plan(self) -> Object:
+        """The report of a dry run."""
+        done = self.types("plan", "--output", "json")
+        assert done.stdout, done.stderr
+        report: Object = json.loads(done.stdout)
+        return report
+
+    def plan_while_hot(self) -> Object:
+        """One in which the hot node is overloaded: a look may find its newest samples missing."""
+        seen: list[Any] = []
+
+        def look() -> Object | None:
+            report = self.plan()
+            seen.append(verdict(report, HOT))
+            return report if seen[-1]["node_class"] == "overloaded" else None
+
+        report = wait_for("overload", look, diagnosis=lambda: f"{seen}")
+        assert report is not None
+        return report
+
+    def refused(self, pod: str) -> dict[str, str]:
+        """Why pods whose names begin so stay, by name, with the details."""
+        return {
+            each["pod"]["name"]: f"{each['reason']}: {each['detail']}"
+            for each in self.plan_while_hot()["plan"]["refusals"]
+            if each["pod"]["name"].startswith(pod)
+        }
+
+    @contextmanager
+    def service(self, name: str = "service", *lease: str) -> Iterator[Replica]:
+        """A service that evicts, one of several if it has flags of a Lease."""
+        flags = ("--evict", "--interval", "5s", "--log-format", "json", *(lease or (ALONE,)))
+        where = ("--listen-address", "127.0.0.1:0", "--state-namespace", self.namespace)
+        command = self.arguments(*flags, *where, **POLICY)
+        service = Replica(name, command, self.directory, prepare=None)
+        try:
+            yield service
+        finally:
+            service.stop(grace=PATIENCE_SECONDS)
+
+    # What became of it
+
+    def is_relieved(self, service: Replica) -> bool:
+        """Whether it finds nothing to do once all windows show that pods were evicted."""
+        evicted = [
+            datetime.fromisoformat(each["requestReceivedTimestamp"]) for each in self._evictions()
+        ]
+        seen = timedelta(seconds=WINDOW_SECONDS + SCRAPE_SECONDS)
+        return bool(evicted) and any(
+            last["result"] == "nothing_to_do"
+            and last.keys().isdisjoint({"overloaded", "unknown", "in_flight"})
+            and datetime.fromisoformat(last["timestamp"]) > max(evicted) + seen
+            for last in service.cycles[-1:]
         )
 
     def places(self) -> dict[str, str]:
@@ -81,7 +181,35 @@ class Story(Installation):
             if "deletionTimestamp" not in pod["metadata"] and is_ready(pod)
         }
 
+    def evictions(self) -> list[str]:
+        """The pods that desched has evicted, as the API server knows."""
+        return [event["objectRef"]["name"] for event in self._evictions()]
+
+    def _evictions(self) -> list[Object]:
+        """What the API server has written down of them."""
+        account = (self.account["namespace"], self.account["name"])
+        return [
+            event
+            for event in self.plane.audit_events(*account)
+            if event.get("objectRef", {}).get("subresource") == "eviction"
+            and event["objectRef"]["namespace"] == self.namespace
+            and event["responseStatus"]["code"] == 201
+        ]
+
 
 def is_ready(pod: Object) -> bool:
     conditions = pod["status"].get("conditions") or []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def verdict(report: Object, node: str) -> Any:
+    """What a report says of a node."""
+    (found,) = (each for each in report["plan"]["nodes"] if each["node"] == node)
+    return found
+
+
+def cpu_ratio(report: Object, node: str) -> float:
+    """The load of its CPU that a report shows, NaN if it is not known."""
+    pressures = verdict(report, node)["pressures"]
+    found = (each["measured"][0][1] for each in pressures if each["resource"] == "cpu")
+    return float(next(found, "nan"))

@@ -1,0 +1,177 @@
+"""Pods of low priority burn beside a stress pod that is pinned, until their node is relieved.
+
+Before that, its kubelet and those of others fall silent, and a node is added. Each test leaves the
+pods where they are, but for the last one, which relieves the node.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import pytest
+
+from tests.controlplane.manifests import Object
+from tests.controlplane.replicas import SHORT_LEASE, Replica
+from tests.nodes.lab import ADDED, NAMES, SCRAPE_SECONDS, Lab
+from tests.nodes.story import HOT, WORKLOAD, Story, cpu_ratio, verdict
+
+TARGET = 0.8
+POINTS = 0.02
+"""By how much a figure may differ from the truth."""
+
+HOG_MIB = 2600
+"""With the others of its node it uses less than the node has, and leaves less than it must."""
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def truth(story: Story) -> dict[str, float]:
+    """How much CPU nodes and pods use before anything moves, in all of the windows."""
+    story.begin()
+    return story.measure()
+
+
+def wrong_figures(report: Object, truth: dict[str, float]) -> dict[str, tuple[float, float]]:
+    """The nodes and pods whose CPU a report shows wrong, with what it shows and what is true."""
+    nodes = (each["node"] for each in report["plan"]["nodes"])
+    shown = {name: (cpu_ratio(report, name), truth[name]) for name in nodes}
+    for each in report["plan"]["evictions"]:
+        shown[each["pod"]["name"]] = (each["cpu_millicores"] / 1000, truth[each["pod"]["uid"]])
+    return {name: pair for name, pair in shown.items() if not abs(pair[0] - pair[1]) <= POINTS}
+
+
+def test_figures_are_those_of_the_cgroups_and_the_plan_moves_what_may_move(
+    story: Story, truth: dict[str, float]
+) -> None:
+    assert truth[HOT] > TARGET
+    report = story.plan_while_hot()
+    assert wrong_figures(report, truth) == {}
+    planned = report["plan"]["evictions"]
+    assert {each["workload"] for each in planned} == {f"Deployment {story.namespace}/{WORKLOAD}"}
+    checked = story.types("doctor", "--evict")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_pod_whose_resize_waits_for_room_stays_until_the_resize_is_undone(story: Story) -> None:
+    name = min(story.places())
+    path = f"/api/v1/namespaces/{story.namespace}/pods/{name}"
+
+    def resize(cpu: str) -> None:
+        change = {"name": "workload", "resources": {"requests": {"cpu": cpu}}}
+        body = {"spec": {"containers": [change]}}
+        status, answer = story.plane.request(
+            "PATCH", f"{path}/resize", body, content_type=STRATEGIC
+        )
+        assert status == 200, answer
+
+    def resizes() -> list[str]:
+        conditions = story.plane.get(path)["status"]["conditions"]
+        return [each.get("reason", "") for each in conditions if "Resize" in each["type"]]
+
+    def requested() -> str:
+        (status,) = story.plane.get(path)["status"]["containerStatuses"]
+        return str(status["resources"]["requests"]["cpu"])
+
+    resize("500m")
+    story.plane.wait_for("it waits for room", lambda: resizes() == ["Deferred"])
+    assert story.refused(name) == {name: "resize_under_way: it waits for room on its node"}
+    resize("80m")
+    story.plane.wait_for("it has ended", lambda: not resizes() and requested() == "80m")
+    assert "resize_under_way" not in str(story.refused(name))
+
+
+def test_a_node_that_is_added_does_not_count_until_the_windows_show_it(
+    lab: Lab, story: Story
+) -> None:
+    lab.start_node(ADDED)
+    lab.wait_until_ready(ADDED)
+    assert verdict(story.plan(), ADDED)["reason"] == "too_young"
+
+
+def test_while_a_kubelet_evicts_for_memory_desched_takes_no_pod_from_its_node(
+    story: Story,
+) -> None:
+    assert story.plan_while_hot()["plan"]["evictions"]
+    hog = story.pod("hog", {"cpu": "100m"}, f"-memory={HOG_MIB}")
+    story.plane.apply(hog)
+    path = f"/api/v1/namespaces/{story.namespace}/pods/hog"
+
+    def disrupted_by() -> list[str]:
+        conditions = story.plane.get(path)["status"].get("conditions", ())
+        return [each["reason"] for each in conditions if each["type"] == "DisruptionTarget"]
+
+    evicted_by = story.plane.wait_for("an eviction", disrupted_by)
+    assert evicted_by == ["TerminationByKubelet"]
+    story.lab.wait_until_not_ready(HOT)
+    report = story.plan()
+    assert verdict(report, HOT)["reason"] == "under_pressure"
+    assert report["plan"]["evictions"] == []
+    assert len(story.places()) == 3
+    story.lab.wait_until_ready(HOT)
+    story.plane.delete(hog)
+
+
+def test_no_pod_leaves_a_node_that_is_not_ready_until_a_kubelet_starts_on_it_again(
+    lab: Lab, story: Story
+) -> None:
+    assert story.plan_while_hot()["plan"]["evictions"]
+    with lab.nodes[HOT].silent_kubelet():
+        lab.wait_until_not_ready(HOT)
+        report = story.plan()
+        assert verdict(report, HOT)["reason"] == "not_ready"
+        assert report["plan"]["evictions"] == []
+    lab.nodes[HOT].kill("kubelet")
+    lab.wait_until_ready(HOT)
+
+
+@contextmanager
+def silent_kubelets(lab: Lab, *names: str) -> Iterator[None]:
+    """Returns when their nodes are not Ready, and leaves when they are."""
+    with ExitStack() as silent:
+        for name in names:
+            silent.enter_context(lab.nodes[name].silent_kubelet())
+        for name in names:
+            lab.wait_until_not_ready(name)
+        yield
+    for name in names:
+        lab.wait_until_ready(name)
+
+
+def held(service: Replica) -> list[Object]:
+    """The cycles that the incident has held so far, although a node was overloaded."""
+    return [
+        cycle
+        for cycle in service.cycles
+        if cycle.get("hold") == "cluster_in_trouble" and cycle.get("overloaded") == [HOT]
+    ]
+
+
+def test_after_half_of_the_kubelets_were_silent_two_services_relieve_the_node_by_turns(
+    lab: Lab, story: Story
+) -> None:
+    with ExitStack() as both:
+        with silent_kubelets(lab, *(name for name in NAMES if name != HOT)):
+            first = both.enter_context(story.service("first", *SHORT_LEASE))
+            first.wait_to_lead()
+            second = both.enter_context(story.service("second", *SHORT_LEASE))
+            second.wait_until("it waits", lambda: second.events("service.started"))
+            first.wait_until("held cycles", lambda: len(held(first)) >= 2)
+            assert story.evictions() == []
+            assert held(first)[0]["hold_detail"].startswith("2 of 4 nodes are in trouble")
+        first.wait_until("it evicts", story.evictions)
+        first.signal(signal.SIGKILL)
+        second.wait_until("it is relieved", partial(story.is_relieved, second))
+    truth = lab.busy(SCRAPE_SECONDS)
+    assert truth[HOT] < TARGET
+    report = story.plan()
+    assert wrong_figures(report, truth) == {}
+    assert {each["node_class"] for each in report["plan"]["nodes"]}.isdisjoint(
+        {"overloaded", "unknown", "out_of_scope"}
+    )
+    evicted, places = story.evictions(), story.places()
+    assert 1 <= len(evicted) <= 2
+    assert len(places) == 3
+    assert places.keys().isdisjoint(evicted)
+    assert sum(node != HOT for node in places.values()) == len(evicted)
