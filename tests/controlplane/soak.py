@@ -134,18 +134,18 @@ class Soak:
         )
         self._journal.restart()
         self._journal.note("phase", "busy")
-        repeated = (
+        repeated: list[tuple[float, Action]] = [
             (form.churn_seconds, churn.change),
             (form.load_seconds, churn.heat),
             (form.fault_seconds, self._chaos.strike),
             (_KUBELET_SECONDS, churn.report_pods),
-        )
+        ]
         with ExitStack() as stack:
             if form.incidents is not None:
                 self._trouble = stack.enter_context(
                     Trouble(form.incidents, self._plane, churn, self._chaos, self._agenda)
                 )
-                repeated = (*repeated, (form.incidents.lie_every_seconds, self._trouble.lie))
+                repeated.append((form.incidents.lie_every_seconds, self._trouble.lie))
             self._live([each for each in repeated if each[0] < inf])
 
     def _live(self, repeated: Sequence[tuple[float, Action]]) -> None:

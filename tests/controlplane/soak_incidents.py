@@ -6,8 +6,7 @@ They come on top of what the soak does anyway.
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
 
 from desched.model.plan import HoldReason
@@ -17,7 +16,7 @@ from tests.controlplane.load_drill import PROMETHEUS
 from tests.controlplane.load_faults import CASES
 from tests.controlplane.manifests import Object, pod_spec
 from tests.controlplane.replicas import Request
-from tests.controlplane.soak_agenda import Agenda
+from tests.controlplane.soak_agenda import Action, Agenda
 from tests.controlplane.soak_chaos import Chaos
 from tests.controlplane.soak_churn import Churn
 from tests.controlplane.soak_form import Incidents
@@ -27,6 +26,9 @@ from tests.controlplane.tenants import LABELS, PATCHED, Tenant
 LIES = [case for case in CASES if case.server == PROMETHEUS]
 NEW_SERIES = 200
 """So many with each scrape, of pods that do not exist."""
+
+AFTERWARDS = timedelta(minutes=2)
+"""Without the API server no cycle ends; the first one after it is held."""
 
 
 class Spell(NamedTuple):
@@ -43,7 +45,7 @@ class Spell(NamedTuple):
             for cycle in cycles
             if cycle.get("hold") == HoldReason.CLUSTER_IN_TROUBLE
         )
-        return next((at for at in times if self.began <= at < self.over), None)
+        return next((at for at in times if self.began <= at < self.over + AFTERWARDS), None)
 
     def evictions(self, accepted: Sequence[Request], cycles: Sequence[Object]) -> list[Request]:
         """Those while it was known, which must not be."""
@@ -117,7 +119,7 @@ class Trouble:
         give_back = self._chaos.cut_off()
         self._lasting("no API server", self._form.server_seconds, give_back)
 
-    def _lasting(self, what: str, seconds: float, end: partial[None]) -> None:
+    def _lasting(self, what: str, seconds: float, end: Action) -> None:
         began = datetime.now(UTC)
 
         def over() -> None:

@@ -52,6 +52,8 @@ class Outcome:
         yield from (f"in flight at the end: {pod}" for pod in self.in_flight)
         yield from (f"a bug: {line}" for line in self.complaints)
         for spell in self.spells:
+            if spell.shown(self.cycles) is None:
+                yield f"no cycle was held because of an incident ({spell.what})"
             for each in spell.evictions(self.witness.accepted, self.cycles):
                 yield f"moved during an incident ({spell.what}): {each.name} at {each.began}"
         if not self.witness.accepted:
