@@ -113,7 +113,7 @@ browser: $(INSTALLED) ## find or unpack a browser for the tests of pages
 pictures: browser ## take the pictures of docs/pictures
 	@$(BIN)/python -m tests.browser.screenshots
 
-# An hour on 2 idle CPUs; a shorter form is part of the tests.
+# An hour on 2 idle CPUs; a shorter form is part of the tests. `--form incidents` is a harsher one.
 soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak

@@ -181,7 +181,7 @@ def _run(
         metrics,
         _samples(settings, kubernetes, intent.mode, may_act),
         janitor_of(settings, metrics, may_act),
-        cluster_watch_of(settings),
+        cluster_watch_of(settings, kubernetes.reads),
     )
     runner = CycleRunner(
         output.traces.world(process.world()),

@@ -9,6 +9,7 @@ from random import SystemRandom
 from threading import Event
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.client.server_health import RequestLog
 from desched.adapters.kubernetes.lease import DEADLINE_SECONDS, KubernetesLease
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.adapters.kubernetes.watch.cluster import ClusterWatch
@@ -46,7 +47,7 @@ def contender(
         settings.retry_period.total_seconds(),
     )
     lease = KubernetesLease(
-        connect(settings.kubeconfig, settings.context),
+        connect(settings.kubeconfig, settings.context, reads=kubernetes.reads),
         state_namespace(settings, kubernetes),
         deadline_seconds=min(timing.request_seconds, DEADLINE_SECONDS),
     )
@@ -104,8 +105,8 @@ def look_once(settings: Settings) -> None:
                 pass  # it looks once at least
 
 
-def cluster_watch_of(settings: Settings) -> ClusterWatch | None:
-    """The watches of a service; None for a single cycle, which lists.
+def cluster_watch_of(settings: Settings, reads: RequestLog) -> ClusterWatch | None:
+    """The watches of a service, which add to `reads`; None for a single cycle, which lists.
 
     Raises:
         ConfigurationError: there is no account for the connection.
@@ -113,7 +114,7 @@ def cluster_watch_of(settings: Settings) -> ClusterWatch | None:
     if not settings.loops or settings.watch is False:
         return None
     stop = Event()
-    connection = connect(settings.kubeconfig, settings.context, stop.wait)
+    connection = connect(settings.kubeconfig, settings.context, stop.wait, reads)
     request_seconds = settings.api_server_timeout.total_seconds()
     spread_seconds = SPREAD_SECONDS if connection.in_cluster else 0.0
     random = SystemRandom().random

@@ -5,14 +5,14 @@ short form is a test.
 """
 
 import argparse
-import dataclasses
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from tests.controlplane.binaries import BinariesUnavailableError, find_or_build
@@ -20,11 +20,12 @@ from tests.controlplane.cluster import BINARIES, ControlPlane
 from tests.controlplane.forks import forget_failures
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.sites import Sites
-from tests.controlplane.soak_agenda import Agenda, Journal
+from tests.controlplane.soak_agenda import Action, Agenda, Journal
 from tests.controlplane.soak_chaos import Chaos
 from tests.controlplane.soak_churn import Churn
 from tests.controlplane.soak_cluster import NAME, SoakCluster
-from tests.controlplane.soak_form import HOUR, MINUTES, Form
+from tests.controlplane.soak_form import FORMS, Form
+from tests.controlplane.soak_incidents import Trouble, new_series
 from tests.controlplane.soak_observer import (
     HeatWatch,
     Processes,
@@ -36,6 +37,7 @@ from tests.controlplane.soak_observer import (
 from tests.controlplane.soak_outcome import Outcome
 from tests.controlplane.soak_report import write_report
 from tests.controlplane.soak_witness import AuditLog, Witness, complaints, cycles_of
+from tests.controlplane.stranger import Stranger
 
 _TICK_SECONDS = 0.5
 _KUBELET_SECONDS = 10.0
@@ -60,6 +62,7 @@ class Soak:
         self._samples: list[Sample] = []
         self._heat = HeatWatch(plane, 3 * (form.window_seconds + form.interval_seconds))
         self._needless: list[str] = []
+        self._trouble: Trouble | None = None
         self._checked = 0
         self._sampled_at = 0.0
 
@@ -131,13 +134,22 @@ class Soak:
         )
         self._journal.restart()
         self._journal.note("phase", "busy")
-        repeated = (
+        repeated: list[tuple[float, Action]] = [
             (form.churn_seconds, churn.change),
             (form.load_seconds, churn.heat),
             (form.fault_seconds, self._chaos.strike),
             (_KUBELET_SECONDS, churn.report_pods),
-        )
-        until = time.monotonic() + form.busy_seconds
+        ]
+        with ExitStack() as stack:
+            if form.incidents is not None:
+                self._trouble = stack.enter_context(
+                    Trouble(form.incidents, self._plane, churn, self._chaos, self._agenda)
+                )
+                repeated.append((form.incidents.lie_every_seconds, self._trouble.lie))
+            self._live([each for each in repeated if each[0] < inf])
+
+    def _live(self, repeated: Sequence[tuple[float, Action]]) -> None:
+        until = time.monotonic() + self._form.busy_seconds
         due = {action: time.monotonic() for _, action in repeated}
         while time.monotonic() < until:
             for every, action in repeated:
@@ -201,6 +213,8 @@ class Soak:
             needless=self._needless,
             left_tainted=sorted(steered(self._plane.seen_nodes)),
             in_flight=in_flight,
+            spells=self._trouble.spells if self._trouble else (),
+            attacks=self._trouble.attacks if self._trouble else (),
         )
 
 
@@ -214,8 +228,11 @@ def soak(form: Form, seed: int, binaries: Mapping[str, Path], directory: Path) -
     refresh_seconds = form.scrape_seconds / 2
     with (
         ControlPlane(binaries, usage_refresh_seconds=refresh_seconds) as plane,
-        plane.prometheus(f"{form.scrape_seconds}s") as prometheus,
+        Stranger() as stranger,
+        plane.prometheus(f"{form.scrape_seconds}s", [stranger.job]) as prometheus,
     ):
+        if form.incidents is not None:
+            stranger.exposing = partial(next, new_series())
         return Soak(form, seed, plane, Sites(plane, prometheus, directory)).run()
 
 
@@ -223,7 +240,7 @@ def main() -> int:
     """Run it, write the report, and say with the exit code whether all went well."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--report", type=Path, default=Path("soak"), metavar="DIRECTORY")
-    parser.add_argument("--form", choices=("hour", "minutes"), default="hour")
+    parser.add_argument("--form", choices=FORMS, default="hour")
     parser.add_argument("--seconds", type=float, help="how long it is busy, instead")
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
@@ -232,9 +249,9 @@ def main() -> int:
     except BinariesUnavailableError as unavailable:
         print(unavailable, file=sys.stderr)
         return 1
-    form = HOUR if options.form == "hour" else MINUTES
+    form = FORMS[options.form]
     if options.seconds is not None:
-        form = dataclasses.replace(form, busy_seconds=options.seconds)
+        form = form.lasting(options.seconds)
     seed = random.randrange(2**32) if options.seed is None else options.seed  # noqa: S311
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     print(f"seed {seed}; logs in {directory}", flush=True)

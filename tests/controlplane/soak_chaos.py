@@ -21,6 +21,7 @@ from tests.controlplane.faults import (
     nulls,
     status,
 )
+from tests.controlplane.process import free_ports
 from tests.controlplane.replicas import Replica, Replicas
 from tests.controlplane.sites import Sites
 from tests.controlplane.soak_agenda import Agenda, Journal
@@ -93,7 +94,8 @@ _OF_PROMETHEUS = (
 class Chaos:
     """Two replicas behind proxies, and what befalls them; all ends with the context.
 
-    `pace` shortens (or lengthens) how long faults last, `leader` names the replica that acts.
+    `pace` shortens (or lengthens) how long faults last, `leader` names the replica that acts, and
+    at one of `ports` each replica answers probes.
     `calm_since_seconds`, of the monotonic clock, is None while there is a fault.
     """
 
@@ -119,6 +121,7 @@ class Chaos:
         self._stack = ExitStack()
         self._api = [self._kept(FaultProxy.before(plane)) for _ in range(2)]
         self._load = self._kept(FaultProxy(sites.prometheus.url))
+        self.ports = free_ports(len(self._api))
 
     def _kept(self, proxy: FaultProxy) -> FaultProxy:
         return self._stack.enter_context(proxy)
@@ -127,11 +130,12 @@ class Chaos:
         """Start both replicas."""
         self._replicas = replicas
         self._flags = flags
-        self.running = [self._replica(proxy) for proxy in self._api]
+        self.running = [self._replica(which) for which in range(len(self._api))]
 
-    def _replica(self, proxy: FaultProxy) -> Replica:
+    def _replica(self, which: int) -> Replica:
         flags = ("--prometheus-url", self._load.url)
-        return self._replicas.start(proxy.url, *self._flags, *flags)
+        address = ("--listen-address", f"127.0.0.1:{self.ports[which]}")
+        return self._replicas.start(self._api[which].url, *self._flags, *flags, *address)
 
     def __enter__(self) -> Self:
         return self
@@ -154,7 +158,13 @@ class Chaos:
         if self._active >= MOST_AT_ONCE:
             return
         action = self._chance.choices(
-            (self._api_server, self._prometheus, self._exporters, self._freeze, self._kill),
+            (
+                self._api_server,
+                self._prometheus,
+                self._exporters,
+                lambda: self._freeze(self._chance.randrange(2)),
+                lambda: self._kill(self._chance.randrange(2)),
+            ),
             weights=(9, 5, 2, 2, 1),
         )[0]
         action()
@@ -208,8 +218,39 @@ class Chaos:
 
         self._begin("exporters gone", ", ".join(gone), self._lasting(60), end)
 
-    def _freeze(self) -> None:
-        replica = self._chance.choice(self.running)
+    def cut_off(self) -> Callable[[], None]:
+        """Refuse all connections to the API server; returns what lets them through again."""
+        injected = [proxy.inject(REFUSED) for proxy in self._api]
+        self._active += 1
+        self._journal.note("fault", "API server", f"{REFUSED.name} for both")
+
+        def end() -> None:
+            for proxy, active in zip(self._api, injected, strict=True):
+                proxy.remove(active)
+            self._active -= 1
+            self._ended = time.monotonic()
+
+        return end
+
+    def lie(self, fault: Fault, path: str, seconds: float) -> None:
+        """Let Prometheus answer so for a while."""
+        active = self._load.inject(fault, path=path)
+        self._begin("Prometheus", fault.name, seconds, lambda: self._load.remove(active))
+
+    def freeze_leader(self) -> None:
+        """Let it stand still for a while."""
+        self._freeze(self._leading())
+
+    def kill_leader(self) -> None:
+        """End it, and start another one after a while."""
+        self._kill(self._leading())
+
+    def _leading(self) -> int:
+        names = [replica.name for replica in self.running]
+        return names.index(self._leader()) if self._leader() in names else 0
+
+    def _freeze(self, which: int) -> None:
+        replica = self.running[which]
         if replica.name in self._dead:
             return
         replica.freeze()
@@ -220,8 +261,7 @@ class Chaos:
 
         self._begin("SIGSTOP", replica.name, self._lasting(20), thaw)
 
-    def _kill(self) -> None:
-        which = self._chance.randrange(2)
+    def _kill(self, which: int) -> None:
         replica = self.running[which]
         if replica.name in self._dead:
             return
@@ -229,6 +269,6 @@ class Chaos:
         self._dead.add(replica.name)
 
         def restart() -> None:
-            self.running[which] = self._replica(self._api[which])
+            self.running[which] = self._replica(which)
 
         self._begin("kill -9", replica.name, self._lasting(15), restart)

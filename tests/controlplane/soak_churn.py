@@ -1,6 +1,7 @@
 """What goes on in a cluster all day: deploys, scaling, rollouts, drains, lost nodes, load."""
 
 import random
+from collections.abc import Callable
 
 from tests.controlplane.manifests import Object
 from tests.controlplane.soak_agenda import Agenda, Journal
@@ -147,6 +148,26 @@ class Churn:
     def _break(self, node: str) -> None:
         """Its kubelet reports that it is not ready, and later that all is well again."""
         self._journal.note("churn", "not ready", node)
+        self._report_not_ready(node)
+        self._agenda.later(self._lasting(60), lambda: self._mend(node))
+
+    def break_half(self) -> Callable[[], None]:
+        """The same for half of the nodes at once; returns what mends them."""
+        here = [node for node in self._cluster.nodes if node not in self._away]
+        broken = self._chance.sample(here, len(self._cluster.nodes) // 2)
+        self._journal.note("churn", "half not ready", f"{len(broken)} nodes")
+        self._away.update(broken)
+        for node in broken:
+            self._report_not_ready(node)
+
+        def mend() -> None:
+            for node in broken:
+                self._mend(node)
+            self._journal.note("churn", "half ready again")
+
+        return mend
+
+    def _report_not_ready(self, node: str) -> None:
         self._patch_node(node, {"metadata": {"annotations": {"desched.test/broken": "true"}}})
         ready = {"type": "Ready", "status": "False", "reason": "Broken", "message": ""}
         self._plane.request(
@@ -156,11 +177,9 @@ class Churn:
             content_type=STRATEGIC,
         )
 
-        def mend() -> None:
-            self._patch_node(node, {"metadata": {"annotations": {"desched.test/broken": None}}})
-            self._away.discard(node)
-
-        self._agenda.later(self._lasting(60), mend)
+    def _mend(self, node: str) -> None:
+        self._patch_node(node, {"metadata": {"annotations": {"desched.test/broken": None}}})
+        self._away.discard(node)
 
     def report_pods(self) -> None:
         """Say of pods what a kubelet that is back says, which KWOK does only once."""

@@ -1,7 +1,24 @@
 """The sizes of the soak."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
+from math import inf
+from typing import Self
+
+MOST_MEMORY_MIB = 512
+"""What any process may take at any time."""
+
+
+@dataclass(frozen=True)
+class Incidents:
+    """When what befalls a soak, and for how long; a lie of Prometheus every `lie_every_seconds`."""
+
+    nodes_after_seconds: float
+    nodes_seconds: float
+    server_after_seconds: float
+    server_seconds: float
+    lie_every_seconds: float
+    lie_lasts_seconds: float
 
 
 @dataclass(frozen=True)
@@ -28,6 +45,13 @@ class Form:
     warm_up_seconds: float
     pace: float
     most_rss_growth_ratio: float
+    incidents: Incidents | None = None
+
+    def lasting(self, seconds: float) -> Self:
+        """The same, but busy for so long; incidents come and go in proportion."""
+        ratio = seconds / self.busy_seconds
+        scaled = self.incidents and Incidents(*(ratio * each for each in astuple(self.incidents)))
+        return replace(self, busy_seconds=seconds, incidents=scaled)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -95,3 +119,22 @@ MINUTES = Form(
     pace=0.25,
     most_rss_growth_ratio=0.1,  # short lives have not seen all that grows once
 )
+INCIDENTS = replace(
+    HOUR,
+    nodes=40,
+    load_seconds=25,
+    fault_seconds=45,
+    most_rss_growth_ratio=1.0,  # half of the nodes go, and come back: see MOST_MEMORY_MIB
+    incidents=Incidents(
+        nodes_after_seconds=480,
+        nodes_seconds=600,
+        server_after_seconds=2160,
+        server_seconds=120,
+        lie_every_seconds=70,
+        lie_lasts_seconds=30,
+    ),
+)
+CALM = replace(INCIDENTS, incidents=None, fault_seconds=inf)
+"""The same cluster, churn and load without any fault, to compare with."""
+
+FORMS = {"hour": HOUR, "minutes": MINUTES, "incidents": INCIDENTS, "calm": CALM}

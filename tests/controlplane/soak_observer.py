@@ -4,6 +4,7 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,6 +118,8 @@ class TaintWatch:
 class Life:
     """One process from its start to its end, each list an entry for each look.
 
+    `most_mib` is the most memory that it has had at a time.
+
     `led_seconds` is for how long it had led by then: who stands by runs no cycles, and so does not
     use the memory that they need.
     """
@@ -126,6 +129,7 @@ class Life:
     rss_bytes: list[int] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
     led_seconds: list[float] = field(default_factory=list)
+    most_mib: int = 0
 
     def look(self, pid: int, seconds: float, *, leads: bool) -> None:
         """Look at the process, unless it has just ended."""
@@ -184,6 +188,8 @@ class Processes:
         for replica in running:
             life = self.lives.setdefault(replica.name, Life(replica.name))
             life.look(replica.pid, seconds, leads=replica.name == leader)
+            with suppress(OSError, ValueError):  # it has just ended
+                life.most_mib = max(life.most_mib, replica.most_memory_mib())
 
     def growth(self, warm_up_seconds: float) -> list[Growth]:
         """Of all that led for long enough."""

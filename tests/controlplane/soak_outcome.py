@@ -1,14 +1,16 @@
 """What a soak has shown, and whether all of it is as it must be."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from tests.controlplane.attacks import Attack
 from tests.controlplane.manifests import Object
 from tests.controlplane.soak_agenda import Journal
-from tests.controlplane.soak_form import Form
+from tests.controlplane.soak_form import MOST_MEMORY_MIB, Form
+from tests.controlplane.soak_incidents import Spell
 from tests.controlplane.soak_observer import Growth, Life, Sample, TaintWatch
 from tests.controlplane.soak_witness import Witness
 
@@ -33,6 +35,8 @@ class Outcome:
     needless: list[str]
     left_tainted: list[str]
     in_flight: list[str]
+    spells: Sequence[Spell] = ()
+    attacks: Sequence[Attack] = ()
 
     @property
     def problems(self) -> list[str]:
@@ -47,8 +51,19 @@ class Outcome:
         yield from (f"unknown: what became of {pod}" for pod in self.witness.unexplained)
         yield from (f"in flight at the end: {pod}" for pod in self.in_flight)
         yield from (f"a bug: {line}" for line in self.complaints)
+        for spell in self.spells:
+            if spell.shown(self.cycles) is None:
+                yield f"no cycle was held because of an incident ({spell.what})"
+            for each in spell.evictions(self.witness.accepted, self.cycles):
+                yield f"moved during an incident ({spell.what}): {each.name} at {each.began}"
         if not self.witness.accepted:
             yield "idle: nothing was evicted, so nothing was shown"
+        yield from self._problems_of_memory()
+
+    def _problems_of_memory(self) -> Iterator[str]:
+        for life in self.lives:
+            if life.most_mib >= MOST_MEMORY_MIB:
+                yield f"memory of {life.name}: {life.most_mib} MiB"
         if not self.growth:
             yield "idle: no process led for long enough to judge its memory"
         for growth in self.growth:

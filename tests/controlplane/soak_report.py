@@ -6,9 +6,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from tests.controlplane.soak_cluster import CPU_TARGET
+from tests.controlplane.soak_incidents import Spell
+from tests.controlplane.soak_observer import Sample
 from tests.controlplane.soak_outcome import Outcome
 from tests.controlplane.soak_plot import Line, plot
 
@@ -92,6 +95,12 @@ def _lines(outcome: Outcome) -> Iterator[str]:
         f"median {statistics.median(durations):.1f} s, longest {max(durations):.1f} s",
     )
     yield _row("longest time without a completed cycle", f"{outcome.longest_gap_seconds:.0f} s")
+    yield _row("most memory of a process", f"{max(life.most_mib for life in outcome.lives)} MiB")
+    for attack in outcome.attacks:
+        yield _row(attack.what, f"{attack.count}, {attack.failed} failed")
+    for spell in outcome.spells:
+        yield _row(spell.what, _told(spell, outcome))
+    yield _row("overloaded node-minutes, by tenths of the time", _overloaded(outcome.samples))
     yield _row("requests to evict, by answer", _counted(answers))
     yield _row("evictions", str(len(witness.accepted)))
     yield _row("what became of them", _counted(outcome.results))
@@ -117,6 +126,28 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     yield "![nodes](nodes.svg)"
     yield "![evictions](evictions.svg)"
     yield "![memory](memory.svg)"
+
+
+def _told(spell: Spell, outcome: Outcome) -> str:
+    shown = spell.shown(outcome.cycles)
+    if shown is None:
+        return f"{(spell.over - spell.began).total_seconds():.0f} s, no cycle was held"
+    later = [r.began for r in outcome.witness.accepted if r.began >= spell.over]
+    moved = f"{(min(later) - spell.over).total_seconds():.0f} s after it" if later else "never"
+    return (
+        f"{(spell.over - spell.began).total_seconds():.0f} s; first cycle that was held "
+        f"{(shown - spell.began).total_seconds():.0f} s after its beginning; evictions from then "
+        f"to its end {len(spell.evictions(outcome.witness.accepted, outcome.cycles))}; next "
+        f"eviction {moved}"
+    )
+
+
+def _overloaded(samples: Sequence[Sample]) -> str:
+    minutes = [0.0] * 10
+    for before, now in pairwise(samples):
+        tenth = min(9, int(10 * now.seconds / samples[-1].seconds))
+        minutes[tenth] += now.overloaded * (now.seconds - before.seconds) / 60
+    return " ".join(f"{each:.0f}" for each in minutes)
 
 
 def _row(name: str, value: str) -> str:

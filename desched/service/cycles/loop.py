@@ -22,7 +22,7 @@ from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, Skipp
 HEARTBEAT_SECONDS = 5
 EDIT_SECONDS = 20
 """How often the policy file is read between cycles, so that the answer to an edit comes soon."""
-AGAIN_SECONDS = 30
+AGAIN_SECONDS = 15
 """After a cycle that could not read the cluster, the next one begins no later than this, unless a
 cron expression says when cycles run."""
 LATE_TICK_SECONDS = 30

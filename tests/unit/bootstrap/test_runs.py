@@ -12,6 +12,7 @@ import yaml
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer
+from desched.adapters.kubernetes.client.server_health import RequestLog
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
@@ -77,8 +78,8 @@ def kubernetes(mocker):
     connection = mocker.create_autospec(KubernetesConnection, instance=True)
     connection.in_cluster, connection.target, connection.namespace = False, OUTSIDE, "desched"
     connection.get.return_value = Answer(403, b"{}")
+    connection.reads = RequestLog()
     mocker.patch("desched.bootstrap.runs.connect", return_value=connection)
-    mocker.patch("desched.bootstrap.side_tasks.connect", return_value=connection)
     mocker.patch("desched.bootstrap.side_tasks.connect", return_value=connection)
     return connection
 

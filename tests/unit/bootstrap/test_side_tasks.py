@@ -6,19 +6,23 @@ from datetime import timedelta
 import pytest
 from pytest_mock import MockerFixture
 
-from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.client.server_health import RequestLog
 from desched.bootstrap.side_tasks import (
     POLL_SECONDS,
     SPREAD_SECONDS,
     cluster_watch_of,
+    contender,
     wait_for_lease,
 )
-from desched.errors import LeaseError, LeaseRefused
+from desched.errors import LeaseError, LeaseRefused, ObservationError
+from desched.model.report import Mode
 from desched.service.election.leadership import Leadership, LeaseTiming
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
 from tests.builders import NOW
 from tests.fake_lease import FakeLease
+from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply, account
 
 
 @pytest.mark.parametrize(("error", "waits"), [(LeaseRefused, False), (LeaseError, True)])
@@ -64,11 +68,36 @@ def test_first_lists_are_spread_in_a_cluster_and_begin_at_once_for_a_person(
     connection.in_cluster = in_cluster
     mocker.patch("desched.bootstrap.side_tasks.connect", return_value=connection)
     made = mocker.patch("desched.bootstrap.side_tasks.ClusterWatch")
-    cluster_watch_of(load_settings({}))
+    cluster_watch_of(load_settings({}), RequestLog())
     (client,) = made.call_args.args
     assert client.spread_seconds == seconds
 
 
 @pytest.mark.parametrize("flags", [{"once": True}, {"watch": False}])
 def test_a_single_cycle_watches_nothing(flags):
-    assert cluster_watch_of(load_settings(flags)) is None
+    assert cluster_watch_of(load_settings(flags), RequestLog()) is None
+
+
+def test_an_api_server_that_fails_the_lease_and_the_watches_is_in_trouble_for_the_cycle_too(
+    server: FakeApiServer, mocker: MockerFixture
+) -> None:
+    server.answer = lambda _: Reply(503)
+    mocker.patch(
+        "desched.adapters.kubernetes.client.connection.find_account",
+        return_value=account(server.url),
+    )
+    settings = load_settings({"evict": True})
+    of_cycle = connect(None, None, lambda _: False)
+
+    leadership = contender(settings, of_cycle, Mode.EVICT, "me", SystemClock())
+    assert leadership is not None
+    leadership.step()
+    failed_lease = of_cycle.reads.health().failed
+    watch = cluster_watch_of(settings, of_cycle.reads)
+    assert watch is not None
+    with pytest.raises(ObservationError):
+        watch.look(lambda _: False)
+    watch.end()
+
+    assert failed_lease >= 1
+    assert of_cycle.reads.health().failed > failed_lease

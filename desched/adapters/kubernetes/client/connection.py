@@ -55,12 +55,15 @@ class KubernetesConnection:
     """The API server of one cluster, as one account.
 
     `wait` pauses between attempts and returns true if desched is stopping. Each request raises
-    ObservationError unless it is answered completely before its deadline. `reads` has how it was
-    answered lately.
+    ObservationError unless it is answered completely before its deadline. `reads` has how reads
+    were answered lately; connections of one process share it.
     """
 
     def __init__(
-        self, find: Callable[[], ClusterAccount], wait: Callable[[float], bool] | None = None
+        self,
+        find: Callable[[], ClusterAccount],
+        wait: Callable[[float], bool] | None = None,
+        reads: RequestLog | None = None,
     ) -> None:
         self._find = find
         self._bounds = HttpBounds(
@@ -73,7 +76,7 @@ class KubernetesConnection:
         )
         self._renewing = Lock()
         self._not_renewed = (0.0, "")  # when that failed last, and why
-        self.reads = RequestLog()
+        self.reads = RequestLog() if reads is None else reads
         self._use(find())
 
     def _use(self, account: ClusterAccount) -> None:
@@ -280,16 +283,19 @@ class KubernetesConnection:
 
 
 def connect(
-    kubeconfig: Path | None, context: str | None, wait: Callable[[float], bool] | None = None
+    kubeconfig: Path | None,
+    context: str | None,
+    wait: Callable[[float], bool] | None = None,
+    reads: RequestLog | None = None,
 ) -> KubernetesConnection:
     """A connection as the named account, else the pod's own, else the default kubeconfig's.
 
-    No request is sent yet.
+    No request is sent yet. Its reads are added to those of others if `reads` has these.
 
     Raises:
         ConfigurationError: there is no such account, or it cannot be used.
     """
-    return KubernetesConnection(lambda: find_account(kubeconfig, context), wait)
+    return KubernetesConnection(lambda: find_account(kubeconfig, context), wait, reads)
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -36,7 +36,10 @@ class _Request(NamedTuple):
 
 
 class RequestLog:
-    """The latest reads of one process, for all of its threads."""
+    """The latest reads of one process, for all of its threads.
+
+    Cycles of a service that watches read little themselves: its Lease and its watches show more.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
