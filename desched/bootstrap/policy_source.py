@@ -29,7 +29,11 @@ class PolicyConfigMap(NamedTuple):
 DEPLOYED = PolicyConfigMap(None, "desched-policy")
 """Where an installation has its policy."""
 
-NO_POLICY = "No policy is given; name one with --policy FILE (DESCHED_POLICY)."
+NO_POLICY = (
+    "No policy is given; name one with --policy FILE (DESCHED_POLICY). "
+    "`desched doctor --write-policy FILE` writes one that fits; policies/cautious.yaml is an "
+    "example."
+)
 
 
 def config_map_of(settings: Settings) -> PolicyConfigMap | None:
@@ -82,9 +86,7 @@ def _deployed(settings: Settings, wait: Callable[[float], bool]) -> PolicyText:
         raise ConfigurationError(f"{NO_POLICY}\nThe cluster could not be asked: {error}") from error
     if found is None:
         raise ConfigurationError(
-            f"{NO_POLICY} The cluster has no ConfigMap {DEPLOYED.name} of an installation. "
-            "`desched doctor --write-policy FILE` writes a policy that fits; policies/cautious.yaml"
-            " is an example."
+            f"{NO_POLICY} The cluster has no ConfigMap {DEPLOYED.name} of an installation."
         )
     return found
 

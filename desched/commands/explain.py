@@ -70,7 +70,7 @@ def _is_live(flags: Mapping[str, Any]) -> bool:
 def subject_of(invocation: Invocation, settings: Settings) -> Subject:
     """What the words name; without a namespace, as kubectl, in that of the context."""
     flags = invocation.flags
-    given = flags.get("namespace", "")
+    given: str = flags.get("namespace", "")
 
     def namespace() -> str:
         if given or not _is_live(flags):
@@ -123,8 +123,7 @@ COMMAND = Command(
     "fast it may move, and what would have to change.",
     examples={
         "desched explain node worker-7": "why it stays overloaded, by the policy of the cluster",
-        "desched explain deployment/web -n shop --policy policy.yaml": "of a workload",
-        "desched explain pod shop/web-1 --snapshot now.snapshot": "why it stays, in a file",
+        "desched explain pod/web-1 -n shop --snapshot now.snapshot": "why it stays, in a file",
     },
     settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
     parameters=(
