@@ -77,7 +77,7 @@ def subject_of(invocation: Invocation, settings: Settings) -> Subject:
             return given
         return connect(settings.kubeconfig, settings.context, SystemClock().wait).namespace
 
-    subject = parse_subject(flags["kind"], flags.get("name", ""), namespace)
+    subject = parse_subject(flags["kind"], flags.get("name", ""), namespace=namespace)
     if given and subject.namespace not in {"", given}:
         raise ConfigurationError(f"{subject} is not in the namespace {given} of --namespace.")
     return subject

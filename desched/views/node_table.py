@@ -49,9 +49,9 @@ def print_nodes(cycle: CycleView, console: Console) -> None:
     if left:
         console.print(Text(f"… and {left}"))
     unknown = cycle.unknown_gpus
-    for why, nodes in grouped((detail, plain(node)) for node, detail in unknown).items():
+    for why, names in grouped((detail, plain(node)) for node, detail in unknown).items():
         because = f" ({plain(why)})" if why else ""
-        console.print(Text(f"Unknown GPU load: {first_names(nodes)}{because}", style="dim"))
+        console.print(Text(f"Unknown GPU load: {first_names(names)}{because}", style="dim"))
 
 
 def _fitting(nodes: "_Shown", console: Console) -> Table:

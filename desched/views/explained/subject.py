@@ -57,7 +57,9 @@ class Subject(NamedTuple):
         return f"{self.workload_kind or self.kind} {path}"
 
 
-def parse_subject(kind: str, name: str = "", namespace: Callable[[], str] = lambda: "") -> Subject:
+def parse_subject(
+    kind: str, name: str = "", *, namespace: Callable[[], str] = lambda: ""
+) -> Subject:
     """The subject of words such as `node te3`, `deployment.apps/web` or `pod shop/web-1`.
 
     `namespace` returns that of a name without one, empty if there is none.

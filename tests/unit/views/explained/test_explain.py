@@ -142,7 +142,7 @@ def test_the_pods_of_a_node_are_there_with_their_outcome_the_largest_first() -> 
 
 
 def test_a_node_whose_pods_the_policy_excludes_says_what_it_excludes() -> None:
-    excluding = policy(protections=Protections(excluded_namespaces=frozenset({"apps"})))
+    excluding = policy(protections=Protections(excluded_namespaces=("apps",)))
     found = of_node("node hot", hot(), excluding)
 
     assert found.verdict.reason is NodeReason.EXCESS_NOT_MOVABLE

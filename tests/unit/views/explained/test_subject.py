@@ -31,8 +31,7 @@ from desched.views.explained.subject import Subject, SubjectKind, parse_subject
     ],
 )
 def test_a_subject_is_named_as_in_kubectl(words: tuple[str, ...], subject: Subject) -> None:
-    given = (*words, "") if len(words) == 1 else words
-    assert parse_subject(*given, lambda: "mine") == subject
+    assert parse_subject(*words, namespace=lambda: "mine") == subject
 
 
 @pytest.mark.parametrize(
