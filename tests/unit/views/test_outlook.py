@@ -74,7 +74,7 @@ def test_the_table_the_page_and_the_log_have_both() -> None:
         assert f"{SAID} next 60." in text
         assert saving in text
     (line,) = essentials(PLANNED)["evictions"]
-    assert line == f"shop/cart-1 from te1: {MOVE.grounds}"
+    assert line == f"shop/cart-1 from te1 to te5 (100 %): {MOVE.grounds}"
 
 
 def test_a_node_that_is_relieved_in_time_is_not_among_those_left_alone() -> None:
