@@ -350,7 +350,7 @@ def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:
 
 def _print_placement(placement: Placement, source: str, scheduler: str, console: Console) -> None:
     lines = [count_of_nodes(each.nodes, each.reason) for each in placement.excluded] + [
-        f"node {each.node} {each.lacks}" for each in placement.near
+        f"nearest: node {each.node} {each.lacks}" for each in placement.near
     ]
     title = f"{placement.suitable} of {count(placement.nodes, 'node')} can take it now"
     if placement.expected_on:

@@ -1,10 +1,12 @@
 """What explanations say about small clusters."""
 
+import io
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
 from desched.decision import Decision, decide
 from desched.errors import ConfigurationError
@@ -36,6 +38,7 @@ from desched.views.explained.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
+from desched.views.explanation import print_explanation
 from tests.builders import (
     NOW,
     amounts,
@@ -358,7 +361,9 @@ def test_nodes_are_counted_by_why_they_cannot_take_the_pod() -> None:
     full = pod("full", on="cool", of=None, request=amounts(3.9, 1))
     loads = load({"hot": (0.9, 0.2), "cool": (0.1, 0.1), "warm": (0.6, 0.1)}, {"big": (1.0, 0.5)})
 
-    found = of_pod("pod apps/big", hot(big, full, of_load=loads)).placement
+    explained = answer("pod apps/big", hot(big, full, of_load=loads))
+    assert explained.pod is not None
+    found = explained.pod.placement
 
     assert found is not None
     assert (found.nodes, found.suitable) == (3, 0)
@@ -372,6 +377,9 @@ def test_nodes_are_counted_by_why_they_cannot_take_the_pod() -> None:
         ("cool", "lacks 3.40 cores free of requests"),
     ]
     assert found.reason is RefusalReason.NO_NODE_UNDER_CEILING
+    printed = io.StringIO()
+    print_explanation(explained, Console(file=printed, width=200))
+    assert "nearest: node cool lacks 3.40 cores free of requests" in printed.getvalue()
 
 
 def test_a_node_with_room_outside_the_domain_of_a_pod_is_not_above_its_ceiling() -> None:
