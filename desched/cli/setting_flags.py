@@ -113,7 +113,9 @@ def own_flag(shown: str, text: str, *, name: str = "", choices: bool = False, **
     metavar = " ".join(words[len(names) :])
     if choices:
         shape["type"] = click.Choice(metavar.split("|"))
-    return Flag([*names, *filter(None, [name])], metavar, text, is_flag=not metavar, **shape)
+    if not metavar:  # click takes a flag that says that it is none for one whose value is optional
+        shape["is_flag"] = True
+    return Flag([*names, *filter(None, [name])], metavar, text, **shape)
 
 
 def setting_options(names: Iterable[str]) -> list[Flag]:

@@ -83,7 +83,8 @@ def parse_subject(
             raise ConfigurationError("Name the node, as in `desched explain node NAME`.")
         return Subject(subject_kind, name)
     place, slash, last = name.rpartition("/")
-    place = place if slash else namespace()
+    if last and not slash:
+        place = namespace()
     if not (place and last) or "/" in place:
         raise ConfigurationError(
             f"Name the {subject_kind} with its namespace, as in "

@@ -29,6 +29,21 @@ def test_no_message_suggests_a_flag_that_evicts(flag, command, capsys):
     assert not re.search(r"did you mean --(evict|once)\b", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        ("explain pod/x", "-n"),
+        ("explain pod/x", "--namespace"),
+        ("explain pod/x", "--service"),
+        ("explain pod/x", "--snapshot"),
+        ("doctor", "--write-policy"),
+    ],
+)
+def test_a_flag_of_a_command_needs_its_value(words, flag, capsys):
+    assert main([*words.split(), flag]) == 2
+    assert f"{flag} requires a value" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", [n for n in FIELDS if not isinstance(example(n)[1], bool)])
 def test_a_flag_is_no_value_of_another_flag(name, run, capsys):
     for words in ([flag_of(name)], [flag_of(name), "--dry-run"]):

@@ -46,6 +46,7 @@ def test_a_subject_is_named_as_in_kubectl(words: tuple[str, ...], subject: Subje
         (("pod", "web-1"), "Name the pod with its namespace"),
         (("pod/web-1",), "Name the pod with its namespace"),
         (("pod", "shop/"), "Name the pod with its namespace"),
+        (("pod/",), "Name the pod with its namespace"),
         (("pod", "a/b/c"), "Name the pod with its namespace"),
         (("workload", ""), "Name the workload with its namespace"),
     ],
@@ -53,3 +54,11 @@ def test_a_subject_is_named_as_in_kubectl(words: tuple[str, ...], subject: Subje
 def test_what_names_nothing_is_refused_with_the_form(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         parse_subject(*words)
+
+
+def test_the_context_is_not_asked_for_what_has_no_name() -> None:
+    def namespace() -> str:
+        raise AssertionError
+
+    with pytest.raises(ConfigurationError, match="Name the pod"):
+        parse_subject("pod/", namespace=namespace)
