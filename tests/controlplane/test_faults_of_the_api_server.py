@@ -320,18 +320,20 @@ def test_an_eviction_that_took_effect_without_an_answer_is_followed_up_and_not_r
     check_that_accepted_are(sites, site, [pod])
 
 
-def test_an_eviction_that_a_budget_blocked_is_asked_for_again_by_the_next_cycle(
+def test_after_an_eviction_that_a_budget_blocked_the_next_cycle_evicts_one_of_its_node(
     sites: Sites, single: SingleRuns, table: FaultTable
 ) -> None:
     before = names(sites.plane.pods(STAYS))
-    pod = pod_that_met(BLOCKED, STAYS, sites, single, table)
+    pod_that_met(BLOCKED, STAYS, sites, single, table)
     assert names(sites.plane.pods(STAYS)) == before
 
     fault = single.renewed_at_each_request()
     with single.proxy.faulty(fault, "POST|PATCH", ".*/(configmaps|pods)") as active:
         report = single.evicting(STAYS)
-    assert [outcome["pod"]["name"] for outcome in report["outcomes"]] == [pod]
-    check_that_accepted_are(sites, STAYS, [pod])
+    # Its pods use nearly the same, so which of them helps most may have changed.
+    (evicted,) = [outcome["pod"]["name"] for outcome in report["outcomes"]]
+    assert evicted in before
+    check_that_accepted_are(sites, STAYS, [evicted])
     refused = [seen.path for seen in active.struck if seen.status == 401]
     assert len(refused) * 2 == len(active.struck)
     assert {path.rsplit("/")[-1] for path in refused} >= {"desched-state", "eviction"}
