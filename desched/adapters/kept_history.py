@@ -12,10 +12,11 @@ from desched.model.load import LoadHistory, PodPast
 from desched.model.resources import Resource
 from desched.policy.policy import HistoryGrid
 
-NEAR_SHARE = 0.2
-"""Of a step: what a cycle measures that near to a regular time counts for it.
+NEAR_SHARE = 0.1
+"""Of a window, or of a step if that is shorter: what a cycle measures that near to a regular time
+counts for it.
 
-With steps of five minutes that is a minute, after which no sample arrives any more.
+What a pod uses that came or left in between is wrong by no more than this share there.
 """
 
 FORGOTTEN_AFTER_CYCLES = 6
@@ -68,10 +69,11 @@ class Span(NamedTuple):
         at = self.times[self.size // 2]
         return self._replace(last=at - self.step_seconds), self._replace(first=at)
 
-    def near(self, now: float) -> int | None:
+    def near(self, now: float, window_seconds: float) -> int | None:
         """The regular time for which counts what is measured now, None if none is near."""
         nearest = round(now / self.step_seconds) * self.step_seconds
-        return nearest if abs(now - nearest) <= NEAR_SHARE * self.step_seconds else None
+        most_seconds = NEAR_SHARE * min(self.step_seconds, window_seconds)
+        return nearest if abs(now - nearest) <= most_seconds else None
 
     def history(self, points: Points, now: float, ratio: float | None) -> LoadHistory:
         """The load at these times and now."""

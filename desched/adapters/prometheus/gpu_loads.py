@@ -111,7 +111,8 @@ class GpuLoads:
         """The mean load of the GPUs of each node in the past; nothing if it is unknown."""
         if not self._is_watched:
             return {}
-        tracks = LoadTracks(self._queries, self._index, {Resource.GPU: self._mean})
+        expressions = {Resource.GPU: self._mean}
+        tracks = LoadTracks(self._queries, self._index, expressions, self._windows[0])
         known = {
             name: gpus.levels[0].ratio
             for name, gpus in load.gpus.items()

@@ -31,11 +31,15 @@ class Now(NamedTuple):
 
 
 class LoadTracks(NamedTuple):
-    """The recent load of nodes; `expressions` read it over the shortest window of each resource."""
+    """The recent load of nodes; `expressions` read it over the shortest window of each resource.
+
+    `window_seconds` is the shortest of all.
+    """
 
     queries: CycleQueries
     nodes: NodeIndex
     expressions: Mapping[Resource, Query]
+    window_seconds: float
 
     def history(self, grid: HistoryGrid) -> dict[Resource, dict[str, LoadHistory]]:
         """The load of each node at these points.
@@ -59,7 +63,7 @@ class LoadTracks(NamedTuple):
         if not self.queries.evaluated:
             return {}
         tracks = {r: kept.of((r, query), span) for r, query in self.expressions.items()}
-        near = span.near(self.queries.now)
+        near = span.near(self.queries.now, self.window_seconds)
         behind: dict[Span, list[Resource]] = {}
         for resource, points in tracks.items():
             if near is not None and resource in now:

@@ -93,7 +93,7 @@ class PodPasts:
 
     def _behind(self, now: Mapping[str, OfPods]) -> Mapping[Span, Sequence[str]]:
         """The times that are not known, with their nodes; what is measured now may be one."""
-        near = self._span.near(self._queries.now)
+        near = self._span.near(self._queries.now, min(self._shortest.values()))
         behind: dict[Span, list[str]] = {}
         for node in sorted(now):
             points = self._kept.of(node)

@@ -95,8 +95,9 @@ class PrometheusLoadReader:
         kubelets = Kubelets(queries, index, policy.metrics, windows)
         pod_loads = PodLoads(queries, index, policy.metrics, kubelets, cluster)
         loads = node_loads.read(windows, cluster)
-        expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
-        tracks = LoadTracks(queries, index, {r: e for r, e in expressions.items() if e})
+        read_by = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
+        expressions = {r: expression for r, expression in read_by.items() if expression}
+        tracks = LoadTracks(queries, index, expressions, policy.shortest_window_seconds)
         # Of its own, so that neither its warnings nor its errors touch the other resources.
         of_gpus = CycleQueries(self._client)
         gpus = GpuLoads(of_gpus, index, policy)

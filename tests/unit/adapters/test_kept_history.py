@@ -23,10 +23,22 @@ def test_a_history_ends_before_now() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "near"), [(1200.0, 1200), (1260.0, 1200), (1261.0, None), (1440.0, 1500)]
+    ("now", "window_seconds", "near"),
+    [
+        (1200, 300, 1200),
+        (1230, 300, 1200),
+        (1231, 300, None),
+        (1470, 300, 1500),
+        (1206, 60, 1200),
+        (1207, 60, None),
+        (1230, 1800, 1200),
+        (1231, 1800, None),
+    ],
 )
-def test_a_fifth_of_a_step_is_near(now: float, near: int | None) -> None:
-    assert SPAN.near(now) == near
+def test_a_tenth_of_the_window_or_of_the_step_is_near(
+    now: float, window_seconds: float, near: int | None
+) -> None:
+    assert SPAN.near(now, window_seconds) == near
 
 
 def test_each_time_is_read_once() -> None:
