@@ -244,6 +244,7 @@ class KeptPasts:
         Where a gone one has been on several of the nodes at a time, nothing is known of it.
         """
         found: dict[PodResource, Points] = {}
+        where: dict[PodKey, str] = {}
         most_gone = min(MOST_GONE_PODS, MOST_GONE_PODS_TOGETHER // max(1, len(self._nodes)))
         for node, of_now in now.items():
             points = self.of(node)
@@ -254,9 +255,11 @@ class KeptPasts:
                 past = points.points(key) or (None,) * count
                 own = (*past, of_now.get(key))
                 found[key] = _of_both(found[key], own) if key in found else own
+                where[key[1]] = node if where.get(key[1], node) == node else ""
+        cpu, memory = _OF_PODS
         pods = {pod for (_, pod), of in found.items() if any(value is not None for value in of)}
         return {
-            pod: PodPast(*(found.get((resource, pod), ()) for resource in _OF_PODS))
+            pod: PodPast(found.get((cpu, pod), ()), found.get((memory, pod), ()), where[pod])
             for pod in sorted(pods)
         }
 

@@ -91,11 +91,12 @@ class PodPast(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Usage of a pod at the points of the nodes' history, oldest first, None where it is not known.
 
     Each value is the mean over the shortest window that ends there. An empty tuple if the resource
-    was not measured at all.
+    was not measured at all. `node` is where the pod is or was, empty if that is not one node.
     """
 
     cpu_millicores: tuple[Usage | None, ...] = ()
     memory_bytes: tuple[Usage | None, ...] = ()
+    node: NodeName = ""
 
 
 class PodChoice(msgspec.Struct, frozen=True, gc=False):

@@ -126,7 +126,8 @@ class SimulatedLoad:
                 tuple(None if math.isnan(x) else x for x in row) for row in rows.tolist()
             )
         keys = users.values()
-        return dict(zip(keys, map(PodPast, *columns.values()), strict=True))
+        where = [history.stays_of(uid)[-1].node for uid in users]
+        return dict(zip(keys, map(PodPast, *columns.values(), where), strict=True))
 
     def _back(
         self, nodes: Sequence[Node], rules: Sequence[ResourceRule], steps: int, step_seconds: int

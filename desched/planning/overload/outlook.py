@@ -1,8 +1,8 @@
 """The past of nodes and pods as arrays, and the overload that it lets expect.
 
 The past of a node is the load that it would have had with the pods that are on it now: what was
-measured, without the pods that desched has moved away or that are leaving, and with those that have
-arrived since. Other load that came and went, such as that of Jobs, is part of it: it comes again.
+measured, without the pods that have left or are leaving, and with those that have arrived since.
+Other load that came and went, such as that of Jobs, is part of it: it comes again.
 Of Jobs that run now, only what is expected to last counts: an eviction would come too late.
 """
 
@@ -31,7 +31,6 @@ from desched.planning.overload.pod_usage import UsageBook
 
 STARTING_SECONDS = 300
 """What a node does in its first minutes, while its own pods start, says nothing of later load."""
-
 
 class Pasts:
     """The pasts by which a plan forecasts: points of all nodes and pods at the same times.
@@ -167,10 +166,12 @@ class Pasts:
         return share
 
     def _gone(self, node: str) -> Floats | None:
-        """What pods used there that desched has moved away, or that are leaving; None if none."""
-        if node not in self._leaving and node not in self._departed:
+        """What pods used there that have left or are leaving; None if there are none."""
+        if not any(node in pods for pods in (self._leaving, self._departed, self._replaced)):
             return None
         total = np.zeros((len(self.ages_seconds), len(self.resources)))
+        for replaced in self._replaced.get(node, ()):
+            total += np.nan_to_num(self._stacked(replaced))
         for pod in self._leaving.get(node, ()):
             total += self.of_pod(pod) * self._share_since(self._age_seconds(pod))
         for move in self._departed.get(node, ()):
@@ -208,6 +209,30 @@ class Pasts:
             ends = not (pod.finished or pod.lingers(self._book.now))
             if pod.node and pod.uid not in moved and ends:
                 found.setdefault(pod.node, []).append(pod)
+        return found
+
+    @cached_property
+    def _replaced(self) -> Mapping[str, Sequence[PodPast]]:
+        """The pasts, by node, of pods that have left it without desched and do not come again.
+
+        Where only the name of a pod is left, its workload is one that still runs other pods.
+        """
+        cluster = self._book.snapshot.cluster
+        moved = {move.pod for moves in self._departed.values() for move in moves}
+        ended = {(p.namespace, p.name): p for p in cluster.leaving_pods if p.finished}
+        lasting = {(w.namespace, w.name) for w in cluster.workloads.values() if w.kind != "Job"}
+        present = {
+            node: {(pod.namespace, pod.name) for pod in cluster.pods_by_node.get(node, ())}
+            for node in {past.node for past in self._load.pod_pasts.values()}
+        }
+        found: dict[str, list[PodPast]] = {}
+        for key, past in self._load.pod_pasts.items():
+            if key in moved or key in present[past.node]:
+                continue
+            pod = ended.get(key)
+            by_name = not lasting.isdisjoint(_workloads_named_in(key))
+            if by_name if pod is None else not pod.of_job:
+                found.setdefault(past.node, []).append(past)
         return found
 
     @cached_property
@@ -339,6 +364,14 @@ def _denominators(loaded: LoadedNode, resources: Sequence[Resource]) -> list[flo
 def _targets(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:
     found = {source.resource: source.thresholds.target_ratio for source in loaded.sources}
     return [found.get(resource, np.inf) for resource in resources]
+
+
+def _workloads_named_in(pod: tuple[str, str]) -> Iterable[tuple[str, str]]:
+    """What a workload is called that names its pods so: by itself, or by its ReplicaSets."""
+    namespace, name = pod
+    for _ in range(2):
+        name = name.rpartition("-")[0]
+        yield namespace, name
 
 
 class _Departed(NamedTuple):

@@ -142,7 +142,7 @@ def test_pasts_of_another_query_are_forgotten() -> None:
     pasts.begin("query", SPAN)
     pasts.of("n").add(0, 1, {(CPU, POD): (1.0,)})
     found = pasts.pasts({"n": {(MEMORY, POD): 5.0}}, {POD: "n"}.get)
-    assert found == {POD: PodPast((1.0, *(None,) * 5), (*(None,) * 5, 5.0))}
+    assert found == {POD: PodPast((1.0, *(None,) * 5), (*(None,) * 5, 5.0), "n")}
     pasts.begin("other", SPAN)
     assert pasts.of("n").missing() == SPAN
 
@@ -155,7 +155,7 @@ def test_a_pod_that_several_nodes_had_at_a_time_is_not_known_then() -> None:
     found = pasts.pasts({"m": {}, "n": {}}, lambda _: None)
     assert found == {POD: PodPast((1.0, None, 3.0, None, None, None))}
     assert pasts.pasts({"n": {}}, lambda _: "n") == {
-        POD: PodPast((None, 2.0, 3.0, None, None, None))
+        POD: PodPast((None, 2.0, 3.0, None, None, None), node="n")
     }
     assert pasts.pasts({"m": {}, "n": {}}, lambda _: "elsewhere") == {}
 

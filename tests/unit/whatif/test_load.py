@@ -172,6 +172,7 @@ def test_the_pasts_of_pods_are_read_that_are_or_were_on_a_chosen_node() -> None:
     made.clock.advance(900)
     found = of_chosen(made, PodChoice(frozenset({"a"}), pasts=frozenset({"b"})))
     assert set(found.pod_pasts) == {("default", "calm"), ("default", "quiet")}
+    assert {past.node for past in found.pod_pasts.values()} == {"b"}
     calm = found.pod_pasts["default", "calm"].cpu_millicores
     assert len(calm) == len(found.history["b"][Resource.CPU].ratios)
     assert calm[-3:] == pytest.approx((100, 100, 100))

@@ -438,5 +438,5 @@ def test_an_answer_that_is_too_large_is_asked_for_in_halves_of_its_time(
 def test_a_resource_without_a_rule_is_not_asked_for(service: Service) -> None:
     by = replace(policy(), rules=(ResourceRule(CPU, 0.3, 0.8, 0.05, 0.1, (300,)),))
     past = service.at(FIRST_AT, pasts(3), by).pod_pasts["apps", "p-3"]
-    assert past == PodPast(cpu_millicores=past.cpu_millicores)
+    assert past == PodPast(cpu_millicores=past.cpu_millicores, node="n-3")
     assert len(service.ranges) == 1

@@ -24,6 +24,7 @@ POINTS = 5
 """Of the past, with now: 20, 15, 10 and 5 minutes ago, and now. A window is 5 minutes."""
 
 CPU = policy(rule(Resource.CPU))
+JOB: dict[str, Any] = {"owner": Owner("Job", "batch-1", "uid-batch", "batch/v1"), "of": None}
 Points = Sequence[float | None]
 
 
@@ -49,6 +50,7 @@ def pressure(
         ("apps", name): PodPast(
             tuple(None if cores is None else cores * 1000 for cores in each),
             (0.1 * GIB,) * len(each),
+            "n",
         )
         for name, each in pasts.items()
     }
@@ -157,6 +159,51 @@ def test_settled_moves_leave_the_past_too_and_none_leaves_twice() -> None:
     assert cpu(pressure(points, state=State(moves=(elsewhere,)))) == points
 
 
+ENDED = {"web-5d9f-x2x": [1.0, 1.0, 1.0, None, None]}
+"""A pod that was there until ten minutes ago, by its name of a Deployment `web`."""
+
+
+@pytest.mark.parametrize("name", ["web-5d9f-x2x", "web-0"])
+def test_pods_that_left_without_desched_are_not_part_of_the_past_while_others_of_theirs_run(
+    name: str,
+) -> None:
+    """A rollout has replaced them: they would count twice."""
+    pasts = {name: ENDED["web-5d9f-x2x"]}
+    points = [0.65] * POINTS
+    found = pressure(points, young("new", 10), usage={"new": 1.0}, pasts=pasts)
+    assert cpu(found) == points
+
+
+@pytest.mark.parametrize("name", ["batch-17-x2x", "webs-5d9f-x2x", "web"])
+def test_what_is_not_known_to_run_elsewhere_may_come_again(name: str) -> None:
+    """It may be the pod of a Job."""
+    points = [0.9, 0.9, 0.9, 0.65, 0.65]
+    assert cpu(pressure(points, pasts={name: ENDED["web-5d9f-x2x"]})) == points
+
+
+def test_a_finished_pod_leaves_the_past_unless_it_is_that_of_a_job() -> None:
+    points, pasts = [0.9, 0.9, 0.9, 0.65, 0.65], {"old": ENDED["web-5d9f-x2x"]}
+    evicted = pod("old", on="n", of=None, phase="Failed")
+    assert cpu(pressure(points, evicted, pasts=pasts)) == [0.65] * POINTS
+    assert cpu(pressure(points, pod("old", on="n", phase="Failed", **JOB), pasts=pasts)) == points
+
+
+def test_a_pod_that_desched_moved_leaves_the_past_once() -> None:
+    state = State((gone("web-5d9f-x2x", 10, 1.0),))
+    points = [0.9, 0.9, 0.9, 0.65, 0.65]
+    assert cpu(pressure(points, state=state, pasts=ENDED)) == [0.65] * POINTS
+
+
+def test_a_past_of_another_node_takes_nothing_away() -> None:
+    points = [0.9, 0.9, 0.9, 0.65, 0.65]
+    of_load = load({"n": (0.65, 0.1)}, {})
+    past = PodPast((1000.0,) * 3 + (None,) * 2, node="m")
+    known = {"n": {Resource.CPU: history(points)}}
+    of_load = replace(of_load, history=known, pod_pasts={("apps", "web-5d9f-x2x"): past})
+    seen = snapshot([node("n")], [], of_load)
+    assert cpu(classify(UsageBook(seen, CPU, NOW), State())) == points
+
+
 def test_pods_that_are_leaving_leave_the_past() -> None:
     leaving = pod("old", on="n", deleting=True)
     pasts = {"old": [1.0] * POINTS}
@@ -205,9 +252,6 @@ def test_one_of_unknown_use_counts_with_that_of_its_siblings_or_with_its_request
     old = pod("old", on="m")
     found = pressure([0.4] * POINTS, new, old, usage=sibling, nodes=[node("n"), node("m")])
     assert cpu(found)[:-1] == [expected] * (POINTS - 1)
-
-
-JOB = {"owner": Owner("Job", "batch-1", "uid-batch", "batch/v1"), "of": None}
 
 
 def test_pods_of_jobs_came_before_too_and_are_part_of_the_past() -> None:
