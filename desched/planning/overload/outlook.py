@@ -21,6 +21,7 @@ from desched.model.state import State
 from desched.planning.arrays import Floats, Mask
 from desched.planning.overload.forecast import (
     AHEAD_SECONDS,
+    STEPS_AHEAD,
     expected_minutes,
     expected_minutes_above,
     running_share,
@@ -31,6 +32,9 @@ from desched.planning.overload.pod_usage import UsageBook
 
 STARTING_SECONDS = 300
 """What a node does in its first minutes, while its own pods start, says nothing of later load."""
+
+_STEP_SECONDS = AHEAD_SECONDS / STEPS_AHEAD
+
 
 class Pasts:
     """The pasts by which a plan forecasts: points of all nodes and pods at the same times.
@@ -327,13 +331,15 @@ class Outlook:
         return float(expected_minutes_above(past, self.pasts.ages_seconds, targets))
 
     def minutes_above_before(self, node: str) -> float:
-        """For how many minutes of the last hour the pods of now would have been above a target."""
-        recent = self.pasts.ages_seconds < AHEAD_SECONDS
-        past = self.past_of(node)[recent]
-        above = (past > self.targets_of(node)).any(axis=-1)
-        known = np.isfinite(past).any(axis=-1)
-        share = float(above.sum()) / max(1, int(known.sum()))
-        return share * AHEAD_SECONDS / 60
+        """For how many minutes of the last hour the pods of now would have been above a target.
+
+        What is not known was not above it.
+        """
+        ages = self.pasts.ages_seconds
+        lasted = -np.diff(ages, prepend=ages[:1] + _STEP_SECONDS)
+        above = (self.past_of(node) > self.targets_of(node)).any(axis=-1)
+        minutes = float(lasted[above & (ages < AHEAD_SECONDS)].sum()) / 60
+        return min(minutes, AHEAD_SECONDS / 60)
 
     def resources_above(self, node: str) -> frozenset[Resource]:
         """The resources that were above their target in the last hour."""

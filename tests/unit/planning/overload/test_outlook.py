@@ -350,7 +350,7 @@ def test_the_minutes_of_the_last_hour_are_those_of_the_pods_of_now() -> None:
     found = pressure([0.9, 0.9, 0.9, 0.65, 0.65], state=State((gone("gone", 10, 1.0),)))
     assert found.outlook.minutes_above_before("n") == 0
     found = pressure([0.9, 0.9, 0.9, 0.65, 0.65])
-    assert found.outlook.minutes_above_before("n") == pytest.approx(36)
+    assert found.outlook.minutes_above_before("n") == pytest.approx(15)
     assert found.outlook.resources_above("n") == {Resource.CPU}
 
 
