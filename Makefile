@@ -27,6 +27,7 @@ TYPES_CACHE = "$${XDG_CACHE_HOME:-$$HOME/.cache}/desched/mypy"
 
 # Whole files side by side, in their order: tests of a file share what is expensive.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --tb=short
+NODES := $(PYTEST) --numprocesses 0 tests/nodes
 # Each of these processes has a control plane of its own; those mostly wait.
 CONTROL_PLANES ?= 5
 
@@ -37,24 +38,25 @@ demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai or gpu
 	@mkdir -p build
 	@$(BIN)/desched demo --scenario $(SCENARIO) --report build/demo.html
 
-# What needs no control plane runs beside those, in the time in which they wait.
+# What needs no control plane runs beside those, in the time in which they wait. Real nodes, which use
+# CPU, come last and alone.
 test: controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
 	@mkdir -p build
 	@(nice -n 5 $(MAKE) --no-print-directory check coverage > build/unit.log 2>&1; code=$$?; \
 		cat build/unit.log; exit $$code) & unit=$$!; trap 'kill $$unit' INT TERM; failed=0; \
 		$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties \
 		tests/contracts tests/browser tests/image || failed=1; \
-		wait $$unit || { failed=1; tail -n 40 build/unit.log; }; exit $$failed
+		wait $$unit || { failed=1; tail -n 40 build/unit.log; }; \
+		$(NODES) || failed=1; exit $$failed
 
 slow-tests: controlplane-binaries ## the tests of TESTS, beside control planes
 	@$(PYTEST) --numprocesses $(CONTROL_PLANES) $(TESTS)
 
-# Not a part of `test` yet: a service may take a third pod from a node that two moves have relieved.
-nodes: $(INSTALLED) ## the tests on real kubelets, as root, about twelve minutes
-	@$(BIN)/pytest --numprocesses 0 --tb=short tests/nodes
+nodes: controlplane-binaries ## the tests on real kubelets, as root, about twelve minutes
+	@$(NODES)
 
 # Everything is in name spaces of its own, and ends with it.
-reality: $(INSTALLED) ## a hot node and its relief on real kubelets, as root, in five minutes
+reality: controlplane-binaries ## a hot node and its relief on real kubelets, as root, in five minutes
 	@$(BIN)/python -m tests.nodes.reality
 
 check: $(INSTALLED) ## format, lint, types, import contracts
@@ -100,7 +102,7 @@ mutation: $(INSTALLED) ## put small faults into the core, and count those that f
 	@$(BIN)/python -m tests.mutation
 
 # In CI the binaries must be there; elsewhere their tests skip and say how to get them.
-controlplane-binaries: $(INSTALLED) ## find or build the control plane for the tests
+controlplane-binaries: $(INSTALLED) ## find or build the control plane and what nodes run for the tests
 	@$(BIN)/python -m tests.controlplane.binaries >/dev/null || test "$$CI" != true
 
 # In CI there must be one; elsewhere the tests that need it skip and say how to get it.

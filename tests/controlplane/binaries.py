@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.nodes import machine
+
 HERE = Path(__file__).parent
 
 # Each binary with the module that pins it and the package that it is built from.
@@ -289,10 +291,13 @@ def main() -> int:
     def report(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
+    sets = [NEWEST, OLDEST, RENDERERS, METRICS_SERVER, LINTERS]
+    if not machine.missing():
+        sets.append(NODES)
     try:
         binaries = [
             binary
-            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER, LINTERS)
+            for pinned in sets
             for binary in find_or_build(report=report, pinned=pinned).values()
         ]
     except BinariesUnavailableError as unavailable:

@@ -56,9 +56,15 @@ def test_the_assets_directory_comes_before_the_cache(
     assert binaries == {name: cache / name for name in PACKAGES if name != "etcd"}
 
 
+@pytest.mark.parametrize("why_no_nodes", ["", "only root can make name spaces and cgroups"])
 def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    why_no_nodes: str,
 ) -> None:
+    monkeypatch.setattr("tests.nodes.machine.missing", lambda: why_no_nodes)
     older, renderers = cache_directory(OLDEST), cache_directory(RENDERERS)
     metrics, linters = cache_directory(METRICS_SERVER), cache_directory(LINTERS)
     nodes = cache_directory(NODES)
@@ -78,9 +84,10 @@ def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets
 
     assert find_or_build(pinned=OLDEST) == {name: older / name for name in OLDEST.packages}
     assert main() == 0
-    assert set(capsys.readouterr().out.splitlines()) == set(
-        map(str, (assets, cache, older, renderers, metrics, linters))
+    found = {assets, cache, older, renderers, metrics, linters} | (
+        set() if why_no_nodes else {nodes}
     )
+    assert set(capsys.readouterr().out.splitlines()) == set(map(str, found))
 
 
 def test_only_what_is_asked_for_has_to_be_there(cache: Path) -> None:
