@@ -16,8 +16,6 @@ from tests.controlplane.replicas import Replica, Replicas
 from tests.controlplane.sites import Site, Sites
 
 STRATEGIC = "application/strategic-merge-patch+json"
-BROKEN = "desched.test/broken"
-"""Nobody plays the kubelet of a node with this annotation."""
 
 COOL_NODES = 5
 LOOKS = 3
@@ -40,7 +38,7 @@ def site(name: str) -> Site:
 
 @pytest.fixture(scope="module")
 def sites(empty_sites: Sites) -> Sites:
-    empty_sites.build(*map(site, ("nodes", "server", "images")))
+    empty_sites.build(*map(site, ("server", "images")))
     return empty_sites
 
 
@@ -81,20 +79,6 @@ def wait_until_held(replica: Replica) -> None:
     replica.wait_until("held cycles", lambda: len(held(replica)) >= LOOKS)
 
 
-def test_while_a_third_of_the_nodes_are_not_ready_nothing_moves(sites: Sites) -> None:
-    broken = [f"nodes-cool{number}" for number in range(2)]
-    _break(sites, *broken)
-    _heat(sites, "nodes")
-
-    def end(replica: Replica) -> None:
-        wait_until_held(replica)
-        for node in broken:
-            _annotate(sites, node, {BROKEN: None})
-
-    cycles = live_through(sites, "nodes", end)
-    assert cycles[0]["hold_detail"].startswith("2 of 6 nodes are in trouble (2 not ready)")
-
-
 def test_while_new_pods_of_all_teams_lack_their_image_nothing_moves(sites: Sites) -> None:
     for team in TEAMS:
         sites.plane.create_namespace(team)
@@ -131,21 +115,8 @@ def test_after_the_api_server_has_failed_nothing_moves_for_a_while(
 
 def _heat(sites: Sites, name: str) -> None:
     """From now on a node of this site has load of its own that makes it hot."""
-    _annotate(sites, f"{name}-hot", {"kwok.x-k8s.io/usage-cpu": "2400m"})
-
-
-def _break(sites: Sites, *nodes: str) -> None:
-    """Their kubelets report that they are not ready."""
-    not_ready = {"type": "Ready", "status": "False", "reason": "Broken", "message": ""}
-    for node in nodes:
-        _annotate(sites, node, {BROKEN: "true"})
-        _patch(sites, f"/api/v1/nodes/{node}", {"status": {"conditions": [not_ready]}})
-
-
-def _annotate(sites: Sites, node: str, annotations: Object) -> None:
-    code, answer = sites.plane.request(
-        "PATCH", f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}}
-    )
+    body = {"metadata": {"annotations": {"kwok.x-k8s.io/usage-cpu": "2400m"}}}
+    code, answer = sites.plane.request("PATCH", f"/api/v1/nodes/{name}-hot", body)
     assert code == 200, answer
 
 
