@@ -19,15 +19,15 @@ from tests.controlplane import forks
 from tests.controlplane.adapter import PATH, adapter
 from tests.controlplane.chart_rendering import DEPLOY
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.manifests import Object, deployment, role, rule, usage
-from tests.controlplane.process import Server, free_ports
+from tests.controlplane.manifests import Object, deployment, usage
+from tests.controlplane.metrics_server import (
+    API_SERVICES,
+    aggregated,
+    known_nodes,
+    metrics_server,
+)
 from tests.controlplane.waiting import wait_for
 from tests.documented_commands import documented_commands
-
-NODES = "/apis/metrics.k8s.io/v1beta1/nodes"
-API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
-RESOLUTION_SECONDS = 10
-"""The shortest that metrics-server allows."""
 
 WINDOW = "20s"
 NAMESPACE = "desched-system"
@@ -59,44 +59,6 @@ def in_haste(home: Path) -> None:
     mock.patch.object(reader, "SAMPLE_SECONDS", 2.0).start()
 
 
-def aggregated(name: str, group: str, port: int) -> tuple[Object, Object]:
-    """What makes the API server pass requests for a group on to a server on loopback."""
-    service: Object = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "namespace": "kube-system"},
-        "spec": {
-            "type": "ExternalName",
-            "externalName": "localhost",
-            "ports": [{"port": port, "protocol": "TCP"}],
-        },
-    }
-    api_service: Object = {
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": f"v1beta1.{group}"},
-        "spec": {
-            "group": group,
-            "version": "v1beta1",
-            "service": {"name": name, "namespace": "kube-system", "port": port},
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-            "insecureSkipTLSVerify": True,
-        },
-    }
-    return service, api_service
-
-
-def readable_by_anybody() -> list[Object]:
-    """Lets metrics-server answer the API server, which has no certificate for it here.
-
-    The API server itself has checked the rights of whoever asks.
-    """
-    anybody = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}
-    rules = [rule("metrics.k8s.io", "nodes", "pods", verbs=["list"])]
-    return role("metrics-of-anybody", anybody, rules)
-
-
 def add_node(plane: ControlPlane, name: str) -> None:
     """A node whose kubelet is the exporter on loopback, by a path of its own."""
     path = f"/nodes/{name}/resource"
@@ -119,42 +81,16 @@ def cluster(
     control_plane.apply(deployment("web", 4, "875m", namespace, cpu_request="100m"))
     control_plane.wait_for_ready_pods(namespace, 4)
     add_node(control_plane, "cool")
-    (port,) = free_ports(1)
-    command: list[str | Path] = [
-        metrics_server_binary,
-        f"--kubeconfig={control_plane.admin_kubeconfig}",
-        f"--authentication-kubeconfig={control_plane.admin_kubeconfig}",
-        f"--authorization-kubeconfig={control_plane.admin_kubeconfig}",
-        "--authentication-tolerate-lookup-failure",
-        "--authorization-always-allow-paths=/apis,/apis/*,/openapi/*,/readyz,/livez,/healthz",
-        "--bind-address=127.0.0.1",
-        f"--secure-port={port}",
-        f"--cert-dir={tmp_path}",
+    flags = (
         "--deprecated-kubelet-completely-insecure",
         f"--kubelet-port={control_plane.metrics.port}",
         "--kubelet-preferred-address-types=ExternalIP",
-        "--kubelet-request-timeout=5s",
-        f"--metric-resolution={RESOLUTION_SECONDS}s",
-    ]
-    server = Server("metrics-server", command, tmp_path)
-    try:
-        control_plane.apply(
-            *readable_by_anybody(), *aggregated("metrics-server", "metrics.k8s.io", port)
-        )
+    )
+    with metrics_server(control_plane, metrics_server_binary, tmp_path, *flags) as server:
         server.wait_until(
-            "metrics-server knows both nodes", lambda: _known(control_plane) == {"hot", "cool"}
+            "metrics-server knows both nodes", lambda: known_nodes(control_plane) == {"hot", "cool"}
         )
         yield control_plane
-    finally:
-        # While it is registered and does not answer, no namespace can be deleted.
-        control_plane.request("DELETE", f"{API_SERVICES}/v1beta1.metrics.k8s.io")
-        wait_for("no aggregated API", lambda: control_plane.request("GET", NODES)[0] == 404)
-        server.stop()
-
-
-def _known(plane: ControlPlane) -> set[str]:
-    status, answer = plane.request("GET", NODES)
-    return {each["metadata"]["name"] for each in answer["items"]} if status == 200 else set()
 
 
 def test_each_metrics_api_leads_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
