@@ -123,14 +123,14 @@ INCIDENTS = replace(
     HOUR,
     nodes=40,
     load_seconds=25,
-    fault_seconds=45,
+    fault_seconds=120,
     most_rss_growth_ratio=1.0,  # half of the nodes go, and come back: see MOST_MEMORY_MIB
     incidents=Incidents(
         nodes_after_seconds=480,
         nodes_seconds=600,
         server_after_seconds=2160,
         server_seconds=120,
-        lie_every_seconds=70,
+        lie_every_seconds=180,
         lie_lasts_seconds=30,
     ),
 )
