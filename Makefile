@@ -40,9 +40,9 @@ demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai or gpu
 
 # What needs no control plane runs beside those, in the time in which they wait. Real nodes, which use
 # CPU, come last and alone.
-test: controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
+test: controlplane-binaries browser ## everything: check, unit tests, all other tests
 	@mkdir -p build
-	@(nice -n 5 $(MAKE) --no-print-directory check coverage > build/unit.log 2>&1; code=$$?; \
+	@(nice -n 5 $(MAKE) --no-print-directory check unit > build/unit.log 2>&1; code=$$?; \
 		cat build/unit.log; exit $$code) & unit=$$!; trap 'kill $$unit' INT TERM; failed=0; \
 		$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties \
 		tests/contracts tests/browser tests/image || failed=1; \
@@ -52,7 +52,7 @@ test: controlplane-binaries browser ## everything: check, unit tests with their 
 slow-tests: controlplane-binaries ## the tests of TESTS, beside control planes
 	@$(PYTEST) --numprocesses $(CONTROL_PLANES) $(TESTS)
 
-nodes: controlplane-binaries ## the tests on real kubelets, as root, about twelve minutes
+nodes: controlplane-binaries ## the tests on real kubelets, as root, about fourteen minutes
 	@$(NODES)
 
 # Everything is in name spaces of its own, and ends with it.
