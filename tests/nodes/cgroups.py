@@ -53,6 +53,11 @@ class Cgroup:
         folders = self.folders["cpuacct"].glob("kubepods/*/pod*")
         return {folder.name.removeprefix("pod"): _cpu_seconds(folder) for folder in folders}
 
+    def processes_of(self, pod: str) -> list[int]:
+        """The process ids of the containers of a pod, by its uid."""
+        files = self.folders["cpuacct"].glob(f"kubepods/*/pod{pod}/*/cgroup.procs")
+        return [int(each) for file in files for each in file.read_text().split()]
+
     def remove(self) -> None:
         """Once its last process has ended, with all folders in it."""
         wait_for(f"nothing runs in {self.folders['cpu']}", self._is_removed)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import (
+    METRICS_SERVER,
     NEWEST,
     NODES,
     BinariesUnavailableError,
@@ -26,7 +27,8 @@ def lab() -> Iterator[Lab]:
     if reason := missing():  # also in CI: hosted runners have cgroups of version 2 alone
         pytest.skip(f"{SKIPPED}: {reason}")
     try:
-        binaries = find_or_build(BINARIES, pinned=NEWEST) | find_or_build(pinned=NODES)
+        binaries = find_or_build(BINARIES, pinned=NEWEST)
+        binaries |= find_or_build(pinned=NODES) | find_or_build(pinned=METRICS_SERVER)
     except BinariesUnavailableError as unavailable:
         if os.environ.get("CI") == "true":
             pytest.fail(str(unavailable), pytrace=False)

@@ -6,12 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.metrics_server import metrics_server
 from tests.controlplane.process import Server
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.waiting import wait_for
@@ -151,6 +152,11 @@ class Lab:
                 for each in found["status"]["conditions"]
             )
         )
+
+    def metrics_server(self, directory: Path) -> AbstractContextManager[Server]:
+        """It reads the kubelets as Prometheus does."""
+        flags = ("--kubelet-insecure-tls", "--kubelet-preferred-address-types=InternalIP")
+        return metrics_server(self.plane, self._binaries["metrics-server"], directory, *flags)
 
     def busy(self, seconds: float) -> dict[str, float]:
         """How much CPU the nodes use in the next seconds, by name, and pods, by uid: the truth."""

@@ -85,6 +85,12 @@ class Story(Installation):
         requests = {"cpu": "375m", "memory": "256Mi"}
         return self.pod("stress-pod", requests, f"-cpu={STRESS_PERCENT}", "-memory=200")
 
+    def restarts(self, pod: str) -> int:
+        """Of its container, once that runs again."""
+        status = self.plane.get(f"/api/v1/namespaces/{self.namespace}/pods/{pod}")["status"]
+        (container,) = status["containerStatuses"]
+        return int(container["restartCount"]) if container["ready"] else 0
+
     def pod(self, name: str, requests: Mapping[str, str], *arguments: str) -> Object:
         """One that is pinned to the hot node and has no owner."""
         return {
@@ -106,10 +112,12 @@ class Story(Installation):
 
     # What users type
 
-    def types(self, command: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    def types(
+        self, command: str, *flags: str, **load_aware: Any
+    ) -> subprocess.CompletedProcess[str]:
         """A command of desched to its end, as the account of its Deployment."""
         state = () if command == "doctor" else ("--state-namespace", self.namespace)
-        arguments = self.arguments(*state, *flags, **POLICY)[len(COMMAND) :]
+        arguments = self.arguments(*state, *flags, **{**POLICY, **load_aware})[len(COMMAND) :]
         return subprocess.run(
             [*COMMAND, command, *arguments],
             capture_output=True,
@@ -118,9 +126,9 @@ class Story(Installation):
             check=False,
         )
 
-    def plan(self) -> Object:
+    def plan(self, *flags: str, **load_aware: Any) -> Object:
         """The report of a dry run."""
-        done = self.types("plan", "--output", "json")
+        done = self.types("plan", "--output", "json", *flags, **load_aware)
         assert done.stdout, done.stderr
         report: Object = json.loads(done.stdout)
         return report

@@ -4,14 +4,18 @@ Before that, its kubelet and those of others fall silent, and a node is added. E
 pods where they are, but for the last one, which relieves the node.
 """
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.controlplane.manifests import Object
+from tests.controlplane.metrics_server import known_nodes
 from tests.controlplane.replicas import SHORT_LEASE, Replica
 from tests.nodes.lab import ADDED, NAMES, SCRAPE_SECONDS, Lab
 from tests.nodes.story import HOT, WORKLOAD, Story, cpu_ratio, verdict
@@ -54,6 +58,48 @@ def test_figures_are_those_of_the_cgroups_and_the_plan_moves_what_may_move(
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_metrics_server_shows_the_same_load_and_leads_to_the_same_plan(
+    lab: Lab, story: Story
+) -> None:
+    with lab.metrics_server(story.directory) as server:
+        server.wait_until("it knows the nodes", lambda: known_nodes(lab.plane) == set(lab.nodes))
+        windows = {"cpu": ["2m"], "memory": ["2m"]}  # the shortest that it may have
+        by = {"metrics": {"type": "metrics-server"}, "windows": windows}
+        report = story.plan("--wait", "2m", **by)
+    truth = lab.busy(SCRAPE_SECONDS)
+    assert wrong_figures(report, truth) == {}
+    planned = report["plan"]["evictions"]
+    assert {each["workload"] for each in planned} == {f"Deployment {story.namespace}/{WORKLOAD}"}
+
+
+def test_figures_stay_true_where_counters_begin_again(lab: Lab, story: Story) -> None:
+    """The kernel ends a container that takes too much memory, and a signal one that burns."""
+    greedy = story.pod("greedy", {"cpu": "1m"}, "-memory=64")
+    (container,) = greedy["spec"]["containers"]
+    container["resources"]["limits"] = {"memory": "32Mi"}
+    story.plane.apply(greedy)
+    burner = min(story.places())
+    path = f"/api/v1/namespaces/{story.namespace}/pods"
+    uid = story.plane.get(f"{path}/{burner}")["metadata"]["uid"]
+
+    def ended_by() -> list[Any]:
+        containers = story.plane.get(f"{path}/greedy")["status"].get("containerStatuses", ())
+        return [each["lastState"].get("terminated", {}).get("reason") for each in containers]
+
+    story.plane.wait_for("an OOM kill", lambda: ended_by() == ["OOMKilled"])
+    for process in lab.nodes[HOT].cgroup.processes_of(uid):
+        if "-cpu" in Path(f"/proc/{process}/cmdline").read_text():
+            os.kill(process, signal.SIGKILL)
+    story.plane.wait_for("it burns again", lambda: story.restarts(burner) == 1)
+    truth = story.measure()
+    report = story.plan_while_hot()
+    assert wrong_figures(report, truth) == {}
+    assert {each["pod"]["name"] for each in report["plan"]["evictions"]} <= set(story.places())
+    (why,) = story.refused("greedy").values()
+    assert why.startswith("not_ready")
+    story.plane.delete(greedy)
+
+
 def test_a_pod_whose_resize_waits_for_room_stays_until_the_resize_is_undone(story: Story) -> None:
     name = min(story.places())
     path = f"/api/v1/namespaces/{story.namespace}/pods/{name}"
@@ -80,6 +126,11 @@ def test_a_pod_whose_resize_waits_for_room_stays_until_the_resize_is_undone(stor
     resize("80m")
     story.plane.wait_for("it has ended", lambda: not resizes() and requested() == "80m")
     assert "resize_under_way" not in str(story.refused(name))
+
+
+def test_a_window_of_five_minutes_shows_the_same(story: Story, truth: dict[str, float]) -> None:
+    report = story.plan(windows={"cpu": ["5m"], "memory": ["5m"]})
+    assert cpu_ratio(report, HOT) == pytest.approx(truth[HOT], abs=POINTS)
 
 
 def test_a_node_that_is_added_does_not_count_until_the_windows_show_it(
