@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,8 @@ from tests.nodes.registry import Registry
 NAMES = ("node1", "node2", "node3")
 ADDED = "node4"
 """Started by a story; Prometheus would scrape it."""
+
+Meter = Callable[[], dict[str, float]]
 
 MEMORY_BYTES = 3 << 30
 SCRAPE_SECONDS = 15
@@ -158,12 +160,21 @@ class Lab:
         flags = ("--kubelet-insecure-tls", "--kubelet-preferred-address-types=InternalIP")
         return metrics_server(self.plane, self._binaries["metrics-server"], directory, *flags)
 
-    def busy(self, seconds: float) -> dict[str, float]:
-        """How much CPU the nodes use in the next seconds, by name, and pods, by uid: the truth."""
+    def meter(self) -> Meter:
+        """How much CPU nodes have used since then, by name, and pods, by uid: the truth."""
         began, before = time.monotonic(), self._cpu_seconds()
+
+        def since_then() -> dict[str, float]:
+            passed, after = time.monotonic() - began, self._cpu_seconds()
+            return {name: (after[name] - before[name]) / passed for name in after.keys() & before}
+
+        return since_then
+
+    def busy(self, seconds: float) -> dict[str, float]:
+        """The same in the next seconds."""
+        began, read = time.monotonic(), self.meter()
         wait_for("a mean", lambda: time.monotonic() - began >= seconds)
-        passed, after = time.monotonic() - began, self._cpu_seconds()
-        return {name: (after[name] - before[name]) / passed for name in after.keys() & before}
+        return read()
 
     def _cpu_seconds(self) -> dict[str, float]:
         return {

@@ -17,7 +17,7 @@ import pytest
 from tests.controlplane.manifests import Object
 from tests.controlplane.metrics_server import known_nodes
 from tests.controlplane.replicas import SHORT_LEASE, Replica
-from tests.nodes.lab import ADDED, NAMES, SCRAPE_SECONDS, Lab
+from tests.nodes.lab import ADDED, NAMES, SCRAPE_SECONDS, Lab, Meter
 from tests.nodes.story import HOT, WORKLOAD, Story, cpu_ratio, verdict
 
 TARGET = 0.8
@@ -35,6 +35,12 @@ def truth(story: Story) -> dict[str, float]:
     """How much CPU nodes and pods use before anything moves, in all of the windows."""
     story.begin()
     return story.measure()
+
+
+@pytest.fixture(scope="module")
+def meter(lab: Lab) -> Meter:
+    """From the first story on that needs it."""
+    return lab.meter()
 
 
 def wrong_figures(report: Object, truth: dict[str, float]) -> dict[str, tuple[float, float]]:
@@ -59,15 +65,14 @@ def test_figures_are_those_of_the_cgroups_and_the_plan_moves_what_may_move(
 
 
 def test_metrics_server_shows_the_same_load_and_leads_to_the_same_plan(
-    lab: Lab, story: Story
+    lab: Lab, story: Story, meter: Meter
 ) -> None:
     with lab.metrics_server(story.directory) as server:
         server.wait_until("it knows the nodes", lambda: known_nodes(lab.plane) == set(lab.nodes))
         windows = {"cpu": ["2m"], "memory": ["2m"]}  # the shortest that it may have
         by = {"metrics": {"type": "metrics-server"}, "windows": windows}
         report = story.plan("--wait", "2m", **by)
-    truth = lab.busy(SCRAPE_SECONDS)
-    assert wrong_figures(report, truth) == {}
+    assert wrong_figures(report, meter()) == {}
     planned = report["plan"]["evictions"]
     assert {each["workload"] for each in planned} == {f"Deployment {story.namespace}/{WORKLOAD}"}
 
@@ -128,9 +133,9 @@ def test_a_pod_whose_resize_waits_for_room_stays_until_the_resize_is_undone(stor
     assert "resize_under_way" not in str(story.refused(name))
 
 
-def test_a_window_of_five_minutes_shows_the_same(story: Story, truth: dict[str, float]) -> None:
+def test_a_window_of_five_minutes_shows_the_same(story: Story, meter: Meter) -> None:
     report = story.plan(windows={"cpu": ["5m"], "memory": ["5m"]})
-    assert cpu_ratio(report, HOT) == pytest.approx(truth[HOT], abs=POINTS)
+    assert cpu_ratio(report, HOT) == pytest.approx(meter()[HOT], abs=POINTS)
 
 
 def test_a_node_that_is_added_does_not_count_until_the_windows_show_it(
