@@ -16,7 +16,7 @@ NEAR_SHARE = 0.1
 """Of a window, or of a step if that is shorter: what a cycle measures that near to a regular time
 counts for it.
 
-What a pod uses that came or left in between is wrong by no more than this share there.
+The usage of a pod that came or left in between is wrong there by no more than this share.
 """
 
 FORGOTTEN_AFTER_CYCLES = 6

@@ -195,6 +195,16 @@ def test_a_later_cycle_reads_only_the_latest_point_and_none_near_to_one(service:
     assert past[-2:] == pytest.approx([1000 * slowly(near, 3)] * 2)
 
 
+def test_what_is_near_for_long_windows_is_not_for_short_ones(
+    service: Service, fake: FakePrometheus
+) -> None:
+    """Neither for nodes nor for pods."""
+    by = replace(policy(), rules=(ResourceRule(CPU, 0.3, 0.8, 0.05, 0.1, (60,)),))
+    service.at(FIRST_AT, pasts(3), by)
+    service.at(EVALUATED_AT + 320, pasts(3), by)
+    assert [len(asked.times) for asked in fake.asked if asked.times] == [1, 1]
+
+
 def test_a_node_that_is_chosen_later_is_read_back_alone(service: Service) -> None:
     service.at(FIRST_AT, pasts(3))
     service.at(FIRST_AT + 10, pasts(3, 7))

@@ -188,6 +188,12 @@ def test_a_finished_pod_leaves_the_past_unless_it_is_that_of_a_job() -> None:
     assert cpu(pressure(points, pod("old", on="n", phase="Failed", **JOB), pasts=pasts)) == points
 
 
+def test_a_pod_that_is_still_there_stays_in_the_past() -> None:
+    here = pod("web-5d9f-x2x", on="n")
+    points, pasts = [0.9] * POINTS, {here.name: [1.0] * POINTS}
+    assert cpu(pressure(points, here, usage={here.name: 1.0}, pasts=pasts)) == points
+
+
 def test_a_pod_that_desched_moved_leaves_the_past_once() -> None:
     state = State((gone("web-5d9f-x2x", 10, 1.0),))
     points = [0.9, 0.9, 0.9, 0.65, 0.65]
