@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import COMMAND, measured
 from tests.controlplane.manifests import Object
 from tests.controlplane.prometheus_server import PrometheusServer
+from tests.controlplane.sites import app_of
 from tests.controlplane.test_scenario import DEMO, HOT, LOW, Scenario, guards
 
 HUSHED = "hush-hush"
@@ -80,13 +82,15 @@ def evicting(site: Site, look: Callable[[], Any]) -> Any:
     return site.plane.wait_for("a plan that evicts", found)
 
 
-def decisions(report: Object) -> tuple[list[Object], dict[str, str]]:
-    """What a plan decides, without the measured numbers and what hangs on them."""
-    keys = ("pod", "node", "workload")  # the coolest of equal nodes is expected
+def decisions(report: Object) -> tuple[list[tuple[str, str]], Counter[tuple[str, str]]]:
+    """What a plan decides, without the measured numbers and what hangs on them.
+
+    Which of equal pods moves, and to which of equal nodes, hangs on the last digit of a rate.
+    """
     plan = report["plan"]
     return (
-        [{key: each[key] for key in keys} for each in plan["evictions"]],
-        {each["pod"]["name"]: each["reason"] for each in plan["refusals"]},
+        [(each["workload"], each["node"]) for each in plan["evictions"]],
+        Counter((app_of(each["pod"]), each["reason"]) for each in plan["refusals"]),
     )
 
 

@@ -7,7 +7,7 @@ each eviction, and who asked for it.
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import pytest
@@ -34,15 +34,16 @@ from tests.controlplane.replicas import (
 from tests.controlplane.sites import Site, Sites, app_of
 from tests.controlplane.waiting import wait_for
 
-BURST = 5  # so many evictions of a cycle begin at once, the next one waits for its turn
-TURN_SECONDS = 10
 LIMITS = {
     "total": 10,
     "slowStart": False,
     "node": 4,
-    "perMinute": 60 // TURN_SECONDS,
+    "perMinute": 6,
     "inFlight": {"destination": 6},
 }
+RARE = {**LIMITS, "perMinute": 2}  # two begin at once, and the third waits for half a minute
+SURELY_WAITS = timedelta(seconds=8)
+"""A cycle that has nothing left to do ends sooner after its last eviction."""
 KILLS = 3
 LOOKS = 3
 LASTING_LEASE = ("--lease-duration", "90s", "--renew-deadline", "60s", "--retry-period", "1s")
@@ -131,19 +132,22 @@ def wait_for_evictions(replicas: Replicas, count: int, of: str = "") -> list[Req
 
 
 def freeze_in_the_act(replicas: Replicas) -> tuple[list[Request], Replica]:
-    """Freezes the leader while the next eviction of its cycle waits for its turn.
+    """Freezes the leader while the next eviction of its cycle waits for its turn."""
 
-    On a busy machine the first cycles may each find less to do than one burst.
-    """
-    while True:
-        evictions = wait_for_evictions(replicas, BURST)
-        (name,) = {eviction.replica for eviction in evictions}
-        leader = replicas.all[name]
-        leader.freeze()
-        if len(replicas.evictions(leader)) > sum(cycle["planned"] for cycle in leader.cycles):
-            return evictions, leader
-        leader.thaw()
-        wait_for_evictions(replicas, len(evictions) + 1)
+    def waits_for_its_turn() -> list[Request]:
+        evictions = replicas.evictions()
+        if not evictions or evictions[-1].ended + SURELY_WAITS > datetime.now(UTC):
+            return []
+        leader = replicas.all[evictions[-1].replica]
+        begun = len(replicas.evictions(leader))
+        ended = sum(cycle["planned"] for cycle in leader.cycles)
+        return evictions if begun > ended else []
+
+    evictions = replicas.sites.plane.wait_for("an eviction that waits", waits_for_its_turn)
+    (name,) = {eviction.replica for eviction in evictions}
+    leader = replicas.all[name]
+    leader.freeze()
+    return evictions, leader
 
 
 def workloads(replicas: Replicas, evictions: Iterable[Request]) -> set[str]:
@@ -215,7 +219,8 @@ def killed(sites: Sites) -> None:
 
 def frozen(sites: Sites) -> None:
     window = ["30s"]  # so that it is not the age of its load that stops the leader
-    with contend(sites, "frozen", windows={"cpu": window, "memory": window}) as replicas:
+    windows = {"cpu": window, "memory": window}
+    with contend(sites, "frozen", windows=windows, evictionLimits=RARE) as replicas:
         heat(replicas, "hot1", "hot2", "hot3", uses=HOTTER)
         sites.prometheus.wait_until_has(
             'max(avg by (node) (rate(node_cpu_seconds_total{node=~"frozen-hot.",mode="idle"}'

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from desched.model.snapshot import Snapshot
+from desched.snapshot_file.storage import load_snapshot
 from tests.controlplane.installation import ALONE, COMMAND, Installation
 from tests.controlplane.manifests import Object, deployment, priority_class
 from tests.controlplane.replicas import Replica
@@ -132,6 +134,13 @@ class Story(Installation):
         assert done.stdout, done.stderr
         report: Object = json.loads(done.stdout)
         return report
+
+    def snapshot(self) -> Snapshot:
+        """What desched has read of the cluster."""
+        path = self.directory / "now.snapshot"
+        done = self.types("snapshot", "-o", str(path))
+        assert done.returncode == 0, done.stderr
+        return load_snapshot(path).snapshot
 
     def plan_while_hot(self) -> Object:
         """One in which the hot node is overloaded: a look may find its newest samples missing."""

@@ -1,11 +1,12 @@
 """Pods of low priority burn beside a stress pod that is pinned, until their node is relieved.
 
 Before that, its kubelet and those of others fall silent, and a node is added. Each test leaves the
-pods where they are, but for the last one, which relieves the node.
+pods where they are, but for the last but one, which relieves the node.
 """
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,6 +18,7 @@ import pytest
 from tests.controlplane.manifests import Object
 from tests.controlplane.metrics_server import known_nodes
 from tests.controlplane.replicas import SHORT_LEASE, Replica
+from tests.controlplane.waiting import wait_for
 from tests.nodes.lab import ADDED, NAMES, SCRAPE_SECONDS, Lab, Meter
 from tests.nodes.story import HOT, WORKLOAD, Story, cpu_ratio, verdict
 
@@ -38,9 +40,28 @@ def truth(story: Story) -> dict[str, float]:
 
 
 @pytest.fixture(scope="module")
-def meter(lab: Lab) -> Meter:
-    """From the first story on that needs it."""
-    return lab.meter()
+def meters() -> list[tuple[float, Meter]]:
+    """One for each story so far, with the time when it began."""
+    return []
+
+
+@pytest.fixture(autouse=True)
+def meter(lab: Lab, truth: dict[str, float], meters: list[tuple[float, Meter]]) -> Meter:
+    """From the beginning of the story on."""
+    del truth  # which comes first
+    meters.append((time.monotonic(), lab.meter()))
+    return meters[-1][1]
+
+
+def window_and_truth(
+    story: Story, meters: list[tuple[float, Meter]], minutes: int
+) -> tuple[float, float]:
+    """How busy desched says that the hot node was in a window, and how busy it was."""
+    seconds = minutes * 60
+    began, meter = next(each for each in meters if time.monotonic() - each[0] < seconds)
+    wait_for("the window", lambda: time.monotonic() - began >= seconds, timeout=seconds)
+    report = story.plan(windows={"cpu": [f"{minutes}m"], "memory": [f"{minutes}m"]})
+    return cpu_ratio(report, HOT), meter()[HOT]
 
 
 def wrong_figures(report: Object, truth: dict[str, float]) -> dict[str, tuple[float, float]]:
@@ -105,37 +126,62 @@ def test_figures_stay_true_where_counters_begin_again(lab: Lab, story: Story) ->
     story.plane.delete(greedy)
 
 
-def test_a_pod_whose_resize_waits_for_room_stays_until_the_resize_is_undone(story: Story) -> None:
-    name = min(story.places())
-    path = f"/api/v1/namespaces/{story.namespace}/pods/{name}"
+class Resizable:
+    """A pod whose request is changed in place."""
 
-    def resize(cpu: str) -> None:
+    def __init__(self, story: Story) -> None:
+        self.name = min(story.places())
+        self._plane = story.plane
+        self._path = f"/api/v1/namespaces/{story.namespace}/pods/{self.name}"
+
+    def resize(self, cpu: str) -> None:
         change = {"name": "workload", "resources": {"requests": {"cpu": cpu}}}
         body = {"spec": {"containers": [change]}}
-        status, answer = story.plane.request(
-            "PATCH", f"{path}/resize", body, content_type=STRATEGIC
+        status, answer = self._plane.request(
+            "PATCH", f"{self._path}/resize", body, content_type=STRATEGIC
         )
         assert status == 200, answer
 
-    def resizes() -> list[str]:
-        conditions = story.plane.get(path)["status"]["conditions"]
+    def waits_for(self) -> list[str]:
+        """The reasons for which a resize has not ended."""
+        conditions = self._plane.get(self._path)["status"]["conditions"]
         return [each.get("reason", "") for each in conditions if "Resize" in each["type"]]
 
-    def requested() -> str:
-        (status,) = story.plane.get(path)["status"]["containerStatuses"]
-        return str(status["resources"]["requests"]["cpu"])
+    def wait_until_it_has(self, cpu: str) -> None:
+        """Until the kubelet says that the resize has ended."""
 
-    resize("500m")
-    story.plane.wait_for("it waits for room", lambda: resizes() == ["Deferred"])
-    assert story.refused(name) == {name: "resize_under_way: it waits for room on its node"}
-    resize("80m")
-    story.plane.wait_for("it has ended", lambda: not resizes() and requested() == "80m")
-    assert "resize_under_way" not in str(story.refused(name))
+        def has() -> bool:
+            (status,) = self._plane.get(self._path)["status"]["containerStatuses"]
+            return not self.waits_for() and status["resources"]["requests"]["cpu"] == cpu
+
+        self._plane.wait_for(f"it requests {cpu}", has)
 
 
-def test_a_window_of_five_minutes_shows_the_same(story: Story, meter: Meter) -> None:
-    report = story.plan(windows={"cpu": ["5m"], "memory": ["5m"]})
-    assert cpu_ratio(report, HOT) == pytest.approx(meter()[HOT], abs=POINTS)
+def test_a_pod_that_was_resized_counts_with_its_new_request_and_may_move(story: Story) -> None:
+    pod = Resizable(story)
+    for millicores in (120, 50):
+        pod.resize(f"{millicores}m")
+        pod.wait_until_it_has(f"{millicores}m")
+        read = {each.name: each.scheduling.requests for each in story.snapshot().cluster.pods}
+        assert read[pod.name].cpu_millicores == millicores
+        assert "resize_under_way" not in str(story.refused(pod.name))
+
+
+def test_a_pod_whose_resize_waits_for_room_stays_until_the_resize_is_undone(story: Story) -> None:
+    pod = Resizable(story)
+    pod.resize("500m")
+    story.plane.wait_for("it waits for room", lambda: pod.waits_for() == ["Deferred"])
+    assert story.refused(pod.name) == {pod.name: "resize_under_way: it waits for room on its node"}
+    pod.resize("80m")
+    pod.wait_until_it_has("80m")
+    assert "resize_under_way" not in str(story.refused(pod.name))
+
+
+def test_a_window_of_five_minutes_shows_the_same(
+    story: Story, meters: list[tuple[float, Meter]]
+) -> None:
+    shown, true = window_and_truth(story, meters, 5)
+    assert shown == pytest.approx(true, abs=POINTS)
 
 
 def test_a_node_that_is_added_does_not_count_until_the_windows_show_it(
@@ -231,3 +277,10 @@ def test_after_half_of_the_kubelets_were_silent_two_services_relieve_the_node_by
     assert len(places) == 3
     assert places.keys().isdisjoint(evicted)
     assert sum(node != HOT for node in places.values()) == len(evicted)
+
+
+def test_a_window_of_fifteen_minutes_shows_what_was_before_the_relief_too(
+    story: Story, meters: list[tuple[float, Meter]]
+) -> None:
+    shown, true = window_and_truth(story, meters, 15)
+    assert shown == pytest.approx(true, abs=POINTS)
