@@ -52,7 +52,7 @@ test: controlplane-binaries browser ## everything: check, unit tests, all other 
 slow-tests: controlplane-binaries ## the tests of TESTS, beside control planes
 	@$(PYTEST) --numprocesses $(CONTROL_PLANES) $(TESTS)
 
-nodes: controlplane-binaries ## the tests on real kubelets, as root, about sixteen minutes
+nodes: controlplane-binaries ## the tests on real kubelets, as root, about twenty minutes
 	@$(NODES)
 
 # Everything is in name spaces of its own, and ends with it.
