@@ -134,20 +134,18 @@ def wait_for_evictions(replicas: Replicas, count: int, of: str = "") -> list[Req
 def freeze_in_the_act(replicas: Replicas) -> tuple[list[Request], Replica]:
     """Freezes the leader while the next eviction of its cycle waits for its turn."""
 
-    def waits_for_its_turn() -> list[Request]:
+    def in_the_act() -> Replica | None:
         evictions = replicas.evictions()
         if not evictions or evictions[-1].ended + SURELY_WAITS > datetime.now(UTC):
-            return []
+            return None
         leader = replicas.all[evictions[-1].replica]
-        begun = len(replicas.evictions(leader))
         ended = sum(cycle["planned"] for cycle in leader.cycles)
-        return evictions if begun > ended else []
+        return leader if len(replicas.evictions(leader)) > ended else None
 
-    evictions = replicas.sites.plane.wait_for("an eviction that waits", waits_for_its_turn)
-    (name,) = {eviction.replica for eviction in evictions}
-    leader = replicas.all[name]
+    leader = replicas.sites.plane.wait_for("an eviction that waits for its turn", in_the_act)
+    assert leader is not None
     leader.freeze()
-    return evictions, leader
+    return replicas.evictions(leader), leader
 
 
 def workloads(replicas: Replicas, evictions: Iterable[Request]) -> set[str]:
