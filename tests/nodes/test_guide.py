@@ -4,6 +4,7 @@ Before that, its kubelet and those of others fall silent, and a node is added. E
 pods where they are, but for the last but one, which relieves the node.
 """
 
+import math
 import os
 import signal
 import time
@@ -60,8 +61,16 @@ def window_and_truth(
     seconds = minutes * 60
     began, meter = next(each for each in meters if time.monotonic() - each[0] < seconds)
     wait_for("the window", lambda: time.monotonic() - began >= seconds, timeout=seconds)
-    report = story.plan(windows={"cpu": [f"{minutes}m"], "memory": [f"{minutes}m"]})
-    return cpu_ratio(report, HOT), meter()[HOT]
+    windows = {"cpu": [f"{minutes}m"], "memory": [f"{minutes}m"]}
+
+    def shown() -> float | None:
+        """Nothing if the newest samples are missing."""
+        ratio = cpu_ratio(story.plan(windows=windows), HOT)
+        return None if math.isnan(ratio) else ratio
+
+    ratio = wait_for("a known load", shown)
+    assert ratio is not None
+    return ratio, meter()[HOT]
 
 
 def wrong_figures(report: Object, truth: dict[str, float]) -> dict[str, tuple[float, float]]:
