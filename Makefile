@@ -42,7 +42,8 @@ demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai or gpu
 
 # What needs no control plane runs beside those, in the time in which they wait. A machine that stalls
 # fails a test now and then, so what fails there runs once more, alone, and a test that passes only then
-# is named. Real nodes, which use CPU, come last and alone.
+# is named. Real nodes, which use CPU, come last and alone; their stories build on each other, so all of
+# them run once more.
 test: controlplane-binaries browser ## everything: check, unit tests, all other tests
 	@mkdir -p build
 	@(nice -n 5 $(MAKE) --no-print-directory check unit > build/unit.log 2>&1; code=$$?; \
@@ -52,7 +53,8 @@ test: controlplane-binaries browser ## everything: check, unit tests, all other 
 		test $$again = 0 || { echo 'ONCE MORE, ALONE. Whatever passes now is flaky: mend it.'; \
 		$(BESIDE_CONTROL_PLANES) -v --numprocesses 0 --maxfail 3 \
 		--last-failed --last-failed-no-failures none || failed=1; }; \
-		$(NODES) || failed=1; exit $$failed
+		$(NODES) || { echo 'ONCE MORE. Whatever passes now is flaky: mend it.'; $(NODES) -v; } || \
+		failed=1; exit $$failed
 
 slow-tests: controlplane-binaries ## the tests of TESTS, beside control planes
 	@$(PYTEST) --numprocesses $(CONTROL_PLANES) $(TESTS)
