@@ -40,10 +40,9 @@ demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai or gpu
 	@mkdir -p build
 	@$(BIN)/desched demo --scenario $(SCENARIO) --report build/demo.html
 
-# What needs no control plane runs beside those, in the time in which they wait. A machine that stalls
-# fails a test now and then, so what fails there runs once more, alone, and a test that passes only then
-# is named. Real nodes, which use CPU, come last and alone; their stories build on each other, so all of
-# them run once more.
+# Checks and unit tests run beside the control planes, in the time in which those wait. Real nodes use
+# CPU, so they come last and alone. A machine that stalls fails a test now and then: the failed tests
+# run once more, alone; on real nodes all of them, because their stories build on each other.
 test: controlplane-binaries browser ## everything: check, unit tests, all other tests
 	@mkdir -p build
 	@(nice -n 5 $(MAKE) --no-print-directory check unit > build/unit.log 2>&1; code=$$?; \
@@ -63,7 +62,7 @@ nodes: controlplane-binaries ## the tests on real kubelets, as root, about twent
 	@$(NODES)
 
 # Everything is in name spaces of its own, and ends with it.
-reality: controlplane-binaries ## a hot node and its relief on real kubelets, as root, in five minutes
+reality: controlplane-binaries ## a hot node and its relief on real kubelets, as root, in about six minutes
 	@$(BIN)/python -m tests.nodes.reality
 
 check: $(INSTALLED) ## format, lint, types, import contracts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.controlplane.binaries import NODES, BinariesUnavailableError, find_or_build
 from tests.controlplane.cluster import BINARIES
-from tests.nodes.lab import NAMES, SCRAPE_SECONDS, Lab
+from tests.nodes.lab import NAMES, Lab
 from tests.nodes.machine import missing
 from tests.nodes.story import HOT, WINDOW_SECONDS, Story
 
@@ -39,7 +39,8 @@ def tell(story: Story) -> None:
         say(f"{name} was evicted")
     for name, node in story.places().items():
         say(f"{name} is Ready on {node}")
-    say_truth(story.lab.busy(SCRAPE_SECONDS))
+    say(f"now {WINDOW_SECONDS} s of measurements")
+    say_truth(story.measure())
     shows("plan")
 
 

@@ -1,7 +1,7 @@
 """Pods of low priority burn beside a stress pod that is pinned, until their node is relieved.
 
 Before that, its kubelet and those of others fall silent, and a node is added. Each test leaves the
-pods where they are, but for the last but one, which relieves the node.
+pods where they are, but for the one that relieves the node.
 """
 
 import math
