@@ -19,11 +19,10 @@ from desched.policy.reading.findings import (
     in_order,
     refused,
 )
-from desched.policy.reading.problems import Notes, Problem, placeholders, schema_problems
+from desched.policy.reading.problems import Notes, schema_problems, unfilled
 from desched.policy.reading.valid_part import valid_part
 from desched.policy.reading.yaml_source import LARGEST_TEXT
 from desched.policy.resolution.resolution import resolve
-from desched.policy.wording import quoted
 
 STANDARD_INPUT = "-"
 _DIGEST_CHARACTERS = 12
@@ -137,9 +136,8 @@ def validate_policy(text: str, source: str) -> Validation:
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     malformed = frozenset(finding.path[len(base) :] for finding in document.findings)
     notes = Notes(document, base, broken=malformed, findings=findings)
-    for path, placeholder in placeholders(value):
-        text = f"holds {quoted(placeholder)}, which nothing has filled in; write the value itself."
-        notes = notes.after(Problem(path, text))
+    for problem in unfilled(value):
+        notes = notes.after(problem)
     try:
         parsed = DeschedulerPolicy.model_validate_json(canonical)
     except ValidationError as error:

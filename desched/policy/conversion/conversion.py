@@ -23,6 +23,7 @@ from desched.policy.document.upstream_plugins import LOAD_AWARE
 from desched.policy.loading import validate_policy
 from desched.policy.reading.envelope import CCE_KEY, find_document
 from desched.policy.reading.findings import InvalidPolicy, KeyPath, Place, Severity
+from desched.policy.reading.problems import unfilled
 from desched.policy.reading.yaml_source import YamlDocument
 
 _KOORDINATOR_KIND = "DeschedulerConfiguration"
@@ -91,6 +92,8 @@ def convert_policy(text: str, source: str, dialect: Dialect | None = None) -> Co
     record = Record(document, base, () if original is value or base else _AROUND)
     if not isinstance(original, dict):
         raise document.refused(base, "is not a mapping, so there is nothing to convert.")
+    for problem in unfilled(value):
+        raise document.refused(problem.path, problem.text)
     chosen = dialect or _dialect(original, document, in_wrapper=bool(base))
     root = OriginalSection(record, original)
     draft = Draft()

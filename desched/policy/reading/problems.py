@@ -226,11 +226,12 @@ def _missing(location: KeyPath) -> str:
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\{\{.*?\}\}")
 
 
-def placeholders(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """The path of each text that holds a placeholder, and its first placeholder."""
+def unfilled(value: object, path: KeyPath = ()) -> Iterator[Problem]:
+    """The texts that hold a placeholder of a template."""
     if isinstance(value, str):
-        if found := _PLACEHOLDER.search(value):
-            yield path, found[0]
+        if placeholder := _PLACEHOLDER.search(value):
+            text = "which nothing has filled in; write the value itself."
+            yield Problem(path, f"holds {quoted(placeholder[0])}, {text}")
     elif isinstance(value, dict | list):
         for key, below in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from placeholders(below, (*path, key))
+            yield from unfilled(below, (*path, key))

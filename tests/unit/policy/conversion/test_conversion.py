@@ -205,6 +205,9 @@ REFUSED = {
     "kind: LowNodeLoadArgs\nnodeSelector: {matchLabels: {'a b': c}}": (
         "f:2: nodeSelector: is not a label selector that desched understands"
     ),
+    "kind: LowNodeLoadArgs\nhighThresholds: {cpu: '${CPU}'}": (
+        'f:2: highThresholds.cpu: holds "${CPU}", which nothing has filled in; write the value'
+    ),
     "kind: MigrationControllerArgs": "there is nothing to convert: no profile has LowNodeLoad",
 }
 
