@@ -16,7 +16,7 @@ def known_of(full: ClusterLoad, cluster: ClusterState, chosen: PodChoice) -> Clu
         full,
         pods={key: usage for key, usage in full.pods.items() if key in keys},
         throttled=full.throttled & keys,
-        history=full.history if chosen.has_pods else {},
+        pod_pasts={key: past for key, past in full.pod_pasts.items() if past.node in chosen.pasts},
         pods_of=chosen,
         pod_sums={
             node.name: {

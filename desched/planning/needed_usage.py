@@ -24,8 +24,8 @@ def needed_pods(situation: Situation) -> PodChoice:
 
     What is read of them may show that further ones are needed: that a pod is throttled, or that a
     sum was too low. If all that is needed by its own load is read, a decision lacks nothing. While
-    no node is overloaded only the class of some nodes decides, and an arrived pod counts with its
-    request.
+    no node is overloaded only the class of some nodes decides, and pods that come or go count with
+    their requests.
     """
     context, pressure, policy = situation.context, situation.pressure, situation.context.policy
     sums = frozenset(_summed(situation))
@@ -37,7 +37,12 @@ def needed_pods(situation: Situation) -> PodChoice:
     if not sources:
         return PodChoice(frozenset(nodes), sums=sums)
     gangs = tuple(_in_whole_gangs(sources, situation))
-    by_controller = [*gangs, *_arriving(situation), *_short_of_cpu(sources, gangs, situation)]
+    by_controller = [
+        *gangs,
+        *_arriving(situation),
+        *_leaving(situation),
+        *_short_of_cpu(sources, gangs, situation),
+    ]
     return PodChoice(
         frozenset(nodes | sources | {p.node for p in by_controller if p.node and not p.owner}),
         frozenset(p.controller for p in by_controller if p.controller),
@@ -148,6 +153,14 @@ def _arriving(situation: Situation) -> Iterator[Pod]:
             yield from (pod for pod in young if not pod.deleting)
     for pod in situation.context.cluster.pods:
         if not (pod.node or pod.finished or pod.deleting or pod.gated):
+            yield pod
+
+
+def _leaving(situation: Situation) -> Iterator[Pod]:
+    """The pods that leave a node with known load; its forecast is without them."""
+    known, now = situation.pressure.known, situation.context.now
+    for pod in situation.context.cluster.leaving_pods:
+        if pod.node in known and not (pod.finished or pod.lingers(now)):
             yield pod
 
 

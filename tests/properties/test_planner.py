@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import timedelta
 
 import msgspec
@@ -82,11 +83,11 @@ def clusters(draw: st.DrawFn) -> Snapshot:
     budgets = (budget("db", draw(st.integers(0, 2)), app="db"),)
     of_load = load(loads, usage)  # type: ignore[arg-type]
     if draw(st.booleans()):
-        of_load = with_past(of_load, draw(st.integers(0, 2**32)))
+        of_load = with_past(of_load, pods, draw(st.integers(0, 2**32)))
     return snapshot(nodes, pods, of_load, owners, budgets=budgets)
 
 
-def with_past(of_load: ClusterLoad, seed: int) -> ClusterLoad:
+def with_past(of_load: ClusterLoad, pods: Iterable[Pod], seed: int) -> ClusterLoad:
     """The same after an hour in which nodes and pods used more and less than now."""
     chance = random.Random(seed)  # noqa: S311  (no secret)
 
@@ -102,6 +103,7 @@ def with_past(of_load: ClusterLoad, seed: int) -> ClusterLoad:
         shares = [chance.choice([None, 0.0, 0.5, 1.0, 2.0]) for _ in range(12)]
         return (*(None if share is None else share * present[0] for share in shares), present[0])
 
+    nodes = {(pod.namespace, pod.name): pod.node for pod in pods}
     return msgspec.structs.replace(
         of_load,
         history={
@@ -113,7 +115,7 @@ def with_past(of_load: ClusterLoad, seed: int) -> ClusterLoad:
             for name, by_resource in of_load.nodes.items()
         },
         pod_pasts={
-            key: PodPast(past(used.cpu_millicores), past(used.memory_bytes))
+            key: PodPast(past(used.cpu_millicores), past(used.memory_bytes), nodes[key])
             for key, used in of_load.pods.items()
             if chance.random() < 0.8
         },
@@ -324,7 +326,9 @@ def test_the_unit_of_a_resource_changes_nothing(seen: Snapshot, factor: int) -> 
         for key, u in seen.load.pods.items()
     }
     pasts = {
-        key: PodPast(past.cpu_millicores, tuple(m and m * factor for m in past.memory_bytes))
+        key: msgspec.structs.replace(
+            past, memory_bytes=tuple(m and m * factor for m in past.memory_bytes)
+        )
         for key, past in seen.load.pod_pasts.items()
     }
     wide = msgspec.structs.replace(seen.load, pods=pods, pod_pasts=pasts)

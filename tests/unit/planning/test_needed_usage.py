@@ -85,9 +85,14 @@ def test_the_siblings_of_pending_pods_are_needed() -> None:
     assert needed(world(*ONE_EACH, waiting, sibling)) == {"hot", "Deployment/w"}
 
 
-@pytest.mark.parametrize("what", [{"deleting": True}, {"phase": "Succeeded"}])
-def test_pods_that_leave_a_cool_node_are_not_needed(what: dict[str, Any]) -> None:
-    assert needed(world(*ONE_EACH, pod("old", on="cool", **what))) == {"hot"}
+def test_the_siblings_of_pods_that_leave_any_node_are_needed() -> None:
+    """The forecast of their node, which may get a pod, is without them."""
+    old = pod("old", on="cool", of="w", deleting=True)
+    assert needed(world(*ONE_EACH, old)) == {"hot", "Deployment/w"}
+
+
+def test_pods_that_have_finished_are_not_needed() -> None:
+    assert needed(world(*ONE_EACH, pod("old", on="cool", phase="Succeeded"))) == {"hot"}
 
 
 @pytest.mark.parametrize(
