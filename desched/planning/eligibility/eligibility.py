@@ -57,7 +57,9 @@ class Eligibility:
 
     def surpluses(self, pod: Pod) -> Iterator[Surplus]:
         """What each gang of a pod that may move can spare."""
-        return surpluses(self.context.gangs_of(pod), self.context.gang_counts)
+        gangs = tuple(self.context.gangs_of(pod))
+        if gangs:  # only then all pods are counted
+            yield from surpluses(gangs, self.context.gang_counts)
 
     @property
     def moved_within_hour(self) -> Counter[str]:

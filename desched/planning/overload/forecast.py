@@ -35,6 +35,9 @@ LONGEST_MEMORY = 0.98
 HEIGHT_WEIGHT = 3.0
 """A minute 10 points above the target counts as 1.3 minutes."""
 
+FAR_DEVIATIONS = 5.0
+"""Load that is further below its target than this is above it with a probability below 3e-7."""
+
 _TINY = 1e-12
 _NO_TARGET = 1e3
 _MOST_LOAD = 1e2  # what is absurd is far above every target, and must not overflow
@@ -49,7 +52,7 @@ def expected_minutes(past: Floats, ages_seconds: Floats, targets: Floats) -> Flo
         targets: shape (..., resources).
     """
     above, height = _ahead(past, ages_seconds, targets)
-    share = 1.0 - np.prod(1.0 - above, axis=-1) + HEIGHT_WEIGHT * height.sum(axis=-1)
+    share = 1.0 - np.prod(1.0 - above, axis=-2) + HEIGHT_WEIGHT * height.sum(axis=-2)
     minutes: Floats = share.mean(axis=-1) * (AHEAD_SECONDS / 60)
     return minutes
 
@@ -57,7 +60,7 @@ def expected_minutes(past: Floats, ages_seconds: Floats, targets: Floats) -> Flo
 def expected_minutes_above(past: Floats, ages_seconds: Floats, targets: Floats) -> Floats:
     """The expected minutes of the next hour above any target, without how far above."""
     above, _ = _ahead(past, ages_seconds, targets)
-    minutes: Floats = (1.0 - np.prod(1.0 - above, axis=-1)).mean(axis=-1) * (AHEAD_SECONDS / 60)
+    minutes: Floats = (1.0 - np.prod(1.0 - above, axis=-2)).mean(axis=-1) * (AHEAD_SECONDS / 60)
     return minutes
 
 
@@ -74,7 +77,7 @@ def running_share(age_seconds: float) -> float:
 def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats, Floats]:
     """At each time ahead the probability of being above the target, and the mean height above it.
 
-    Both have the shape (..., times, resources).
+    Both have the shape (..., resources, times).
     """
     targets = np.minimum(targets, _NO_TARGET)  # with infinity, products would be undefined
     known = np.isfinite(past)
@@ -97,15 +100,34 @@ def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats,
     covariance /= (weights[1:] * both).sum(axis=-2) + PRIOR_POINTS
     memory = np.clip(covariance / variance, 0.0, LONGEST_MEMORY)
 
-    steps = np.arange(1, STEPS_AHEAD + 1)[:, None]
-    left = memory[..., None, :] ** steps
-    mean = level[..., None, :] + left * distance[..., -1:, :]
-    deviation = np.sqrt(variance[..., None, :] * (1.0 - left**2)) + LEAST_DEVIATION
-    gap = mean - targets[..., None, :]
-    score = gap / deviation
+    last = distance[..., -1, :]
+    deviation = np.sqrt(variance)
+    near = level + np.maximum(last, 0.0) + FAR_DEVIATIONS * (deviation + LEAST_DEVIATION) > targets
+    above, height = np.zeros((2, *near.shape, STEPS_AHEAD))
+    above[near], height[near] = _at_each_time(
+        (level - targets)[near], last[near], deviation[near], memory[near]
+    )
+    return above, height
+
+
+def _at_each_time(
+    level_gap: Floats, last: Floats, deviation: Floats, memory: Floats
+) -> tuple[Floats, Floats]:
+    """The same of loads by their model, shape (loads, times).
+
+    Args:
+        level_gap: how far the level is above the target, shape (loads,), as all others.
+        last: how far the present load is above the level.
+        deviation: the standard deviation.
+        memory: the correlation from one step to the next.
+    """
+    left = memory[:, None] ** np.arange(1, STEPS_AHEAD + 1)
+    deviations = deviation[:, None] * np.sqrt(1.0 - left**2) + LEAST_DEVIATION
+    gap = level_gap[:, None] + left * last[:, None]
+    score = gap / deviations
     above = normal_distribution(score)
     density = math.sqrt(0.5 / math.pi) * np.exp(-0.5 * np.minimum(score * score, 1400.0))
-    height = np.maximum(deviation * density + gap * above, 0.0)
+    height = np.maximum(deviations * density + gap * above, 0.0)
     return above, height
 
 

@@ -322,7 +322,11 @@ class Outlook:
             return np.zeros(0)
         recent = self.pasts.ages_seconds < AHEAD_SECONDS
         rows, column = [self._position[n] for n in nodes], self.pasts.resources.index(resource)
-        found: Floats = np.nanquantile(self.past[rows][:, recent, column], share, axis=1)
+        loads = self.past[rows][:, recent, column]
+        whole = np.isfinite(loads).all(axis=1)
+        found = np.empty(len(nodes))
+        found[whole] = np.quantile(loads[whole], share, axis=1)
+        found[~whole] = np.nanquantile(loads[~whole], share, axis=1)  # far slower
         return found
 
     def minutes_above(self, node: str) -> float:

@@ -20,6 +20,9 @@ from desched.planning.overload.outlook import Outlook
 
 NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 
+LEAST_SHARE = 0.001
+"""Less of a pod changes no forecast; most nodes where a pod may land get less."""
+
 
 class LoadLines(NamedTuple):
     """The ceilings and the targets of destinations, by resource."""
@@ -124,8 +127,8 @@ class ProjectedLoad:
         self.share(pod, usage, elsewhere)
 
     def share(self, pod: Pod, usage: Mapping[Resource, float], shares: Floats) -> None:
-        """Add to the forecast of each node this share of a pod."""
-        rows = np.flatnonzero(shares)
+        """Add to the forecast of each node this share of a pod, unless it is tiny."""
+        rows = np.flatnonzero(shares > LEAST_SHARE)
         if not len(rows):
             return
         past = self._charged(pod, usage) / self._past_bases[rows][:, None, :]
