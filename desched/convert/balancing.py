@@ -1,7 +1,7 @@
 """What plugins that relieve loaded nodes have in common, and how LoadAware differs from them."""
 
-from desched.policy.conversion.draft import Draft, here
-from desched.policy.conversion.original import OriginalSection
+from desched.convert.draft import Draft, here
+from desched.convert.original import OriginalSection
 
 _DEVIATION = (
     "the mean is that of measured load, and no node below 50 % is overloaded (deviationFloor)."

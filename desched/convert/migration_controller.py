@@ -2,9 +2,9 @@
 
 import re
 
-from desched.policy.conversion.draft import Draft, here
-from desched.policy.conversion.evictor import convert_selectors, convert_switches, unknown_args
-from desched.policy.conversion.original import OriginalSection
+from desched.convert.draft import Draft, here
+from desched.convert.evictor import convert_selectors, convert_switches, unknown_args
+from desched.convert.original import OriginalSection
 from desched.policy.document.values import LARGEST_COUNT
 from desched.policy.durations import duration_text
 from desched.policy.policy import EvictionLimits

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from desched.convert.balancing import drop_settings, enabled_at
+from desched.convert.draft import HOLD, Draft
+from desched.convert.koordinator import convert_koordinator
+from desched.convert.load_aware import convert_load_aware
+from desched.convert.node_utilization import convert_node_utilization
+from desched.convert.notes import ConversionNote, Effect
+from desched.convert.original import OriginalSection, Record
+from desched.convert.strategies import convert_strategies
+from desched.convert.yaml_text import yaml_text
 from desched.model.text import on_one_line
-from desched.policy.conversion.balancing import drop_settings, enabled_at
-from desched.policy.conversion.draft import HOLD, Draft
-from desched.policy.conversion.koordinator import convert_koordinator
-from desched.policy.conversion.load_aware import convert_load_aware
-from desched.policy.conversion.node_utilization import convert_node_utilization
-from desched.policy.conversion.notes import ConversionNote, Effect
-from desched.policy.conversion.original import OriginalSection, Record
-from desched.policy.conversion.strategies import convert_strategies
-from desched.policy.conversion.yaml_text import yaml_text
 from desched.policy.document.root import KIND
 from desched.policy.document.sections import places_of
 from desched.policy.document.upstream_plugins import LOAD_AWARE

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from desched.convert.conversion import Conversion, Dialect, convert_policy
+from desched.convert.notes import Effect
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
-from desched.policy.conversion.conversion import Conversion, Dialect, convert_policy
-from desched.policy.conversion.notes import Effect
 from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsType, Policy, PriorityThreshold
 from desched.policy.reading.findings import InvalidPolicy

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from desched.policy.conversion.notes import ConversionNote, Effect
+from desched.convert.notes import ConversionNote, Effect
 from desched.policy.document.values import LARGEST_COUNT
 from desched.policy.durations import duration_seconds
 from desched.policy.reading.findings import FindingRule, KeyPath, Place, PolicyFinding

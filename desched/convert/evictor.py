@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from desched.policy.conversion.draft import Draft, here, of_evictor
-from desched.policy.conversion.original import OriginalSection
-from desched.policy.conversion.selectors import label_selector, selector_text
+from desched.convert.draft import Draft, here, of_evictor
+from desched.convert.original import OriginalSection
+from desched.convert.selectors import label_selector, selector_text
 from desched.policy.document.default_evictor import (
     DefaultProtection,
     ExtraProtection,

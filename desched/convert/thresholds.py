@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
+from desched.convert.draft import here
+from desched.convert.original import OriginalSection
 from desched.model.resources import Resource
-from desched.policy.conversion.draft import here
-from desched.policy.conversion.original import OriginalSection
 from desched.policy.reading.findings import KeyPath
 
 ALL = 100

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from desched.policy.conversion.balancing import (
+from desched.convert.balancing import (
     args_of,
     args_to_convert,
     convert_deviation,
@@ -10,8 +10,8 @@ from desched.policy.conversion.balancing import (
     convert_scope,
     drop_other_plugins,
 )
-from desched.policy.conversion.draft import Draft, here, of_evictor
-from desched.policy.conversion.evictor import (
+from desched.convert.draft import Draft, here, of_evictor
+from desched.convert.evictor import (
     add_labels,
     convert_default_evictor,
     namespaces,
@@ -19,9 +19,9 @@ from desched.policy.conversion.evictor import (
     set_namespaces,
     unknown_args,
 )
-from desched.policy.conversion.original import OriginalSection
-from desched.policy.conversion.selectors import both, label_selector, selector_text
-from desched.policy.conversion.thresholds import bounds, set_bounds
+from desched.convert.original import OriginalSection
+from desched.convert.selectors import both, label_selector, selector_text
+from desched.convert.thresholds import bounds, set_bounds
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy.document.sections import keys

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from desched.policy.conversion.original import OriginalSection
+from desched.convert.original import OriginalSection
 from desched.policy.document.label_syntax import parse_selector
 from desched.policy.document.values import LabelSelectorSection
 

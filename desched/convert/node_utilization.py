@@ -1,6 +1,6 @@
 """LowNodeUtilization of kubernetes-sigs/descheduler as LoadAware."""
 
-from desched.policy.conversion.balancing import (
+from desched.convert.balancing import (
     args_of,
     args_to_convert,
     convert_deviation,
@@ -8,17 +8,17 @@ from desched.policy.conversion.balancing import (
     convert_scope,
     drop_other_plugins,
 )
-from desched.policy.conversion.draft import Draft, here
-from desched.policy.conversion.evictor import (
+from desched.convert.draft import Draft, here
+from desched.convert.evictor import (
     convert_default_evictor,
     namespaces,
     set_namespaces,
     unknown_args,
 )
-from desched.policy.conversion.load_aware import set_address
-from desched.policy.conversion.original import OriginalSection
-from desched.policy.conversion.selectors import selector_text
-from desched.policy.conversion.thresholds import ALL, UNWATCHED, Bounds, bounds, set_bounds
+from desched.convert.load_aware import set_address
+from desched.convert.original import OriginalSection
+from desched.convert.selectors import selector_text
+from desched.convert.thresholds import ALL, UNWATCHED, Bounds, bounds, set_bounds
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR
 
 PLUGIN = "LowNodeUtilization"

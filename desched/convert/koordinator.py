@@ -1,6 +1,6 @@
 """Koordinator's LowNodeLoad as LoadAware."""
 
-from desched.policy.conversion.balancing import (
+from desched.convert.balancing import (
     args_of,
     args_to_convert,
     convert_deviation,
@@ -9,18 +9,18 @@ from desched.policy.conversion.balancing import (
     drop_other_plugins,
     drop_settings,
 )
-from desched.policy.conversion.draft import Draft, here, of_evictor
-from desched.policy.conversion.evictor import (
+from desched.convert.draft import Draft, here, of_evictor
+from desched.convert.evictor import (
     add_labels,
     convert_default_evictor,
     namespaces,
     set_namespaces,
     unknown_args,
 )
-from desched.policy.conversion.migration_controller import convert_migration_controller
-from desched.policy.conversion.original import OriginalSection
-from desched.policy.conversion.selectors import both, label_selector, selector_text
-from desched.policy.conversion.thresholds import ALL, Bounds, bounds, set_bounds
+from desched.convert.migration_controller import convert_migration_controller
+from desched.convert.original import OriginalSection
+from desched.convert.selectors import both, label_selector, selector_text
+from desched.convert.thresholds import ALL, Bounds, bounds, set_bounds
 
 PLUGIN = "LowNodeLoad"
 CONTROLLER = "MigrationController"

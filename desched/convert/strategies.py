@@ -1,8 +1,8 @@
 """The strategies of descheduler/v1alpha1, of which LowNodeUtilization becomes LoadAware."""
 
-from desched.policy.conversion.balancing import convert_limits, convert_scope
-from desched.policy.conversion.draft import Draft, here
-from desched.policy.conversion.evictor import (
+from desched.convert.balancing import convert_limits, convert_scope
+from desched.convert.draft import Draft, here
+from desched.convert.evictor import (
     add_labels,
     convert_priority,
     convert_switches,
@@ -10,9 +10,9 @@ from desched.policy.conversion.evictor import (
     set_namespaces,
     unknown_args,
 )
-from desched.policy.conversion.node_utilization import PLUGIN, set_usual
-from desched.policy.conversion.original import OriginalSection
-from desched.policy.conversion.selectors import label_selector, selector_text
+from desched.convert.node_utilization import PLUGIN, set_usual
+from desched.convert.original import OriginalSection
+from desched.convert.selectors import label_selector, selector_text
 
 _THRESHOLDS = "nodeResourceUtilizationThresholds"
 

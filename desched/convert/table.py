@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from desched.convert.notes import OF_THE_NEW_POLICY, ConversionNote, Effect
 from desched.model.text import on_one_line
-from desched.policy.conversion.notes import OF_THE_NEW_POLICY, ConversionNote, Effect
 from desched.policy.reading.findings import key_path
 from desched.views.formatting import count
 
