@@ -29,12 +29,6 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.paged_reads import GROUPS_OF_EVERY_SERVER
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
-from desched.adapters.kubernetes.node_autoscalers import (
-    NODE_POOLS,
-    STATUS_NAME,
-    STATUS_NAMESPACE,
-    has_cluster_autoscaler,
-)
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.permission import account_name, reviewed
@@ -56,6 +50,12 @@ from desched.doctor.examination import (
     RunFacts,
     SystemFacts,
     Unanswered,
+)
+from desched.doctor.node_autoscalers import (
+    NODE_POOLS,
+    STATUS_NAME,
+    STATUS_NAMESPACE,
+    has_cluster_autoscaler,
 )
 from desched.doctor.other_controllers import CLUSTER_AUTOSCALER, KARPENTER
 from desched.doctor.price import ProposedPrice, default_price
@@ -233,7 +233,7 @@ class DoctorQuestions:
     def _price(self, policy: Policy, nodes: int) -> ProposedPrice:
         """The price by the past, which the simulation replays; an installation may lack that."""
         if find_spec("desched.lab") is None:
-            return default_price("this installation leaves out the simulation of desched.lab")
+            return default_price("this installation leaves out desched.lab, which replays the past")
         from desched.doctor.replayed_price import replayed_price  # noqa: PLC0415  (optional)
 
         return replayed_price(self._settings, policy, nodes, self._clock, self._tell)

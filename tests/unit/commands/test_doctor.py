@@ -7,16 +7,16 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import FEATURES, LIST_PODS, PATCH_NODE, Access
-from desched.adapters.kubernetes.node_autoscalers import (
-    GET_STATUS,
-    STATUS_NAME,
-    STATUS_NAMESPACE,
-)
 from desched.adapters.prometheus.queries import CPU_MODES
 from desched.bootstrap import load_source
 from desched.commands.doctor import Output, diagnosed
 from desched.doctor import questions, replayed_price
 from desched.doctor.checks import CheckName
+from desched.doctor.node_autoscalers import (
+    GET_STATUS,
+    STATUS_NAME,
+    STATUS_NAMESPACE,
+)
 from desched.doctor.price import ProposedPrice
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.doctor.questions import feature_rights
@@ -541,6 +541,18 @@ def test_without_a_past_the_default_price_is_written_and_said(run, prometheus, t
     assert f"desched: evictionPrice: {why}" in found["stderr"]
     assert f"# {why}" in path.read_text()
     assert load_policy(path).policy.eviction_price_minutes == 5.0
+
+
+def test_without_the_lab_the_default_price_is_written(run, prometheus, tmp_path, mocker):
+    mocker.patch.object(questions, "find_spec", autospec=True, return_value=None)
+    replayed = mocker.patch.object(replayed_price, "replayed_price", autospec=True)
+    path = tmp_path / "new.yaml"
+    found = run(Output(path), prometheus_url=prometheus.url)
+
+    why = "The default: this installation leaves out desched.lab, which replays the past."
+    assert f"desched: evictionPrice: {why}" in found["stderr"]
+    assert load_policy(path).policy.eviction_price_minutes == 5.0
+    assert not replayed.called
 
 
 def test_an_existing_file_is_replaced_only_by_force(run, cluster, prometheus, tmp_path):
