@@ -15,11 +15,11 @@ from benchmarks.cycle import POLICY
 from benchmarks.measures import measured_by
 from benchmarks.past_server import BEGIN, STEP_SECONDS
 from desched.adapters.prometheus.connection import PrometheusConnection
-from desched.adapters.prometheus.past.objects import Stretch
-from desched.adapters.prometheus.past.reader import HowToRead, PastReader
+from desched.lab.past.backtest import backtest, lead_seconds
+from desched.lab.past.run import Span
+from desched.lab.prometheus.objects import Stretch
+from desched.lab.prometheus.reader import HowToRead, PastReader
 from desched.policy.loading import parse_policy
-from desched.whatif.past.backtest import backtest, lead_seconds
-from desched.whatif.past.run import Span
 
 CASES = ((100, 16, 7), (1_000, 30, 7))
 

@@ -50,11 +50,7 @@ from benchmarks.measures import (
 from benchmarks.oracle import Oracle
 from benchmarks.tally import Tally
 from benchmarks.trace import DEFAULT, OTHERS, Jobs, Trace, read_jobs_of
-from desched.planning.kube_scheduler.scores import node_sampling
-from desched.policy.compatibility import SteeringMode
-from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy, SteeringRules
-from desched.whatif.closed_loop import (
+from desched.lab.closed_loop import (
     ORDINARY_PACE,
     Act,
     Day,
@@ -63,7 +59,11 @@ from desched.whatif.closed_loop import (
     Pace,
     run,
 )
-from desched.whatif.world import Simulation
+from desched.lab.world import Simulation
+from desched.planning.kube_scheduler.scores import node_sampling
+from desched.policy.compatibility import SteeringMode
+from desched.policy.loading import parse_policy
+from desched.policy.policy import Policy, SteeringRules
 
 FIRST_JUDGING_SEED = 1_000
 SEEDS, SEEDS_OF_OTHER_KINDS = 5, 3

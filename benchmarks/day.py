@@ -13,11 +13,11 @@ import numpy as np
 
 from benchmarks.trace import SAMPLES, SECONDS_PER_SAMPLE, Jobs
 from benchmarks.usage_patterns import bursts, leaks, noise, surges
+from desched.lab.closed_loop import ORDINARY_PACE, Day, Deployment, Pace
+from desched.lab.history import Floats, UsageSeries
+from desched.lab.template import PodTemplate
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
-from desched.whatif.closed_loop import ORDINARY_PACE, Day, Deployment, Pace
-from desched.whatif.history import Floats, UsageSeries
-from desched.whatif.template import PodTemplate
 
 NODE = Amounts(cpu_millicores=32_000, memory_bytes=128 * 2**30)
 CAPACITY = np.array([NODE.cpu_millicores, NODE.memory_bytes], dtype=float)

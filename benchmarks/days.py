@@ -9,7 +9,7 @@ from benchmarks.eventful_days import (
 )
 from benchmarks.other_days import DRAWS, other_day
 from benchmarks.trace import Jobs, Trace
-from desched.whatif.closed_loop import Day
+from desched.lab.closed_loop import Day
 
 WITH_LOW_REQUESTS = (Kind.MANY_WORKLOADS, Kind.FIVE_LARGE, Kind.SAME_USAGE)
 

@@ -22,11 +22,11 @@ from benchmarks.life import (
 )
 from benchmarks.other_days import Draw, other_day
 from benchmarks.trace import SECONDS_PER_SAMPLE, Jobs, Trace
+from desched.lab.closed_loop import Day, Deployment, Event
+from desched.lab.history import Usage, UsageSeries
+from desched.lab.template import PodTemplate
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
-from desched.whatif.closed_loop import Day, Deployment, Event
-from desched.whatif.history import Usage, UsageSeries
-from desched.whatif.template import PodTemplate
 
 GIB = 2**30
 BASE = Draw(Trace.GOOGLE, 0.55)

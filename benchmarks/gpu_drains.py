@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from benchmarks.gpu_fragmentation import TRACE, Trace, read_trace
 from desched.decision import Decision, decide
 from desched.eviction.journal import Journal
+from desched.lab.clock import VirtualClock
 from desched.model.cluster import (
     STEERING_TAINT,
     ClusterState,
@@ -41,7 +42,6 @@ from desched.planning.arrays import Floats, Ints
 from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
 from desched.policy.schedulers import SchedulerRules, ScoringStrategy
-from desched.whatif.clock import VirtualClock
 
 GPU = "nvidia.com/gpu"
 MIB = 2**20

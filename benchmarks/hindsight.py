@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from desched.lab.closed_loop import LoopMove, LoopResult
+from desched.lab.history import Floats, LoadHistory, Mask
+from desched.lab.load import size_of
+from desched.lab.world import Simulation
 from desched.model.cluster import Node
-from desched.whatif.closed_loop import LoopMove, LoopResult
-from desched.whatif.history import Floats, LoadHistory, Mask
-from desched.whatif.load import size_of
-from desched.whatif.world import Simulation
 
 SEEN_SECONDS = 300.0
 """An eviction met an overload if its node was above a target in this time before."""

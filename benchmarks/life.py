@@ -12,14 +12,14 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
+from desched.lab.closed_loop import Deployment
+from desched.lab.cluster import STARTUP_SECONDS
+from desched.lab.controllers import Replica, ReplicaSet
+from desched.lab.history import Floats, Usage, UsageSeries
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import Owner, PodRef, SchedulingClass
 from desched.model.resources import Amounts
-from desched.whatif.closed_loop import Deployment
-from desched.whatif.cluster import STARTUP_SECONDS
-from desched.whatif.controllers import Replica, ReplicaSet
-from desched.whatif.history import Floats, Usage, UsageSeries
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 
 JOB_MEMORY_BYTES = 2**30
 

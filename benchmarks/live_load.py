@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.day import CAPACITY
+from desched.lab.closed_loop import Day, LoopMove, LoopResult, Pace, landed
+from desched.lab.history import IDLE, Floats, LoadHistory, UsageSeries, host_of
 from desched.model.cluster import PodRef
-from desched.whatif.closed_loop import Day, LoopMove, LoopResult, Pace, landed
-from desched.whatif.history import IDLE, Floats, LoadHistory, UsageSeries, host_of
 from tests.controlplane.manifests import Object, usage
 
 Objects = Sequence[Object]

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 
 import desched
+from desched.lab.closed_loop import LoopResult
 from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.model.report import CycleReport, EvictionVerdict
-from desched.whatif.closed_loop import LoopResult
 
 PROBABILITY_BINS = (0.9, 0.7, 0.5, 0.3, 0.0)
 """The least probability of each bin."""

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from desched.lab.closed_loop import targets_of
+from desched.lab.history import Floats
+from desched.lab.load import size_of
+from desched.lab.scheduler.choice import choose_node
+from desched.lab.scheduler.view import ClusterView
+from desched.lab.world import Simulation
 from desched.model.cluster import ClusterState, Effect, Pod, Taint
 from desched.policy.policy import Policy
 from desched.policy.share import count_of
 from desched.ports import Evictor, World
-from desched.whatif.closed_loop import targets_of
-from desched.whatif.history import Floats
-from desched.whatif.load import size_of
-from desched.whatif.scheduler.choice import choose_node
-from desched.whatif.scheduler.view import ClusterView
-from desched.whatif.world import Simulation
 
 STEER = (Taint("desched.io/steering", Effect.PREFER_NO_SCHEDULE),)
 

@@ -25,9 +25,9 @@ from benchmarks.day import (
     placed,
 )
 from benchmarks.trace import SECONDS_PER_SAMPLE, Jobs, Trace
+from desched.lab.closed_loop import Day
+from desched.lab.history import Floats, UsageSeries
 from desched.model.resources import Amounts
-from desched.whatif.closed_loop import Day
-from desched.whatif.history import Floats, UsageSeries
 
 EQUAL_CORES, MIXED_CORES = (32,), (8, 16, 32, 64)
 """The sizes of nodes, all equally frequent."""

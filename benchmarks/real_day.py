@@ -36,7 +36,7 @@ from benchmarks.measures import (
 from benchmarks.real_hours import Lag, Service, Times, desched, run_for_real
 from benchmarks.rival_services import kubernetes_sigs
 from benchmarks.trace import DEFAULT, Jobs, read_jobs
-from desched.whatif.closed_loop import INTERVAL_SECONDS, Day, targets_of
+from desched.lab.closed_loop import INTERVAL_SECONDS, Day, targets_of
 from tests.controlplane.binaries import BinariesUnavailableError, find_or_build
 from tests.controlplane.cluster import BINARIES
 

@@ -19,12 +19,12 @@ import msgspec
 from benchmarks.api_server import cpu_seconds
 from benchmarks.faster_service import faster_policy
 from benchmarks.live_load import LiveLoad
+from desched.lab.closed_loop import Day, Deployment, LoopResult, Pace
+from desched.lab.history import Floats, UsageSeries
 from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.model.plan import NodeClass
 from desched.model.report import EvictionVerdict
-from desched.whatif.closed_loop import Day, Deployment, LoopResult, Pace
-from desched.whatif.history import Floats, UsageSeries
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, REPOSITORY
 from tests.controlplane.logs import events_in

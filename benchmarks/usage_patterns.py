@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from desched.whatif.history import Floats
+from desched.lab.history import Floats
 
 MINUTES = 24 * 60
 

@@ -29,12 +29,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "adapters": ("tests/unit/adapters",),
     "views": ("tests/unit/views", "tests/unit/service", "tests/unit/commands"),
     "history": ("tests/unit/history", "tests/unit/commands", "tests/unit/views"),
-    "whatif/scheduler": (
+    "lab/scheduler": (
         "tests/unit/planning/kube_scheduler",
-        "tests/unit/whatif",
+        "tests/unit/lab",
         "tests/contracts",
     ),
-    "whatif": ("tests/unit/whatif", "tests/contracts", "tests/unit/commands"),
+    "lab": ("tests/unit/lab", "tests/contracts", "tests/unit/commands"),
     "service": ("tests/unit/service", "tests/unit/bootstrap"),
 }
 """The packages that get faults, and the tests of each; of two that fit, the first counts."""

@@ -16,6 +16,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.history.review import Review
+from desched.lab.figures import Backtest, Backtests, Simulated
 from desched.model.load import UnknownReason
 from desched.model.plan import NodeReason, NodeVerdict, VerdictReason
 from desched.model.report import CycleReport
@@ -23,7 +24,6 @@ from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.views.cycle import NODE_COLUMNS
 from desched.views.explained.values import Explanation
 from desched.views.reasons import texts
-from desched.whatif.figures import Backtest, Backtests, Simulated
 from tests.repository import ROOT
 
 PAGES = (ROOT / "docs" / "report.md", ROOT / "docs" / "operations.md")

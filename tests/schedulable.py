@@ -1,8 +1,8 @@
 """Where a pod may go, by the filters of plans and by those of simulations."""
 
+from desched.lab.scheduler.choice import score_nodes
+from desched.lab.scheduler.view import ClusterView
 from desched.model.cluster import ClusterState, Pod
-from desched.whatif.scheduler.choice import score_nodes
-from desched.whatif.scheduler.view import ClusterView
 from tests.builders import free_capacity
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from desched import __version__
+from desched.lab.clock import VirtualClock
 from desched.model.plan import Plan
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.load_check import own_policy
 from desched.snapshot_file.redaction import labels_read, redacted
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot, save_snapshot
-from desched.whatif.clock import VirtualClock
 from tests.builders import NOW
 from tests.properties.rich_clusters import POLICY, RichCluster
 

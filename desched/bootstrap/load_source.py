@@ -2,7 +2,7 @@
 
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -13,8 +13,6 @@ from pydantic import SecretStr
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.adapters.prometheus.connection import PrometheusConnection, without_user
-from desched.adapters.prometheus.past.objects import Stretch
-from desched.adapters.prometheus.past.reader import HowToRead, PastReader
 from desched.adapters.prometheus.port_forward import (
     InClusterService,
     in_cluster_service,
@@ -31,7 +29,6 @@ from desched.bootstrap.stack_service import (
     is_own,
 )
 from desched.errors import ConfigurationError, ObservationError
-from desched.history.past import Past
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
@@ -96,22 +93,18 @@ class LoadSource:
         """
         return self._asked(policy, lambda reader: reader.read_metrics(cluster, policy))
 
-    def read_past(self, policies: Sequence[Policy], stretch: Stretch, how: HowToRead) -> Past:
-        """The past of the cluster as far as the policies need it; they have one source of load.
+    def read_through(self, policy: Policy, read: Callable[[PrometheusConnection], T]) -> T:
+        """What is read through a connection to the policy's Prometheus by other means than cycles.
 
         Raises:
             ObservationError: Prometheus did not answer, or its data does not suffice.
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
-        if (kind := policies[0].metrics.type).is_sampled:
+        if (kind := policy.metrics.type).is_sampled:
             raise _without_history(kind)
-        self._target = self._target_of(policies[0])
+        self._target = self._target_of(policy)
         connection, self._service = self._way_to(self._target)
-        reader = PastReader(connection, self._clock.wait, how)
-        try:
-            return self._explained(policies[0], lambda: reader.read(policies, stretch))
-        finally:
-            reader.close()
+        return self._explained(policy, lambda: read(connection))
 
     def collect(self, policy: Policy, seconds: float, tell: Callable[[float], None]) -> None:
         """Take samples for this time; `tell` gets the share that is done.

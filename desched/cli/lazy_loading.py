@@ -16,7 +16,12 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
+from desched.errors import ConfigurationError
+
 _FOLDER = "desched.commands"
+_ANNEXES = frozenset({"desched.convert", "desched.doctor", "desched.lab"})
+"""Packages that an installation may leave out."""
+
 _declarations: set[str] = set()
 
 
@@ -46,8 +51,20 @@ def load_declaration(command: str) -> ModuleType:
 
 
 def load_to_run(command: str) -> ModuleType:
-    """The whole module of a command."""
-    return import_module(_module_of(command))
+    """The whole module of a command.
+
+    Raises:
+        ConfigurationError: it needs an annex that this installation leaves out.
+    """
+    try:
+        return import_module(_module_of(command))
+    except ModuleNotFoundError as error:
+        if error.name not in _ANNEXES:
+            raise
+        raise ConfigurationError(
+            f"This installation leaves out {error.name}, which `desched {command}` needs; "
+            "use a complete one."
+        ) from None
 
 
 def _module_of(command: str) -> str:

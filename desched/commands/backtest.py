@@ -26,22 +26,22 @@ from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
     from desched.bootstrap.load_source import prometheus_url
-    from desched.bootstrap.past import PastSource, read_past, span_of
     from desched.bootstrap.policy_source import named_policy
-    from desched.history.past import Past
+    from desched.lab.comparison import backtest_view, print_backtest, print_backtests
+    from desched.lab.figures import Backtest, Backtests, ClusterBacktest
+    from desched.lab.past.backtest import backtest
+    from desched.lab.past.replays import backtests, dask_workers, local_workers
+    from desched.lab.past.run import Progress, Span
+    from desched.lab.past_source import PastSource, read_past, span_of
+    from desched.lab.recorded_past import Past
     from desched.policy.eviction_price import prices_minutes, with_price
     from desched.policy.loading import load_policy, parse_policy
     from desched.policy.policy import Policy
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings
-    from desched.views.policies import backtest_view, print_backtest, print_backtests
     from desched.views.progress import ProgressLine
     from desched.views.rendering import write_out
-    from desched.whatif.figures import Backtest, Backtests, ClusterBacktest
-    from desched.whatif.past.backtest import backtest
-    from desched.whatif.past.replays import backtests, dask_workers, local_workers
-    from desched.whatif.past.run import Progress, Span
 
 SHORTEST_CYCLES = 2
 HERE = ""

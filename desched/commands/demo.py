@@ -14,11 +14,11 @@ if loaded_to_run(__name__):
     from rich.console import Console
 
     from desched.history.timeline import Timeline
+    from desched.lab import demo
+    from desched.lab.comparison import comparison_of
     from desched.model.report import CycleReport
-    from desched.views.comparison import comparison_of
     from desched.views.cycle import CycleView
     from desched.views.cycle_table import print_cycle
-    from desched.whatif import demo
 
 
 def run(invocation: Invocation) -> int:

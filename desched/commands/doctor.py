@@ -19,7 +19,6 @@ if loaded_to_run(__name__):
     from rich.console import Console
 
     from desched.adapters.kubernetes.client.connection import connect
-    from desched.bootstrap.doctor_questions import PROPOSED, DoctorQuestions, Tell, first_line
     from desched.bootstrap.policy_source import DEPLOYED, deployed_policy, named_policy
     from desched.bootstrap.runs import schedule_of
     from desched.doctor.checks import Diagnosis
@@ -27,6 +26,7 @@ if loaded_to_run(__name__):
     from desched.doctor.examination import PolicyFacts
     from desched.doctor.price import ProposedPrice
     from desched.doctor.proposed_policy import STARTING_POLICY
+    from desched.doctor.questions import PROPOSED, DoctorQuestions, Tell, first_line
     from desched.doctor.table import DoctorReport, print_diagnosis
     from desched.model.report import Mode
     from desched.policy.loading import PolicyText, parse_policy

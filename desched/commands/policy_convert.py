@@ -11,9 +11,9 @@ from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
-    from desched.policy.conversion.conversion import Dialect, convert_policy
+    from desched.convert.conversion import Dialect, convert_policy
+    from desched.convert.table import print_conversion_notes
     from desched.policy.loading import parse_policy, policy_argument
-    from desched.views.conversion_notes import print_conversion_notes
     from desched.views.rendering import json_text, write_out
 
 _FORMATS = ("yaml", "json")

@@ -15,6 +15,18 @@ from desched.cli.setting_flags import own_flag
 from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
+    from desched.lab.comparison import print_simulation, simulation_view
+    from desched.lab.demo import GPU_DRAINS_FILE, POLICY_FILE, demo_policy
+    from desched.lab.figures import Simulated
+    from desched.lab.scenarios import (
+        ai_scenario,
+        gpus_scenario,
+        guarded_scenario,
+        published_scenario,
+        steering_scenario,
+    )
+    from desched.lab.simulate import Beginning, Course, simulate
+    from desched.lab.world import Simulation
     from desched.model.state import State
     from desched.observation import observe
     from desched.policy.loading import load_policy
@@ -24,20 +36,8 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.report import target_of
     from desched.snapshot_file.storage import load_snapshot
     from desched.views.formatting import plain
-    from desched.views.policies import print_simulation, simulation_view
     from desched.views.progress import ProgressLine
     from desched.views.rendering import write_out
-    from desched.whatif.demo import GPU_DRAINS_FILE, POLICY_FILE, demo_policy
-    from desched.whatif.figures import Simulated
-    from desched.whatif.scenarios import (
-        ai_scenario,
-        gpus_scenario,
-        guarded_scenario,
-        published_scenario,
-        steering_scenario,
-    )
-    from desched.whatif.simulate import Beginning, Course, simulate
-    from desched.whatif.world import Simulation
 
     SCENARIOS: Mapping[str, Callable[[], Simulation]] = {
         "published": published_scenario,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from desched.policy.durations import duration_text
-from desched.whatif.figures import PolicyFigures
 
 PRICES_MINUTES = (3.0, 5.0, 10.0, 20.0)
 """The prices that are compared."""
@@ -27,14 +26,15 @@ class ProposedPrice(NamedTuple):
 
 
 class PricedReplay(NamedTuple):
-    """What a price would have led to."""
+    """What a price would have led to: the overload that it leaves, and how many evictions."""
 
     minutes: float
-    figures: PolicyFigures
+    left_node_minutes: float
+    evictions: int
 
     def __str__(self) -> str:
-        left = self.figures.with_policy.node_minutes
-        return f"{price_text(self.minutes)} leaves {left:,.0f} ({self.figures.evictions} evictions)"
+        left = f"{self.left_node_minutes:,.0f}"
+        return f"{price_text(self.minutes)} leaves {left} ({self.evictions} evictions)"
 
 
 def price_text(minutes: float) -> str:
@@ -54,27 +54,23 @@ def default_price(why: str) -> ProposedPrice:
 
 
 def proposed_price(
-    replays: Sequence[PricedReplay], covered_share: float, past: str
+    replays: Sequence[PricedReplay], before_node_minutes: float, covered_share: float, past: str
 ) -> ProposedPrice:
     """The highest price that avoids nearly as much overload as the best one.
 
-    `covered_share` is the share of the nodes' time for which the load is known, `past` names the
-    time, as in `the last day`.
+    `before_node_minutes` is the overload without desched. `covered_share` is the share of the
+    nodes' time for which the load is known, `past` names the time, as in `the last day`.
     """
-    before = replays[0].figures.without.node_minutes
+    before = before_node_minutes
     if covered_share < LEAST_COVERED_SHARE:
         share = f"{covered_share * 100:.0f} %"
         return default_price(f"load is known for only {share} of the nodes' time in {past}")
     if before < LEAST_OVERLOAD_MINUTES:
         return default_price(f"{past} had only {before:.0f} overloaded node-minutes")
-    best = max(before - each.figures.with_policy.node_minutes for each in replays)
+    best = max(before - each.left_node_minutes for each in replays)
     if best <= 0:
         return default_price(f"no price would have avoided overload in {past}")
-    good = [
-        each
-        for each in replays
-        if before - each.figures.with_policy.node_minutes >= KEPT_SHARE * best
-    ]
+    good = [each for each in replays if before - each.left_node_minutes >= KEPT_SHARE * best]
     chosen = max(each.minutes for each in good)
     curve = ", ".join(map(str, replays))
     enough = f"at least {KEPT_SHARE * 100:.0f} % of what the best one avoids"

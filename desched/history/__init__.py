@@ -1,1 +1,1 @@
-"""What ran where, and what a service did: the past of a cluster, the logbook, and its review."""
+"""What a service did: the logbook, and its review."""

@@ -7,19 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from desched.history.timeline import Timeline
+from desched.lab.clock import EPOCH
+from desched.lab.closed_loop import Day, Deployment, Descheduler, Pace, run
+from desched.lab.comparison import comparison_of
+from desched.lab.cycle_counts import CycleCounts
+from desched.lab.demo import demo_policy
+from desched.lab.history import UsageSeries
+from desched.lab.loop_timeline import lines_by, timeline_of
+from desched.lab.template import PodTemplate
 from desched.model.cluster import SchedulingClass
 from desched.model.report import CycleReport
 from desched.model.resources import Amounts
 from desched.policy.policy import Policy
 from desched.ports import World
-from desched.views.comparison import Comparison, comparison_of
-from desched.whatif.clock import EPOCH
-from desched.whatif.closed_loop import Day, Deployment, Descheduler, Pace, run
-from desched.whatif.cycle_counts import CycleCounts
-from desched.whatif.demo import demo_policy
-from desched.whatif.history import UsageSeries
-from desched.whatif.loop_timeline import lines_by, timeline_of
-from desched.whatif.template import PodTemplate
+from desched.views.comparison import Comparison
 
 NODES = 24
 WORKLOADS = "web cart search ledger mail auth feed ads media geo chat jobs stock prices"

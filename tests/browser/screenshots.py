@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from desched.lab.demo import demo_policy
 from desched.model.report import CycleReport, Mode
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.process.http_endpoints import ListenAddress, serve
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.views.pages.timeline_page import timeline_page
-from desched.whatif.demo import demo_policy
 from tests.browser.chromium import find_or_unpack
 from tests.browser.driver import IDLE, Browser
 from tests.browser.example_day import example_day

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from desched.lab.world import Simulation
 from desched.model.cluster import Node, Taint
-from desched.whatif.world import Simulation
 from tests.contracts.steerer_contract import SteererContract
 
 

@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from desched.lab.budgets import SimulatedBudget
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import (
     Effect,
     HostPort,
@@ -14,9 +17,6 @@ from desched.model.cluster import (
 )
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from desched.whatif.budgets import SimulatedBudget
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 from tests.contracts.cluster_contract import EASY_GOING, ZONE_LABEL, ClusterContract, Manners
 
 LONGEST_SECONDS = 60

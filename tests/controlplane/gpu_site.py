@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from desched.model.cluster import VolumeKind
-from desched.model.groups import grouped
-from desched.model.resources import Amounts
-from desched.whatif.gpu_cluster import (
+from desched.lab.gpu_cluster import (
     CPU_MILLICORES,
     HYPER_NODES,
     AiWorkload,
     ai_nodes,
     ai_workloads,
 )
-from desched.whatif.template import PodTemplate
+from desched.lab.template import PodTemplate
+from desched.model.cluster import VolumeKind
+from desched.model.groups import grouped
+from desched.model.resources import Amounts
 from tests.controlplane.manifests import Object, pod_spec, usage
 from tests.controlplane.sites import SITE, Site
 

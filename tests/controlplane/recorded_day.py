@@ -12,10 +12,10 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from desched.lab.history import host_of
+from desched.lab.world import Simulation
 from desched.model.cluster import Node, Pod
 from desched.model.resources import Amounts
-from desched.whatif.history import host_of
-from desched.whatif.world import Simulation
 
 Floats = NDArray[np.float64]
 Labels = Mapping[str, str]

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from desched.cli import main
+from desched.lab.clock import EPOCH
+from desched.lab.closed_loop import Day, Deployment, Descheduler, LoopResult, run
+from desched.lab.history import UsageSeries
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.ports import World
-from desched.whatif.clock import EPOCH
-from desched.whatif.closed_loop import Day, Deployment, Descheduler, LoopResult, run
-from desched.whatif.history import UsageSeries
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.recorded_day import RecordedDay, backfilled

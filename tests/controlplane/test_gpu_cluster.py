@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from desched.whatif.gpu_cluster import GANG, RACKS, RIGHT_RACK
+from desched.lab.gpu_cluster import GANG, RACKS, RIGHT_RACK
 from tests.controlplane.gpu_site import GPU_SITE, gpu_hyper_nodes, gpu_site
 from tests.controlplane.installation import DEPLOY
 from tests.controlplane.manifests import HYPER_NODES, VOLCANO_GROUPS, volcano_group

@@ -12,6 +12,7 @@ import pytest
 from desched.bootstrap import look
 from desched.bootstrap.look import LiveCluster
 from desched.decision import decide
+from desched.lab.clock import VirtualClock
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.observation import observe
@@ -24,7 +25,6 @@ from desched.snapshot_file.document import decode, encode
 from desched.snapshot_file.load_check import own_policy
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.taken import Redaction, take_snapshot
-from desched.whatif.clock import VirtualClock
 from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import COMMAND, measured

@@ -7,6 +7,10 @@ from random import Random
 
 from desched.cycle_report import CycleInfo
 from desched.eviction.pacing import BURST
+from desched.lab.budgets import SimulatedBudget
+from desched.lab.history import Usage
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import PodRef, SchedulingClass
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
@@ -21,10 +25,6 @@ from desched.ports import EvictionAnswer
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
 from desched.service.inputs.state_keeper import StateKeeper
-from desched.whatif.budgets import SimulatedBudget
-from desched.whatif.history import Usage
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 from tests.builders import policy, selector
 from tests.mortal import Step, mortal, mortal_world
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore

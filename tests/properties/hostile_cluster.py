@@ -10,6 +10,7 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
+from desched.lab.clock import VirtualClock
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, PodUsage
 from desched.model.report import CycleReport, Mode
@@ -17,7 +18,6 @@ from desched.model.resources import Resource
 from desched.model.state import State
 from desched.policy.policy import Policy
 from desched.ports import ChoosePods, World, all_pods
-from desched.whatif.clock import VirtualClock
 from tests.builders import GIB, NOW, measured
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (

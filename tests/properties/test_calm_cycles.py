@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from desched.history.past import Past
+from desched.lab.closed_loop import Descheduler
+from desched.lab.figures import Backtest
+from desched.lab.past.backtest import backtest
+from desched.lab.past.calm import CalmCycles
+from desched.lab.past.replay import Replay
+from desched.lab.past.run import Span
+from desched.lab.recorded_past import Past
+from desched.lab.template import PodTemplate
 from desched.model.resources import Resource
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, SteeringRules
-from desched.whatif.closed_loop import Descheduler
-from desched.whatif.figures import Backtest
-from desched.whatif.past.backtest import backtest
-from desched.whatif.past.calm import CalmCycles
-from desched.whatif.past.replay import Replay
-from desched.whatif.past.run import Span
-from desched.whatif.template import PodTemplate
 from tests.builders import amounts, node, policy, rule
-from tests.unit.whatif.past.pasts import CORES, MEMORY_GIB, Life, a_past, at, cordon
+from tests.unit.lab.past.pasts import CORES, MEMORY_GIB, Life, a_past, at, cordon
 
 HOSTS = ("a", "b", "c", "d")
 STEPS, LEAD = 48, 12

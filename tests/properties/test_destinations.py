@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from desched.lab.scheduler.choice import score_nodes
+from desched.lab.scheduler.view import ClusterView
 from desched.model.cluster import ClusterState, Effect, HostPort, Node, Taint, Toleration
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
-from desched.whatif.scheduler.choice import score_nodes
-from desched.whatif.scheduler.view import ClusterView
 from tests.builders import amounts, load, node, planned, pod, policy, snapshot, workload
 from tests.properties.test_feasibility import APPS, HOST, constraints, terms
 

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from desched.policy.conversion.conversion import convert_policy
-from desched.policy.conversion.notes import Effect
+from desched.convert.conversion import convert_policy
+from desched.convert.notes import Effect
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.policy.reading.findings import InvalidPolicy
@@ -17,7 +17,7 @@ from tests.properties.mutations import mutated
 from tests.properties.outputs import harmless
 from tests.repository import ROOT
 
-FOLDER = ROOT / "tests" / "unit" / "policy" / "conversion" / "originals"
+FOLDER = ROOT / "tests" / "unit" / "convert" / "originals"
 
 
 def original(path: Path) -> Any:

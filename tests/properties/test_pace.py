@@ -7,11 +7,7 @@ from random import Random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from desched.model.cluster import SchedulingClass
-from desched.model.resources import Amounts
-from desched.policy.policy import EvictionLimits
-from desched.policy.share import Share
-from desched.whatif.closed_loop import (
+from desched.lab.closed_loop import (
     INTERVAL_SECONDS,
     REPEAT_SECONDS,
     Day,
@@ -20,8 +16,12 @@ from desched.whatif.closed_loop import (
     LoopMove,
     run,
 )
-from desched.whatif.history import Usage, UsageSeries
-from desched.whatif.template import PodTemplate
+from desched.lab.history import Usage, UsageSeries
+from desched.lab.template import PodTemplate
+from desched.model.cluster import SchedulingClass
+from desched.model.resources import Amounts
+from desched.policy.policy import EvictionLimits
+from desched.policy.share import Share
 from tests.builders import policy
 
 NODE = Amounts(cpu_millicores=4_000, memory_bytes=16 * 2**30)

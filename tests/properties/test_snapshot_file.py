@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from desched.decision import decide
 from desched.errors import ConfigurationError
+from desched.lab.clock import VirtualClock
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan
@@ -28,7 +29,6 @@ from desched.views.explained.explain import explain
 from desched.views.explained.subject import Subject, SubjectKind
 from desched.views.explanation import print_explanation
 from desched.views.rendering import rendered
-from desched.whatif.clock import VirtualClock
 from tests.builders import NOW
 from tests.properties.mutations import mutated
 from tests.properties.outputs import every_output, harmless

@@ -11,8 +11,8 @@ from desched.bootstrap.runs import Ending
 from desched.cli import main
 from desched.cli.other_deschedulers import SUBSTITUTES
 from desched.cli.setting_flags import SETTING_FLAGS, SETTING_OF_FLAG
-from desched.policy.conversion.conversion import Dialect, convert_policy
-from desched.policy.conversion.notes import Effect
+from desched.convert.conversion import Dialect, convert_policy
+from desched.convert.notes import Effect
 from desched.policy.loading import validate_policy
 from desched.policy.reading.findings import InvalidPolicy
 from tests.repository import ROOT

@@ -15,13 +15,13 @@ from benchmarks.day import CAPACITY, NODE, Kind, pace_of
 from benchmarks.faster_service import LONGEST_SPEED, divide_constants, faster_policy
 from benchmarks.live_load import LiveLoad
 from benchmarks.real_hours import Times, lag_of, named_in
+from desched.lab.closed_loop import Day, Pace
+from desched.lab.history import UsageSeries
 from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.planning import clocks
 from desched.planning.overload import forecast, outlook
 from desched.policy.loading import parse_policy
-from desched.whatif.closed_loop import Day, Pace
-from desched.whatif.history import UsageSeries
 
 DAY = Day({"n1": NODE, "n2": NODE}, ())
 TARGETS = np.array([0.8, 0.85])

@@ -13,16 +13,16 @@ from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, hy
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
+from desched.lab.history import Usage
+from desched.lab.scenarios import published_nodes
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import DeclaredGroup, SchedulingClass
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.policy.loading import load_policy, parse_policy, validate_policy
 from desched.policy.policy import Policy
-from desched.whatif.history import Usage
-from desched.whatif.scenarios import published_nodes
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 from tests.repository import ROOT
 from tests.shown import print_shown
 

@@ -4,11 +4,11 @@ from collections import Counter
 
 from benchmarks.baselines import Baseline, biggest_first
 from benchmarks.closed_loop import default_policy
+from desched.lab.history import Usage
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
-from desched.whatif.history import Usage
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 
 GIB = 2**30
 

@@ -4,12 +4,12 @@ import pytest
 
 from benchmarks.closed_loop import default_policy
 from benchmarks.hindsight import brief_evictions
+from desched.lab.closed_loop import Day, Deployment, run
+from desched.lab.history import UsageSeries
+from desched.lab.template import PodTemplate
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
 from desched.ports import World
-from desched.whatif.closed_loop import Day, Deployment, run
-from desched.whatif.history import UsageSeries
-from desched.whatif.template import PodTemplate
 
 GIB = 2**30
 NODE = Amounts(8_000, 64 * GIB)

@@ -25,13 +25,13 @@ from benchmarks.life import (
     replicas_for,
 )
 from benchmarks.trace import SAMPLES
+from desched.lab.closed_loop import Day, Deployment, Event, run
+from desched.lab.history import UsageSeries
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import Pod, SchedulingClass
 from desched.model.resources import Amounts
 from desched.ports import World
-from desched.whatif.closed_loop import Day, Deployment, Event, run
-from desched.whatif.history import UsageSeries
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 
 GIB = 2**30
 NODE = Amounts(8_000, 64 * GIB)

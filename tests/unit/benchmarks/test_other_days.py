@@ -6,7 +6,7 @@ import pytest
 from benchmarks.day import Regime, Size
 from benchmarks.other_days import DRAWS, Draw, other_day, unequal_groups, with_mean
 from benchmarks.trace import SAMPLES, Jobs, Trace
-from desched.whatif.closed_loop import Day
+from desched.lab.closed_loop import Day
 
 SMALL = Size(nodes=8, pods=128)
 

@@ -6,8 +6,6 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.prometheus.past.objects import Stretch
-from desched.adapters.prometheus.past.reader import HowToRead
 from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.load_source import LoadSource, prometheus_connection, through_proxy
 from desched.errors import (
@@ -16,12 +14,11 @@ from desched.errors import (
     ObservationSource,
     UnusableAnswer,
 )
+from desched.lab.clock import VirtualClock
+from desched.lab.demo import demo_policy
 from desched.model.cluster import ClusterState
 from desched.policy.policy import MetricsSource, MetricsType, PrometheusStack
 from desched.settings import load_settings
-from desched.whatif.clock import VirtualClock
-from desched.whatif.demo import demo_policy
-from tests.builders import NOW
 from tests.unit.adapters.kubernetes.fake_api_server import account
 
 IN_CLUSTER = "http://prometheus-server.monitoring.svc:80/prom"
@@ -347,7 +344,7 @@ def test_a_setting_for_prometheus_contradicts_metrics_server(kubernetes, sampler
 
 def test_metrics_server_has_no_past(kubernetes):
     with pytest.raises(ConfigurationError, match="no history"):
-        source(kubernetes).read_past([BY_METRICS_SERVER], Stretch(0, 1, 1), HowToRead(NOW))
+        source(kubernetes).read_through(BY_METRICS_SERVER, lambda _: None)
 
 
 def test_a_service_continues_with_kept_samples(mocker, kubernetes, sampler):

@@ -20,12 +20,12 @@ from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of, taints_last_seconds
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
 from desched.history.stored import StoredLogbook, decode_logbook
+from desched.lab.scenarios import published_scenario
 from desched.model.cluster import PodRef
 from desched.model.report import Mode
 from desched.ports import StandingTaints, SteeringAnswer
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
-from desched.whatif.scenarios import published_scenario
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 from tests.unit.service.inputs.test_policy_file import BAD, GOOD
 

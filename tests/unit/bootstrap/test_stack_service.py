@@ -9,11 +9,11 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.bootstrap import stack_service
 from desched.bootstrap.load_source import LoadSource
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.lab.clock import VirtualClock
+from desched.lab.demo import demo_policy
 from desched.model.cluster import ClusterState
 from desched.policy.policy import MetricsSource, Policy, PrometheusStack
 from desched.settings import load_settings
-from desched.whatif.clock import VirtualClock
-from desched.whatif.demo import demo_policy
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, account, status
 
 SERVICES = "/api/v1/services"

@@ -67,7 +67,7 @@ def test_the_demo_can_end_with_a_page_of_what_it_did(tmp_path, capsys):
 
 def test_charts_need_their_library_and_say_so_before_anything_runs(mocker, tmp_path, capsys):
     mocker.patch("desched.cli.page_file.find_spec", autospec=True, return_value=None)
-    demo = mocker.patch("desched.whatif.demo.run_demo", autospec=True)
+    demo = mocker.patch("desched.lab.demo.run_demo", autospec=True)
 
     assert main(["demo", "--report", str(tmp_path / "demo.html")]) == 2
     assert "pip install 'desched[report]'" in capsys.readouterr().err

@@ -124,7 +124,7 @@ def test_a_reader_of_the_demo_may_leave_early():
         "import sys; from desched import cli\n"
         "def run_demo(console, *_):\n"
         "    for n in range(100_000): console.print('x' * 70)\n"
-        "import desched.whatif.demo as demo; demo.run_demo = run_demo\n"
+        "import desched.lab.demo as demo; demo.run_demo = run_demo\n"
         "sys.exit(cli.main(['demo']))"
     )
     _reads_ten_bytes_of(program)
@@ -166,7 +166,7 @@ def test_an_output_that_cannot_be_written_is_no_bug(size):
 
 
 def test_the_demo_is_a_command(mocker):
-    demo = mocker.patch("desched.whatif.demo.run_demo", autospec=True, return_value=0)
+    demo = mocker.patch("desched.lab.demo.run_demo", autospec=True, return_value=0)
     assert cli.main(["demo"]) == 0
     demo.assert_called_once()
 

@@ -5,10 +5,10 @@ import pytest
 import yaml
 
 from desched import observation
-from desched.bootstrap import doctor_questions
 from desched.cli import main
 from desched.cli.command import Invocation
 from desched.cli.lazy_loading import load_to_run
+from desched.doctor import questions
 from desched.service.process.clock import SystemClock
 from tests.unit.commands.sampled_cluster import SampledCluster
 
@@ -56,7 +56,7 @@ def sampled(server, mocker) -> SampledCluster:
 
     mocker.patch.object(SystemClock, "wait", autospec=True, side_effect=wait)
     # How long the test itself takes is no difference of clocks.
-    for module in (observation, doctor_questions):
+    for module in (observation, questions):
         mocker.patch.object(module, "lead_seconds", autospec=True, return_value=0.0)
     return built
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from desched.adapters.prometheus.past.queries import KUBE_STATE_SCOPE, cluster_created
+from desched.lab.prometheus.queries import KUBE_STATE_SCOPE, cluster_created
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
-from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
+from tests.unit.lab.prometheus.small_cluster import BEGIN, END, SmallCluster
 
 CREATED = cluster_created(KUBE_STATE_SCOPE)
 """The query that tells one cluster from another."""

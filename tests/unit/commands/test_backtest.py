@@ -11,7 +11,6 @@ from desched.cli import main
 from desched.cli.past_flags import point_in_time
 from desched.errors import ConfigurationError
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus
-from tests.unit.adapters.prometheus.past.small_cluster import SmallCluster
 from tests.unit.commands.hot_past import (
     CREATED,
     SINCE_UNTIL,
@@ -19,6 +18,7 @@ from tests.unit.commands.hot_past import (
     hot_prometheus,
     written,
 )
+from tests.unit.lab.prometheus.small_cluster import SmallCluster
 
 # Python 3.12 and later warn of any thread, such as that of the Prometheus.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

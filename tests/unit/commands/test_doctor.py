@@ -7,18 +7,19 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import FEATURES, LIST_PODS, PATCH_NODE, Access
-from desched.adapters.kubernetes.node_autoscalers import (
+from desched.adapters.prometheus.queries import CPU_MODES
+from desched.bootstrap import load_source
+from desched.commands.doctor import Output, diagnosed
+from desched.doctor import questions, replayed_price
+from desched.doctor.checks import CheckName
+from desched.doctor.node_autoscalers import (
     GET_STATUS,
     STATUS_NAME,
     STATUS_NAMESPACE,
 )
-from desched.adapters.prometheus.queries import CPU_MODES
-from desched.bootstrap import doctor_questions, load_source
-from desched.bootstrap.doctor_questions import feature_rights
-from desched.commands.doctor import Output, diagnosed
-from desched.doctor.checks import CheckName
 from desched.doctor.price import ProposedPrice
 from desched.doctor.proposed_policy import STARTING_POLICY
+from desched.doctor.questions import feature_rights
 from desched.errors import ConfigurationError
 from desched.policy.loading import load_policy
 from desched.settings import load_settings
@@ -161,7 +162,7 @@ def prometheus():
 @pytest.fixture(autouse=True)
 def _at_the_time_of_the_fakes(mocker):
     """Both fakes have fixed clocks, which is none of these tests' business."""
-    mocker.patch.object(doctor_questions, "lead_seconds", autospec=True, return_value=0.0)
+    mocker.patch.object(questions, "lead_seconds", autospec=True, return_value=0.0)
 
 
 @pytest.fixture
@@ -503,9 +504,7 @@ def test_a_price_by_the_past_is_written_with_its_reason_and_is_the_one_that_was_
     run, prometheus, tmp_path, mocker
 ):
     shown = ProposedPrice(10.0, ("10m is the highest that avoids enough.",))
-    asked = mocker.patch.object(
-        doctor_questions, "replayed_price", autospec=True, return_value=shown
-    )
+    asked = mocker.patch.object(replayed_price, "replayed_price", autospec=True, return_value=shown)
     path = tmp_path / "new.yaml"
     found = run(Output(path), prometheus_url=prometheus.url)
 
@@ -527,7 +526,7 @@ def test_a_price_by_the_past_is_written_with_its_reason_and_is_the_one_that_was_
 def test_a_discovered_prometheus_is_the_one_whose_past_is_replayed(run, cluster, tmp_path, mocker):
     cluster.server.lists["/api/v1/services"] = [CHART]
     asked = mocker.patch.object(
-        doctor_questions, "replayed_price", autospec=True, return_value=ProposedPrice(10.0, ())
+        replayed_price, "replayed_price", autospec=True, return_value=ProposedPrice(10.0, ())
     )
     run(Output(tmp_path / "new.yaml"))
     (call,) = asked.call_args_list
@@ -542,6 +541,18 @@ def test_without_a_past_the_default_price_is_written_and_said(run, prometheus, t
     assert f"desched: evictionPrice: {why}" in found["stderr"]
     assert f"# {why}" in path.read_text()
     assert load_policy(path).policy.eviction_price_minutes == 5.0
+
+
+def test_without_the_lab_the_default_price_is_written(run, prometheus, tmp_path, mocker):
+    mocker.patch.object(questions, "find_spec", autospec=True, return_value=None)
+    replayed = mocker.patch.object(replayed_price, "replayed_price", autospec=True)
+    path = tmp_path / "new.yaml"
+    found = run(Output(path), prometheus_url=prometheus.url)
+
+    why = "The default: this installation leaves out desched.lab, which replays the past."
+    assert f"desched: evictionPrice: {why}" in found["stderr"]
+    assert load_policy(path).policy.eviction_price_minutes == 5.0
+    assert not replayed.called
 
 
 def test_an_existing_file_is_replaced_only_by_force(run, cluster, prometheus, tmp_path):

@@ -7,6 +7,8 @@ import pytest
 
 from desched.cli import main
 from desched.decision import Decision, decide
+from desched.lab.demo import demo_policy
+from desched.lab.scenarios import guarded_scenario
 from desched.model.state import State
 from desched.observation import observe
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, serve
@@ -15,8 +17,6 @@ from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explanation import print_explanation
 from desched.views.rendering import rendered
-from desched.whatif.demo import demo_policy
-from desched.whatif.scenarios import guarded_scenario
 from tests.unit.adapters.kubernetes.fake_api_server import Reply
 from tests.unit.service.test_adversarial_outputs import HOSTILE
 

@@ -12,8 +12,8 @@ from desched.bootstrap.interventions import ATTEMPTS, Change, Intervention
 from desched.commands.pause import pausing
 from desched.commands.resume import resuming
 from desched.errors import ConfigurationError, ObservationError
+from desched.lab.clock import VirtualClock
 from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
-from desched.whatif.clock import VirtualClock
 from tests.builders import NOW
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 

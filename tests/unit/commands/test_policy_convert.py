@@ -10,7 +10,7 @@ from desched.policy.loading import parse_policy
 from tests.properties.outputs import Terminal
 from tests.repository import ROOT
 
-ORIGINALS = ROOT / "tests" / "unit" / "policy" / "conversion" / "originals"
+ORIGINALS = ROOT / "tests" / "unit" / "convert" / "originals"
 KOORDINATOR = str(ORIGINALS / "koordinator-traps.yaml")
 
 

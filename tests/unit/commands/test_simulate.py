@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from desched.cli import main
+from desched.lab.demo import POLICY_FILE
+from desched.lab.scenarios import guarded_scenario
 from desched.model.state import State
 from desched.policy.loading import read_policy
 from desched.snapshot_file.storage import save_snapshot
 from desched.snapshot_file.taken import Redaction, take_snapshot
-from desched.whatif.demo import POLICY_FILE
-from desched.whatif.scenarios import guarded_scenario
 from tests.repository import ROOT
 
-POLICY = ROOT / "desched" / "whatif" / POLICY_FILE
+POLICY = ROOT / "desched" / "lab" / POLICY_FILE
 
 
 @pytest.fixture

@@ -14,17 +14,17 @@ from desched.bootstrap.look import LiveCluster
 from desched.cli import main
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
+from desched.lab.demo import POLICY_FILE
+from desched.lab.scenarios import OVERLOADED_NODE, guarded_scenario
+from desched.lab.world import Simulation
 from desched.model.report import Mode
 from desched.model.state import State
 from desched.policy.loading import PolicyText, parse_policy
 from desched.snapshot_file.storage import load_snapshot
-from desched.whatif.demo import POLICY_FILE
-from desched.whatif.scenarios import OVERLOADED_NODE, guarded_scenario
-from desched.whatif.world import Simulation
 from tests.repository import ROOT
 from tests.shown import shown
 
-POLICY = ROOT / "desched" / "whatif" / POLICY_FILE
+POLICY = ROOT / "desched" / "lab" / POLICY_FILE
 
 
 @pytest.fixture

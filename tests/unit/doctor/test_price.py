@@ -1,42 +1,19 @@
 """The rule by which a price is proposed, and the reason that is written beside it."""
 
-from collections.abc import Callable
-
 import pytest
-from msgspec.structs import replace
 
 from desched.doctor.price import PricedReplay, ProposedPrice, proposed_price
-from desched.whatif.figures import PolicyFigures
-from desched.whatif.past.backtest import backtest
-from desched.whatif.past.run import Span
-from tests.builders import policy, rule
-from tests.unit.whatif.past.pasts import Life, a_past, at
 
 CURVE = {3.0: (100, 40), 5.0: (150, 28), 10.0: (190, 20), 20.0: (300, 9)}
 """By price: the overloaded minutes that are left, and the evictions."""
 
 
-@pytest.fixture(scope="module")
-def figures() -> PolicyFigures:
-    past = a_past([Life("web-1", "a", [0.2] * 12)])
-    return backtest(past, [policy(rule())], Span(at(1), at(12))).policies[0]
+def proposed(curve=CURVE, before=1100.0, covered_share=1.0) -> ProposedPrice:
+    replays = [PricedReplay(price, *each) for price, each in curve.items()]
+    return proposed_price(replays, before, covered_share, "the last day")
 
 
-@pytest.fixture
-def proposed(figures: PolicyFigures) -> Callable[..., ProposedPrice]:
-    def proposed(curve=CURVE, before=1100.0, covered_share=1.0) -> ProposedPrice:
-        def of(left: float, evictions: int) -> PolicyFigures:
-            without = replace(figures.without, node_minutes=before)
-            after = replace(figures.with_policy, node_minutes=left)
-            return replace(figures, without=without, with_policy=after, evictions=evictions)
-
-        replays = [PricedReplay(price, of(*each)) for price, each in curve.items()]
-        return proposed_price(replays, covered_share, "the last day")
-
-    return proposed
-
-
-def test_it_is_the_highest_that_avoids_nine_tenths_of_what_the_best_avoids(proposed):
+def test_it_is_the_highest_that_avoids_nine_tenths_of_what_the_best_avoids():
     found = proposed()
     assert found.minutes == 10.0
     curve, choice = found.why
@@ -50,7 +27,7 @@ def test_it_is_the_highest_that_avoids_nine_tenths_of_what_the_best_avoids(propo
     assert proposed({**CURVE, 20.0: (200, 9)}).minutes == 20.0
 
 
-def test_a_lower_price_may_be_worse(proposed):
+def test_a_lower_price_may_be_worse():
     assert proposed({**CURVE, 3.0: (500, 90)}).minutes == 10.0
 
 
@@ -62,7 +39,7 @@ def test_a_lower_price_may_be_worse(proposed):
         ({"before": 90.0}, "no price would have avoided overload in the last day"),
     ],
 )
-def test_the_default_stays_where_the_past_does_not_show_it(proposed, changes, why):
+def test_the_default_stays_where_the_past_does_not_show_it(changes, why):
     curve = {3.0: (95, 4), 5.0: (90, 2)} if changes.get("before") == 90.0 else CURVE
     found = proposed(curve, **changes)
     assert found.minutes is None

@@ -10,6 +10,7 @@ from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.eviction.executor import carry_out
 from desched.eviction.journal import Journal
 from desched.eviction.requests import Acting
+from desched.lab.clock import VirtualClock
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
 from desched.model.load import ClusterLoad, PodUsage
 from desched.model.plan import Plan, PlannedEviction
@@ -29,7 +30,6 @@ from desched.ports import (
     World,
     all_pods,
 )
-from desched.whatif.clock import VirtualClock
 from tests.builders import (
     NOW,
     budget,

@@ -7,6 +7,9 @@ import pytest
 from desched.eviction.executor import carry_out
 from desched.eviction.journal import Journal
 from desched.eviction.requests import Acting
+from desched.lab.budgets import SimulatedBudget
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.cluster import Pod, SchedulingClass
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import Outcome
@@ -16,9 +19,6 @@ from desched.model.state import State
 from desched.observation import observe
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
-from desched.whatif.budgets import SimulatedBudget
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 from tests.builders import planned_eviction, policy
 
 

@@ -5,14 +5,14 @@ from datetime import timedelta
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
 from desched.eviction.steering import Steering
+from desched.lab.clock import VirtualClock
+from desched.lab.demo import demo_policy
+from desched.lab.scenarios import published_scenario, steering_scenario
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
 from desched.model.report import CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.state import State
 from desched.ports import SteeringAnswer
-from desched.whatif.clock import VirtualClock
-from desched.whatif.demo import demo_policy
-from desched.whatif.scenarios import published_scenario, steering_scenario
 from tests.builders import certain, policy
 
 LASTING = timedelta(minutes=10)

@@ -12,26 +12,26 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.doctor.table import DoctorReport, print_diagnosis
+from desched.lab.comparison import print_backtest, print_backtests, print_simulation
+from desched.lab.figures import Backtests, ClusterBacktest
 from desched.policy.difference import policy_differences
 from desched.ports import LeaseRecord
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
 from desched.views.explanation import print_explanation
-from desched.views.policies import print_backtest, print_backtests, print_simulation
 from desched.views.policy_differences import PolicyComparison, print_differences
 from desched.views.rendering import Printer, rendered
 from desched.views.review import print_history, print_review
 from desched.views.status import Status, print_status
-from desched.whatif.figures import Backtests, ClusterBacktest
 from tests.properties.outputs import FORMATS, harmless
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
+from tests.unit.lab.test_backtest_view import replayed
+from tests.unit.lab.test_simulation_view import simulated
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, STARTED_AT
 from tests.unit.service.test_adversarial_outputs import poisoned, with_all
 from tests.unit.snapshot_file.test_comparison import OWN, compared, policy
-from tests.unit.views.test_backtest import replayed
 from tests.unit.views.test_explanation import QUESTIONS, answer
 from tests.unit.views.test_review import DRY, EVICTING
-from tests.unit.views.test_simulation import simulated
 
 
 class Shown(NamedTuple):

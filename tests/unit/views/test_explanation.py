@@ -6,16 +6,16 @@ import pytest
 from rich.console import Console
 
 from desched.decision import decide
+from desched.lab.demo import demo_policy
+from desched.lab.history import Usage
+from desched.lab.scenarios import guarded_scenario, steering_scenario
+from desched.lab.world import Simulation
 from desched.model.state import State
 from desched.observation import observe
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation
 from desched.views.explanation import print_explanation
-from desched.whatif.demo import demo_policy
-from desched.whatif.history import Usage
-from desched.whatif.scenarios import guarded_scenario, steering_scenario
-from desched.whatif.world import Simulation
 from tests.builders import load, node, pod, policy, snapshot
 
 QUESTIONS = ("node/te3", "pod/demo/payments-1", "workload/demo/low-priority-workload")

@@ -10,6 +10,7 @@ from rich.console import Console
 from desched.cycle import planned_report
 from desched.cycle_report import CycleInfo
 from desched.decision import decide
+from desched.lab.clock import VirtualClock
 from desched.model.cluster import PodRef
 from desched.model.gpus import ClosestNode, GpuAnswer, GpusLeftOut, GpuWait, PodInTheWay
 from desched.model.load import ClusterLoad
@@ -24,7 +25,6 @@ from desched.views.explained.values import Explanation
 from desched.views.explanation import print_explanation
 from desched.views.gpus import GpuView, describe_wait
 from desched.views.pages.cycle_page import cycle_page
-from desched.whatif.clock import VirtualClock
 from tests.builders import NOW, load, node, policy, snapshot, workload
 from tests.shown import shown
 from tests.unit.planning.gpu_cluster import gpu_node, gpu_pod

@@ -5,14 +5,14 @@ from enum import StrEnum
 
 import pytest
 
-from desched.history.past import Caveat
+from desched.lab.figures import Assumption
+from desched.lab.recorded_past import Caveat
 from desched.model.gpus import GpuAnswer, GpusLeftOut
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeReason, RefusalReason, UnreservedReason
 from desched.model.report import CycleResult, EvictionVerdict, NotActing
 from desched.model.state import MoveResult
 from desched.views.reasons import sentence_of, texts
-from desched.whatif.figures import Assumption
 from tests.report_reference import PAGES, ROOTS, generated
 
 WITH_REMEDY = (

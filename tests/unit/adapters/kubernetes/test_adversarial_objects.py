@@ -15,11 +15,11 @@ from desched.adapters.kubernetes.objects.nodes import node
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.adapters.kubernetes.state_store import KubernetesStateStore
 from desched.errors import ObservationError
+from desched.lab.clock import VirtualClock
 from desched.model.bounds import LARGEST_AMOUNT
 from desched.model.cluster import Pod, PodRef
 from desched.model.report import EvictionVerdict
 from desched.model.resources import quantity
-from desched.whatif.clock import VirtualClock
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,

@@ -2,12 +2,12 @@
 
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
+from desched.lab.history import Usage
+from desched.lab.template import PodTemplate
+from desched.lab.world import Simulation
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
-from desched.whatif.history import Usage
-from desched.whatif.template import PodTemplate
-from desched.whatif.world import Simulation
 from tests.builders import policy, rule
 
 INTERVAL_SECONDS = 300

@@ -6,6 +6,8 @@ import pytest
 
 from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.lab.demo import demo_policy
+from desched.lab.scenarios import published_scenario
 from desched.model.plan import HoldReason
 from desched.model.report import CycleResult, Mode
 from desched.model.state import Pause, PauseScope, SkippedCycles, State
@@ -14,8 +16,6 @@ from desched.policy.policy import PriorityThreshold
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
 from desched.service.inputs.state_keeper import StateKeeper
-from desched.whatif.demo import demo_policy
-from desched.whatif.scenarios import published_scenario
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 POLICY = demo_policy()

@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from desched.errors import LeaseError
+from desched.lab.clock import VirtualClock
 from desched.ports import LeaseRecord
 from desched.service.election.leadership import (
     JITTER_RATIO,
@@ -16,7 +17,6 @@ from desched.service.election.leadership import (
     own_identity,
 )
 from desched.service.process.clock import seconds_since_boot
-from desched.whatif.clock import VirtualClock
 from tests.fake_lease import FakeLease
 
 TIMING = LeaseTiming(15, 10, 2)

@@ -4,11 +4,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from desched.errors import ConfigurationError
+from desched.lab.demo import POLICY_FILE
 from desched.policy.loading import load_policy
 from desched.service.inputs.policy_file import PolicyFile, log_policy
-from desched.whatif.demo import POLICY_FILE
 
-GOOD = resources.files("desched.whatif").joinpath(POLICY_FILE).read_text(encoding="utf-8")
+GOOD = resources.files("desched.lab").joinpath(POLICY_FILE).read_text(encoding="utf-8")
 OTHER = GOOD.replace("cpu: 80", "cpu: 70")
 BAD = GOOD.replace("targetThresholds", "targetTresholds")
 

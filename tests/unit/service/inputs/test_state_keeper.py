@@ -6,10 +6,10 @@ import pytest
 import structlog
 
 from desched.errors import ObservationError, ObservationSource, StateConflict, StopActing
+from desched.lab.clock import VirtualClock
 from desched.model.report import Mode
 from desched.model.state import LastCycle, Pause, PauseScope, RecentMove, SkippedCycles, State
 from desched.service.inputs.state_keeper import StateKeeper
-from desched.whatif.clock import VirtualClock
 from tests.builders import NOW, policy
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 

@@ -1,7 +1,7 @@
 import pytest
 
+from desched.lab.clock import VirtualClock
 from desched.service.process.health import SCHEDULER_SILENCE_SECONDS, Health
-from desched.whatif.clock import VirtualClock
 
 DEADLINE_SECONDS = 600
 

@@ -8,6 +8,7 @@ import pytest
 import structlog.testing
 
 from desched.errors import ConfigurationError
+from desched.lab.clock import VirtualClock
 from desched.service.process import http_endpoints
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import (
@@ -22,7 +23,6 @@ from desched.service.process.http_endpoints import (
     probe_answers,
     serve,
 )
-from desched.whatif.clock import VirtualClock
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 METRICS = b"desched_build_info 1\n" * 200_000

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from desched.errors import ObservationError, ObservationSource
 from desched.history.stored import StoredLogbook, decode_logbook
+from desched.lab.clock import VirtualClock
 from desched.model.plan import HoldReason
 from desched.model.report import Mode
 from desched.model.state import MoveResult
 from desched.service.telemetry.logbook_keeper import MOST_WAITING, LogbookKeeper
-from desched.whatif.clock import VirtualClock
 from tests.unit.example_logbook import dry_run, logbook
 from tests.unit.service.example_reports import REPORT, STARTED_AT, record
 

@@ -9,11 +9,11 @@ from opentelemetry.trace import StatusCode
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
 from desched.errors import ObservationError, ObservationSource
+from desched.lab.world import Simulation
 from desched.model.cluster import PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.ports import EvictionAnswer, World
 from desched.service.telemetry.traces import Traces
-from desched.whatif.world import Simulation
 from tests.unit.test_cycle import ScriptedWorld, two_moves
 
 EVICTED = EvictionAnswer(EvictionVerdict.EVICTED)

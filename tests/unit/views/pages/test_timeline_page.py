@@ -18,11 +18,12 @@ from desched.history.timeline import (
     Timeline,
     TimelineEviction,
 )
+from desched.lab.comparison import comparison_of
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import MoveResult
-from desched.views.comparison import Comparison, Figure, comparison_of
+from desched.views.comparison import Comparison, Figure
 from desched.views.formatting import plain
 from desched.views.pages.charts import MOST_CELLS, TimeAxis
 from desched.views.pages.heat_map import CELLS, HeatCells, heat_cells
