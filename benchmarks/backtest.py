@@ -19,7 +19,7 @@ from desched.lab.past.backtest import backtest, lead_seconds
 from desched.lab.past.run import Span
 from desched.lab.prometheus.objects import Stretch
 from desched.lab.prometheus.reader import HowToRead, PastReader
-from desched.policy.loading import parse_policy
+from desched.policy_file.loading import parse_policy
 
 CASES = ((100, 16, 7), (1_000, 30, 7))
 

@@ -62,8 +62,8 @@ from desched.lab.closed_loop import (
 from desched.lab.world import Simulation
 from desched.planning.kube_scheduler.scores import node_sampling
 from desched.policy.compatibility import SteeringMode
-from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy, SteeringRules
+from desched.policy_file.loading import parse_policy
 
 FIRST_JUDGING_SEED = 1_000
 SEEDS, SEEDS_OF_OTHER_KINDS = 5, 3

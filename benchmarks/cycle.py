@@ -23,7 +23,7 @@ from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.decision import decide
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
-from desched.policy.loading import parse_policy
+from desched.policy_file.loading import parse_policy
 
 CASES = ((1_000, "fits"), (5_000, "fits"), (1_000, "nothing fits"), (5_000, "nothing fits"))
 PODS_PER_NODE = 30

@@ -18,11 +18,11 @@ from pydantic.fields import FieldInfo
 
 import desched
 from desched.cli import main
-from desched.policy.document.limits import EvictionLimitsSection
-from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.metrics import Metrics
-from desched.policy.document.values import Section
 from desched.policy.durations import duration_seconds
+from desched.policy_file.document.limits import EvictionLimitsSection
+from desched.policy_file.document.load_aware import LoadAwareArgs
+from desched.policy_file.document.metrics import Metrics
+from desched.policy_file.document.values import Section
 
 LONGEST_SPEED = 20
 """At a higher speed some durations would be shorter than a policy may have them."""

@@ -36,8 +36,8 @@ from desched.cycle_report import CycleInfo
 from desched.model.cluster import ClusterState
 from desched.model.report import EvictionVerdict, Mode
 from desched.model.state import State
-from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import parse_policy
 from desched.ports import ClusterReader, MaybeFreshPod, PodToRead, World
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs

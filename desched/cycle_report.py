@@ -24,9 +24,9 @@ from desched.model.report import (
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import LastCycle, PolicyEdit
+from desched.planning.drains.impossible_reserves import impossible_reserves
 from desched.planning.other_deschedulers import other_deschedulers, split_others
 from desched.policy.policy import Policy
-from desched.policy.resolution.reserves import impossible_reserves
 from desched.ports import Clock
 
 MOST_NAMES = 20

@@ -18,18 +18,18 @@ from desched.policy.compatibility import (
     UNLIMITED,
     Defaults,
 )
-from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.root import (
+from desched.policy.durations import LONGEST_SECONDS, duration_text
+from desched.policy.share import Share
+from desched.policy_file.document.load_aware import LoadAwareArgs
+from desched.policy_file.document.root import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
     GpuFragmentationConfig,
     LoadAwareConfig,
     UpstreamPluginConfig,
 )
-from desched.policy.document.sections import all_sections, keys
-from desched.policy.document.values import Section
-from desched.policy.durations import LONGEST_SECONDS, duration_text
-from desched.policy.share import Share
+from desched.policy_file.document.sections import all_sections, keys
+from desched.policy_file.document.values import Section
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",

@@ -14,7 +14,7 @@ from desched.bootstrap.state import state_store
 from desched.errors import ObservationError
 from desched.model.cluster import PodRef
 from desched.model.state import State
-from desched.policy.loading import LoadedPolicy, PolicyText, parse_policy
+from desched.policy_file.loading import LoadedPolicy, PolicyText, parse_policy
 from desched.ports import World
 from desched.service.inputs.state_keeper import StateKeeper
 from desched.service.process.clock import SystemClock

@@ -12,8 +12,8 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection, 
 from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.bootstrap.state import state_namespace
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.policy.loading import PolicyText, read_policy
-from desched.policy.reading.envelope import POLICY_KEY
+from desched.policy_file.loading import PolicyText, read_policy
+from desched.policy_file.reading.envelope import POLICY_KEY
 from desched.settings import Settings
 
 _IN_CLUSTER = re.compile(r"(?:([a-z0-9][-a-z0-9]*)/)?configmap/([a-z0-9][-.a-z0-9]*)")

@@ -29,8 +29,8 @@ from desched.cycle_report import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
-from desched.policy.loading import LoadedPolicy, load_policy, parse_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import LoadedPolicy, load_policy, parse_policy
 from desched.ports import Fence
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink

@@ -35,8 +35,8 @@ if loaded_to_run(__name__):
     from desched.lab.past_source import PastSource, read_past, span_of
     from desched.lab.recorded_past import Past
     from desched.policy.eviction_price import prices_minutes, with_price
-    from desched.policy.loading import load_policy, parse_policy
     from desched.policy.policy import Policy
+    from desched.policy_file.loading import load_policy, parse_policy
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings

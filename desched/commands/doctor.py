@@ -29,7 +29,7 @@ if loaded_to_run(__name__):
     from desched.doctor.questions import PROPOSED, DoctorQuestions, Tell, first_line
     from desched.doctor.table import DoctorReport, print_diagnosis
     from desched.model.report import Mode
-    from desched.policy.loading import PolicyText, parse_policy
+    from desched.policy_file.loading import PolicyText, parse_policy
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings

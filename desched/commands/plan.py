@@ -24,8 +24,7 @@ if loaded_to_run(__name__):
     from desched.observation import observe
     from desched.policy.durations import duration_seconds, duration_text
     from desched.policy.eviction_price import price_minutes, with_price
-    from desched.policy.resolution.metrics_source import KEPT_WINDOW_SECONDS
-    from desched.policy.windows_of_samples import with_one_window
+    from desched.policy.windows_of_samples import KEPT_WINDOW_SECONDS, with_one_window
     from desched.service.cycles.runner import ReportSink
     from desched.service.process.clock import SystemClock
     from desched.settings import Settings

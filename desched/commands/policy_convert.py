@@ -13,7 +13,7 @@ from desched.cli.setting_flags import own_flag
 if loaded_to_run(__name__):
     from desched.convert.conversion import Dialect, convert_policy
     from desched.convert.table import print_conversion_notes
-    from desched.policy.loading import parse_policy, policy_argument
+    from desched.policy_file.loading import parse_policy, policy_argument
     from desched.views.rendering import json_text, write_out
 
 _FORMATS = ("yaml", "json")

@@ -12,9 +12,9 @@ from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
-    from desched.policy.difference import policy_differences
-    from desched.policy.loading import parse_policy, policy_argument
     from desched.policy.policy import Policy
+    from desched.policy_file.difference import policy_differences
+    from desched.policy_file.loading import parse_policy, policy_argument
     from desched.service.process.clock import SystemClock
     from desched.snapshot_file.comparison import PlanComparison, compare_reports
     from desched.snapshot_file.load_check import own_policy, refuse_unmeasured

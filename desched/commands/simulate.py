@@ -29,8 +29,8 @@ if loaded_to_run(__name__):
     from desched.lab.world import Simulation
     from desched.model.state import State
     from desched.observation import observe
-    from desched.policy.loading import load_policy
     from desched.policy.policy import Policy
+    from desched.policy_file.loading import load_policy
     from desched.service.process.clock import SystemClock
     from desched.snapshot_file.load_check import own_policy, refuse_unseen
     from desched.snapshot_file.report import target_of

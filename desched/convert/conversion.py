@@ -17,14 +17,14 @@ from desched.convert.original import OriginalSection, Record
 from desched.convert.strategies import convert_strategies
 from desched.convert.yaml_text import yaml_text
 from desched.model.text import on_one_line
-from desched.policy.document.root import KIND
-from desched.policy.document.sections import places_of
-from desched.policy.document.upstream_plugins import LOAD_AWARE
-from desched.policy.loading import validate_policy
-from desched.policy.reading.envelope import CCE_KEY, find_document
-from desched.policy.reading.findings import InvalidPolicy, KeyPath, Place, Severity
-from desched.policy.reading.problems import unfilled
-from desched.policy.reading.yaml_source import YamlDocument
+from desched.policy_file.document.root import KIND
+from desched.policy_file.document.sections import places_of
+from desched.policy_file.document.upstream_plugins import LOAD_AWARE
+from desched.policy_file.loading import validate_policy
+from desched.policy_file.reading.envelope import CCE_KEY, find_document
+from desched.policy_file.reading.findings import InvalidPolicy, KeyPath, Place, Severity
+from desched.policy_file.reading.problems import unfilled
+from desched.policy_file.reading.yaml_source import YamlDocument
 
 _KOORDINATOR_KIND = "DeschedulerConfiguration"
 _ARGS_KINDS = {"LowNodeLoadArgs": "LowNodeLoad", "MigrationControllerArgs": "MigrationController"}

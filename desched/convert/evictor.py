@@ -7,14 +7,14 @@ from typing import Any
 from desched.convert.draft import Draft, here, of_evictor
 from desched.convert.original import OriginalSection
 from desched.convert.selectors import label_selector, selector_text
-from desched.policy.document.default_evictor import (
+from desched.policy.durations import duration_text
+from desched.policy.policy import HIGHEST_PRIORITY_THRESHOLD
+from desched.policy.wording import quoted
+from desched.policy_file.document.default_evictor import (
     DefaultProtection,
     ExtraProtection,
     NoEvictionPolicy,
 )
-from desched.policy.document.values import HIGHEST_PRIORITY_THRESHOLD
-from desched.policy.durations import duration_text
-from desched.policy.wording import quoted
 
 _LOWEST = -(2**31)
 _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -22,13 +22,13 @@ from desched.convert.evictor import (
 from desched.convert.original import OriginalSection
 from desched.convert.selectors import both, label_selector, selector_text
 from desched.convert.thresholds import bounds, set_bounds
-from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
-from desched.policy.document.sections import keys
-from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE
 from desched.policy.durations import duration_seconds, duration_text
 from desched.policy.policy import MetricsType
-from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS
+from desched.policy_file.document.load_aware import LoadAwareArgs
+from desched.policy_file.document.metrics import METRICS_SERVER_SPELLINGS
+from desched.policy_file.document.sections import keys
+from desched.policy_file.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE
+from desched.policy_file.resolution.rules import LONGEST_WINDOW_SECONDS
 
 _KEYS = ("thresholds", "targetThresholds")
 _DEAD = ("evictLocalStoragePods", "evictSystemCriticalPods", "evictFailedBarePods")

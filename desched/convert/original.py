@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from desched.convert.notes import ConversionNote, Effect
-from desched.policy.document.values import LARGEST_COUNT
 from desched.policy.durations import duration_seconds
-from desched.policy.reading.findings import FindingRule, KeyPath, Place, PolicyFinding
-from desched.policy.reading.yaml_source import YamlDocument
 from desched.policy.wording import quoted
+from desched.policy_file.document.values import LARGEST_COUNT
+from desched.policy_file.reading.findings import FindingRule, KeyPath, Place, PolicyFinding
+from desched.policy_file.reading.yaml_source import YamlDocument
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -3,8 +3,8 @@
 from desched.doctor.checks import Check, CheckName, Verdict, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.errors import ConfigurationError
-from desched.policy.resolution.priority import resolve_threshold
-from desched.policy.resolution.reserves import impossible_reserves
+from desched.planning.drains.impossible_reserves import impossible_reserves
+from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.views.formatting import count
 
 

@@ -17,9 +17,9 @@ from desched.doctor.windows import FINEST_INTERVAL_SECONDS, intervals_text, shor
 from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.policy.compatibility import EXTENDED
-from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, MetricsType, Policy
+from desched.policy_file.document.root import API_VERSION, KIND
 from desched.views.formatting import plain
 
 DEFAULT_WINDOW_SECONDS = 300

@@ -73,8 +73,8 @@ from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
 from desched.policy.compatibility import VolcanoJobs
-from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsSource, MetricsType, Policy
+from desched.policy_file.loading import parse_policy
 from desched.service.process.clock import SystemClock
 from desched.settings import Settings
 

@@ -26,8 +26,8 @@ from desched.model.plan import NodeClass, PlannedEviction, RefusalReason, Resour
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Resource
 from desched.planning.placement.forecast_trust import foreseen
-from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import parse_policy
 
 INTERVAL_SECONDS = 300.0
 LANDING_SECONDS = 60.0  # longer than the grace period and the start of a pod

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
@@ -24,6 +25,9 @@ from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.schedulers import SchedulerRules
 from desched.policy.share import Share
+
+HIGHEST_PRIORITY_THRESHOLD = SYSTEM_CRITICAL_PRIORITY
+"""Above it pods are critical for the cluster."""
 
 
 class DestinationWindow(msgspec.Struct, frozen=True):

@@ -5,6 +5,10 @@ from msgspec.structs import replace
 from desched.policy.durations import duration_text
 from desched.policy.policy import Policy, ResourceRule
 
+KEPT_WINDOW_SECONDS = (120, 3600)
+"""The shortest and the longest window with metrics-server: samples come every half minute, and are
+kept in memory."""
+
 
 def with_one_window(policy: Policy, sampled_seconds: int) -> Policy:
     """The policy with the window of samples of so long in place of all.

@@ -8,8 +8,8 @@ from desched.model.load import ClusterLoad, Measured
 from desched.model.resources import Resource
 from desched.model.text import on_one_line
 from desched.policy.durations import duration_text
-from desched.policy.loading import load_policy, parse_policy
 from desched.policy.policy import Policy, ResourceRule
+from desched.policy_file.loading import load_policy, parse_policy
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.redaction import labels_read_by
 from desched.snapshot_file.storage import load_snapshot

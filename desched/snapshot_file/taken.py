@@ -7,7 +7,7 @@ from desched import __version__
 from desched.model.state import State
 from desched.observation import observe
 from desched.planning.other_deschedulers import other_deschedulers
-from desched.policy.loading import PolicyText, parse_policy
+from desched.policy_file.loading import PolicyText, parse_policy
 from desched.ports import World
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import with_new_names

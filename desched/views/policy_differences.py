@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from desched.model.plan import NodeClass
-from desched.policy.difference import Difference
+from desched.policy_file.difference import Difference
 from desched.snapshot_file.comparison import Hold, PlanComparison, PlannedMove
 from desched.views.formatting import count, plain, words
 from desched.views.reasons import describe

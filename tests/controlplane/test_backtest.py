@@ -17,8 +17,8 @@ from desched.lab.template import PodTemplate
 from desched.lab.world import Simulation
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
-from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import parse_policy
 from desched.ports import World
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.prometheus_server import PrometheusServer

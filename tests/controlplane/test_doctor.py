@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from desched.policy.loading import load_policy
+from desched.policy_file.loading import load_policy
 from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, COMMAND

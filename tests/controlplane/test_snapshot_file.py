@@ -16,8 +16,8 @@ from desched.lab.clock import VirtualClock
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.observation import observe
-from desched.policy.loading import parse_policy, read_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import parse_policy, read_policy
 from desched.ports import ChoosePods, ClusterReader, LoadReader, PodToRead, all_pods
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings

@@ -18,9 +18,9 @@ from desched.model.state import State
 from desched.model.stored_state import StoredState, decode_state
 from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules
-from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.policy.share import Share, count_of
+from desched.policy_file.loading import LoadedPolicy
 from desched.ports import EvictionAnswer
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile

@@ -51,7 +51,7 @@ from desched.model.state import (
     RecentMove,
     State,
 )
-from desched.policy.loading import PolicyText
+from desched.policy_file.loading import PolicyText
 from tests.builders import GIB, NOW, certain, selector
 from tests.properties.random_networks import hyper_nodes
 

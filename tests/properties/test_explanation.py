@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from desched.decision import Decision, decide
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass
-from desched.policy.loading import parse_policy
+from desched.policy_file.loading import parse_policy
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import Subject, SubjectKind
 from desched.views.explained.values import Explanation, PodExplanation, PodOutcome, RuleOutcome

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from desched.convert.conversion import convert_policy
 from desched.convert.notes import Effect
-from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
-from desched.policy.reading.findings import InvalidPolicy
+from desched.policy_file.loading import parse_policy
+from desched.policy_file.reading.findings import InvalidPolicy
 from tests.properties.mutations import mutated
 from tests.properties.outputs import harmless
 from tests.repository import ROOT

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from desched.errors import ConfigurationError
-from desched.policy.loading import LoadedPolicy, parse_policy
+from desched.policy_file.loading import LoadedPolicy, parse_policy
 from tests.properties.mutations import HARMFUL_TEXTS, json_values, mutated
 from tests.properties.outputs import harmless
-from tests.unit.policy.published import POLICIES, PUBLISHED, published
+from tests.unit.policy_file.published import POLICIES, PUBLISHED, published
 
 RICH: Any = yaml.safe_load((POLICIES / "cautious.yaml").read_text())
 FAULTS: dict[str, tuple[str, object]] = {

@@ -16,9 +16,12 @@ from desched.model.cluster import DeclaredGroup, Node, Pod
 from desched.model.network_topology import GroupTopology, HyperNode, Topology
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.snapshot import Snapshot
-from desched.policy.document.placement_domains import PlacementDomainsSection, placement_domains
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import Policy, Protections
+from desched.policy_file.document.placement_domains import (
+    PlacementDomainsSection,
+    placement_domains,
+)
 from tests.builders import (
     STEERED,
     amounts,

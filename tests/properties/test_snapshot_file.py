@@ -17,8 +17,8 @@ from desched.model.load import ClusterLoad
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.observation import observe
-from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import parse_policy
 from desched.ports import ChoosePods, MaybeFreshPod, World, all_pods
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import decode, encode

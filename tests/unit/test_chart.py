@@ -13,9 +13,9 @@ from jsonschema import Draft7Validator
 
 from desched import __version__
 from desched.cli.command_table import COMMANDS
-from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
-from desched.policy.loading import load_policy
 from desched.policy.policy import MetricsType
+from desched.policy_file.document.metrics import METRICS_SERVER_SPELLINGS
+from desched.policy_file.loading import load_policy
 from desched.settings import Settings, load_settings, variable_of
 from tests.chart_reference import PAGE, documented_values, with_table
 from tests.controlplane.chart_rendering import (

@@ -42,8 +42,8 @@ from desched.bootstrap.listeners import listeners_of
 from desched.bootstrap.side_tasks import REQUEST_SECONDS, contends
 from desched.eviction.requests import MOST_UNANNOUNCED
 from desched.model.report import Mode
-from desched.policy.difference import policy_differences
-from desched.policy.loading import load_policy
+from desched.policy_file.difference import policy_differences
+from desched.policy_file.loading import load_policy
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import (
     ListenAddress,

@@ -21,7 +21,7 @@ from desched.model.cluster import PodRef
 from desched.model.landing import LandingChance
 from desched.planning import clocks
 from desched.planning.overload import forecast, outlook
-from desched.policy.loading import parse_policy
+from desched.policy_file.loading import parse_policy
 
 DAY = Day({"n1": NODE, "n2": NODE}, ())
 TARGETS = np.array([0.8, 0.85])

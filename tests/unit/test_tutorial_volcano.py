@@ -21,8 +21,8 @@ from desched.model.cluster import DeclaredGroup, SchedulingClass
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
-from desched.policy.loading import load_policy, parse_policy, validate_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import load_policy, parse_policy, validate_policy
 from tests.repository import ROOT
 from tests.shown import print_shown
 

@@ -14,7 +14,7 @@ import msgspec
 from desched.adapters.metrics_apis.node_loads import longest_gap_seconds
 from desched.adapters.metrics_apis.samples import Sample, Track
 from desched.policy.policy import MetricsType
-from desched.policy.resolution.metrics_source import KEPT_WINDOW_SECONDS
+from desched.policy.windows_of_samples import KEPT_WINDOW_SECONDS
 
 VERSION = 1
 STEP_SECONDS = 60.0

@@ -29,13 +29,13 @@ from desched.planning.deadline import OutOfTime, PlanningTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.eligibility.local_storage import kept_by_local_storage
+from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.planning.eligibility.terms import Terms
 from desched.planning.eligibility.virtual_machines import migration_sources
 from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import CacheAffinity, VolcanoJobs
 from desched.policy.policy import Policy, Protections
-from desched.policy.resolution.priority import resolve_threshold
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import structlog
 
 from desched.errors import ConfigurationError
-from desched.policy.difference import policy_differences
-from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import Policy
+from desched.policy_file.difference import policy_differences
+from desched.policy_file.loading import LoadedPolicy
 
 _log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.runs import Ending, run
 from desched.errors import ConfigurationError, ObservationError
-from desched.policy.loading import PolicyText, load_policy
+from desched.policy_file.loading import PolicyText, load_policy
 from desched.settings import load_settings
 from tests.repository import ROOT
 from tests.unit.adapters.kubernetes.fake_api_server import (

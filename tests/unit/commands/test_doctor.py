@@ -21,7 +21,7 @@ from desched.doctor.price import ProposedPrice
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.doctor.questions import feature_rights
 from desched.errors import ConfigurationError
-from desched.policy.loading import load_policy
+from desched.policy_file.loading import load_policy
 from desched.settings import load_settings
 from tests.repository import ROOT
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply, status

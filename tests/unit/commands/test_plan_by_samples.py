@@ -8,7 +8,7 @@ import pytest
 from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.model.cluster import ClusterState
-from desched.policy.loading import load_policy
+from desched.policy_file.loading import load_policy
 from desched.service.process.clock import SystemClock
 from desched.service.telemetry.samples_endpoint import samples_answers
 from tests.builders import node

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from desched.cli import main
-from desched.policy.loading import parse_policy
+from desched.policy_file.loading import parse_policy
 from tests.properties.outputs import Terminal
 from tests.repository import ROOT
 

@@ -9,7 +9,7 @@ from desched.cli import main
 from desched.lab.demo import POLICY_FILE
 from desched.lab.scenarios import guarded_scenario
 from desched.model.state import State
-from desched.policy.loading import read_policy
+from desched.policy_file.loading import read_policy
 from desched.snapshot_file.storage import save_snapshot
 from desched.snapshot_file.taken import Redaction, take_snapshot
 from tests.repository import ROOT

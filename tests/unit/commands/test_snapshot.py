@@ -19,7 +19,7 @@ from desched.lab.scenarios import OVERLOADED_NODE, guarded_scenario
 from desched.lab.world import Simulation
 from desched.model.report import Mode
 from desched.model.state import State
-from desched.policy.loading import PolicyText, parse_policy
+from desched.policy_file.loading import PolicyText, parse_policy
 from desched.snapshot_file.storage import load_snapshot
 from tests.repository import ROOT
 from tests.shown import shown

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from desched.cli import main
 from desched.errors import ConfigurationError
-from desched.policy.loading import load_policy
-from tests.unit.policy.published import POLICIES, PUBLISHED_TEXT
+from desched.policy_file.loading import load_policy
+from tests.unit.policy_file.published import POLICIES, PUBLISHED_TEXT
 
 GOOD = str(POLICIES / "cautious.yaml")
 WARNED = PUBLISHED_TEXT.replace("nodeFit: true", "nodeFit: false")

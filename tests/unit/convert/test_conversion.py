@@ -10,10 +10,10 @@ from desched.convert.conversion import Conversion, Dialect, convert_policy
 from desched.convert.notes import Effect
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
-from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsType, Policy, PriorityThreshold
-from desched.policy.reading.findings import InvalidPolicy
 from desched.policy.share import Share
+from desched.policy_file.loading import parse_policy
+from desched.policy_file.reading.findings import InvalidPolicy
 
 ORIGINALS = Path(__file__).parent / "originals"
 DIALECTS = {

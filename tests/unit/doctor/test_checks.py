@@ -13,9 +13,9 @@ from desched.cli.setting_flags import SETTING_OF_FLAG
 from desched.doctor.checks import CheckName, Verdict
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.prometheus_address import NETWORK_POLICY_PORTS
-from desched.policy.document.default_evictor import DefaultProtection, ExtraProtection
-from desched.policy.document.sections import places_of
-from desched.policy.document.thresholds import Windows
+from desched.policy_file.document.default_evictor import DefaultProtection, ExtraProtection
+from desched.policy_file.document.sections import places_of
+from desched.policy_file.document.thresholds import Windows
 from tests.repository import ROOT
 from tests.unit.doctor.cases import CASES
 from tests.unit.doctor.examinations import Case, described, examination

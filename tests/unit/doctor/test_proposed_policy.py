@@ -11,8 +11,8 @@ from desched.doctor.examination import Examination, Origin, PolicyFacts, Unanswe
 from desched.doctor.proposed_policy import STARTING_POLICY, fitting_windows, proposed_policy
 from desched.model.load import Unknown, UnknownReason
 from desched.model.measures import LabelGroup
-from desched.policy.loading import parse_policy
 from desched.policy.policy import MetricsSource, MetricsType, Policy
+from desched.policy_file.loading import parse_policy
 from tests.builders import load, node
 from tests.unit.doctor.cases import ABSENT, CASES, EU, MIXED, OPENSHIFT, US, VICTORIA
 from tests.unit.doctor.examinations import (

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from desched.doctor import replayed_price as module
 from desched.doctor.price import PRICES_MINUTES
 from desched.doctor.replayed_price import LONGEST_SECONDS, MOST_NODES, replayed_price
-from desched.policy.loading import load_policy
 from desched.policy.policy import MetricsType
+from desched.policy_file.loading import load_policy
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
 from tests.unit.adapters.prometheus.fake_server import FakePrometheus

@@ -5,9 +5,9 @@ import pytest
 
 from desched.planning.selection.slow_start import FIRST_CYCLES
 from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, CacheAffinity
-from desched.policy.document.limits import EvictionLimitsSection, InFlightSection
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.share import count_of
+from desched.policy_file.document.limits import EvictionLimitsSection, InFlightSection
 from tests.builders import (
     evicted,
     load,
@@ -18,8 +18,8 @@ from tests.builders import (
     workload,
 )
 from tests.policy_reference import reference
-from tests.unit.policy.published import load as loaded
-from tests.unit.policy.published import published, refusal, resolved, warnings
+from tests.unit.policy_file.published import load as loaded
+from tests.unit.policy_file.published import published, refusal, resolved, warnings
 
 
 def strict(**load_aware):

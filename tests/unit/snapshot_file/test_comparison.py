@@ -10,8 +10,8 @@ from desched.commands.policy_diff import compare_on
 from desched.errors import ConfigurationError
 from desched.model.plan import HoldReason, NodeClass, RefusalReason
 from desched.model.report import NotActing
-from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
+from desched.policy_file.loading import parse_policy
 from desched.service.process.clock import SystemClock
 from desched.snapshot_file.comparison import PlanComparison, compare_reports
 from desched.snapshot_file.report import report_of

@@ -21,7 +21,7 @@ from desched.model.pod_groups import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.planning.annotations import ANNOTATIONS
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
-from desched.policy.loading import parse_policy
+from desched.policy_file.loading import parse_policy
 from desched.snapshot_file.redaction import labels_read, labels_read_by, redacted
 from tests.builders import budget, load, node, pod, policy, selector, snapshot
 from tests.properties.rich_clusters import POLICY, RichCluster

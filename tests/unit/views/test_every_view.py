@@ -14,7 +14,7 @@ from rich.console import Console
 from desched.doctor.table import DoctorReport, print_diagnosis
 from desched.lab.comparison import print_backtest, print_backtests, print_simulation
 from desched.lab.figures import Backtests, ClusterBacktest
-from desched.policy.difference import policy_differences
+from desched.policy_file.difference import policy_differences
 from desched.ports import LeaseRecord
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle

@@ -11,8 +11,8 @@ from desched.lab.scenarios import published_scenario
 from desched.model.plan import HoldReason
 from desched.model.report import CycleResult, Mode
 from desched.model.state import Pause, PauseScope, SkippedCycles, State
-from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import PriorityThreshold
+from desched.policy_file.loading import LoadedPolicy
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
 from desched.service.inputs.state_keeper import StateKeeper

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from desched.errors import ConfigurationError
 from desched.lab.demo import POLICY_FILE
-from desched.policy.loading import load_policy
+from desched.policy_file.loading import load_policy
 from desched.service.inputs.policy_file import PolicyFile, log_policy
 
 GOOD = resources.files("desched.lab").joinpath(POLICY_FILE).read_text(encoding="utf-8")

@@ -1,0 +1,376 @@
+"""In what two policies differ: their values with all defaults, key by key."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from desched.model.cluster import SpreadConstraint
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.text import on_one_line
+from desched.policy.acting_window import ActingWindow
+from desched.policy.compatibility import GpuPods
+from desched.policy.cron import CronField
+from desched.policy.durations import LONGEST_SECONDS, duration_text
+from desched.policy.gpu_drains import GpuDrainRules, Reserve
+from desched.policy.placement_domains import PlacementDomains
+from desched.policy.policy import (
+    DestinationWindow,
+    EvictionLimits,
+    MetricsSource,
+    Policy,
+    PriorityThreshold,
+    Protections,
+    ResourceRule,
+)
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
+from desched.policy.share import Share
+from desched.policy_file.document.default_evictor import DefaultEvictorArgs
+from desched.policy_file.document.gpu_fragmentation import GpuFragmentationArgs
+from desched.policy_file.document.load_aware import LoadAwareArgs
+from desched.policy_file.document.sections import keys, names, sections_below
+from desched.policy_file.document.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
+from desched.policy_file.document.values import Section
+
+NONE = "none"
+UNLIMITED = "no limit"
+_OTHER_PLUGINS: Mapping[str, type[Section]] = {
+    DEFAULT_EVICTOR: DefaultEvictorArgs,
+    GPU_FRAGMENTATION: GpuFragmentationArgs,
+}
+_Rows = Iterator[tuple[tuple[str, ...], str]]
+_SENTENCE = re.compile(r"(.+?\.)(?= [A-Z`]|$)")
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A key whose value differs, with both values as people read them.
+
+    `key` is that of LoadAware, or begins with the name of its plugin. `meaning` is what the policy
+    reference begins with about it.
+    """
+
+    key: str
+    before: str
+    after: str
+    meaning: str
+
+    @property
+    def line(self) -> str:
+        """The difference on one line."""
+        return on_one_line(f"{self.key}: {self.before} → {self.after}")
+
+
+def policy_differences(before: Policy, after: Policy) -> tuple[Difference, ...]:
+    """In what the second policy differs from the first, in the order of the policy reference."""
+    old, new = dict(_rows(before)), dict(_rows(after))
+    return tuple(
+        Difference(".".join(path), old.get(path, NONE), new.get(path, NONE), _meaning(path))
+        for path in dict.fromkeys((*old, *new))
+        if old.get(path, NONE) != new.get(path, NONE)
+    )
+
+
+def _rows(policy: Policy) -> _Rows:
+    yield from _thresholds(policy.rules, ())
+    yield ("useDeviationThresholds",), _flag(policy.deviation)
+    yield ("numberOfNodes",), str(policy.min_underloaded_nodes)
+    yield ("nodeSelector",), _selector(policy.node_selector, "all nodes")
+    yield from _protections(policy.protections)
+    yield from _domains(policy.domains)
+    yield ("balanceScope",), policy.balance_scope or NONE
+    yield (DEFAULT_EVICTOR, "nodeSelector"), _selector(policy.destination_selector, "all nodes")
+    yield from _metrics(policy.metrics)
+    yield from _windows(policy.rules)
+    yield ("evictionPrice",), duration_text(round(60 * policy.eviction_price_minutes))
+    yield from _pools(policy)
+    floor = (
+        f"{_percent(policy.deviation_floor_ratio)}, {_percent(policy.dead_band_ratio)} from mean"
+    )
+    yield ("deviationFloor",), floor
+    yield from _limits(policy.limits)
+    yield ("maintenanceWindows",), _acting(policy.maintenance_windows, "at any time")
+    yield ("blackoutWindows",), _acting(policy.blackout_windows, NONE)
+    yield from _follow_up(policy)
+    yield ("maxLandingRisk",), f"{policy.max_landing_risk:g}"
+    yield from _scheduler(policy.scheduler)
+    yield ("steering",), policy.steering.mode.value
+    yield ("cacheAffinity",), policy.cache_affinity.value
+    yield ("gangMode",), policy.gang_mode.value
+    yield ("volcanoJobs",), policy.volcano_jobs.value
+    yield ("queues",), policy.queues.value
+    yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
+    acknowledged = ", ".join(policy.acknowledged_deschedulers)
+    yield ("acknowledgedDeschedulers",), acknowledged or NONE
+    yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
+    if policy.gpu_drains is not None:
+        yield from _gpu_drains(policy.gpu_drains)
+
+
+def _scheduler(rules: SchedulerRules) -> _Rows:
+    yield ("scheduler", "strategy"), rules.strategy.value
+    for key, name in names(_section(("scheduler", "weights"))).items():
+        yield ("scheduler", "weights", key), str(getattr(rules.weights, name))
+    yield ("scheduler", "defaultConstraints"), _spread(rules.default_spread)
+    for name, other in rules.others.items():
+        yield from _other_scheduler(("scheduler", "others", name), other)
+
+
+def _spread(constraints: Sequence[SpreadConstraint] | None) -> str:
+    if constraints is None:
+        return "those of the system"
+    strict = {True: "DoNotSchedule", False: "ScheduleAnyway"}
+    return ", ".join(f"{c.topology_key} {c.max_skew} {strict[c.hard]}" for c in constraints) or NONE
+
+
+def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
+    yield (*at, "profile"), other.profile.value
+    if other.profile is SchedulerProfile.KUBE_SCHEDULER:
+        yield (*at, "strategy"), other.strategy.value
+        for key, name in names(_section(("scheduler", "weights"))).items():
+            yield (*at, "weights", key), str(getattr(other.weights, name))
+        yield (*at, "defaultConstraints"), _spread(other.default_spread)
+    if other.profile is SchedulerProfile.VOLCANO:
+        for argument, weight in other.volcano.arguments.items():
+            by_config_map = other.config_map and argument not in other.written
+            text = "that of configMap" if by_config_map else str(weight)
+            yield (*at, "arguments", argument), text
+        yield (*at, "furtherPoints"), str(other.further_points)
+        yield (*at, "configMap"), other.config_map or NONE
+        yield (*at, "networkTopologyAware"), str(other.network_topology_aware).lower()
+
+
+def _thresholds(rules: Sequence[ResourceRule], at: tuple[str, ...]) -> _Rows:
+    for rule in rules:
+        name = rule.resource.value
+        yield (*at, "thresholds", name), _percent(rule.low_ratio)
+        yield (*at, "targetThresholds", name), _percent(rule.target_ratio)
+        yield (*at, "stopMargin", name), f"{100 * rule.stop_margin_ratio:g} points"
+        yield (*at, "ceilingMargin", name), f"{100 * rule.ceiling_margin_ratio:g} points"
+
+
+def _windows(rules: Sequence[ResourceRule]) -> _Rows:
+    for rule in rules:
+        name = rule.resource.value
+        yield ("windows", name), ", ".join(map(duration_text, rule.windows_seconds)) or NONE
+        further = ", ".join(map(_destination_window, rule.destination_windows))
+        yield ("destinationWindows", name), further or NONE
+
+
+def _destination_window(window: DestinationWindow) -> str:
+    if window.quantile is None:
+        statistic = "avg"
+    else:
+        statistic = "max" if window.quantile == 1 else f"p{100 * window.quantile:g}"
+    return f"{statistic} of {duration_text(window.window_seconds)}"
+
+
+def _protections(found: Protections) -> _Rows:
+    yield ("evictLocalStoragePods",), _flag(not found.local_storage)
+    yield ("evictSystemCriticalPods",), _flag(not found.system_critical)
+    claims = "claims of " + ", ".join(found.protected_storage_classes or ("all classes",))
+    yield ("ignorePvcPods",), claims if found.pvc_pods else _flag(value=False)
+    yield ("labelSelector",), _selector(found.labels, "all pods")
+    yield ("priorityThreshold",), _priority(found.priority_threshold)
+    yield ("evictableNamespaces", "include"), ", ".join(found.included_namespaces) or "all"
+    yield ("evictableNamespaces", "exclude"), ", ".join(found.excluded_namespaces) or NONE
+    yield ("evictSingleReplica",), _flag(not found.single_replicas)
+    yield ("gpuPods",), (GpuPods.PROTECT if found.gpu_pods else GpuPods.ALLOW).value
+    yield ("maxGracePeriod",), _unbounded(found.max_grace_period_seconds)
+    yield ("understoodOwnerKinds",), ", ".join(found.understood_owner_kinds) or NONE
+    of = DEFAULT_EVICTOR
+    yield (of, "ignorePodsWithoutPDB"), _flag(found.pods_without_budget)
+    listed = (of, "podProtections", "extraEnabled", "PodsWithResourceClaims")
+    yield listed, _flag(found.resource_claims)
+    yield (of, "namespaceLabelSelector"), _selector(found.namespace_labels, "all namespaces")
+    yield (of, "minReplicas"), str(found.min_replicas)
+    yield (of, "minPodAge"), duration_text(found.min_pod_age_seconds)
+    mandatory = found.prefer_no_eviction_is_mandatory
+    yield (of, "noEvictionPolicy"), "Mandatory" if mandatory else "Preferred"
+
+
+def _domains(found: PlacementDomains) -> _Rows:
+    at = "placementDomains"
+    yield (at, "mode"), found.mode.value
+    modes = (f"{key}: {mode.value}" for key, mode in sorted(found.modes.items()))
+    yield (at, "modes"), ", ".join(modes) or NONE
+    yield (at, "groups"), ", ".join(found.groups) or NONE
+    yield (at, "acceleratorGroups"), ", ".join(found.accelerator_groups) or NONE
+    yield (at, "equivalence"), ", ".join(found.equivalence) or NONE
+    yield (at, "levels"), " > ".join("|".join(rung) for rung in found.rungs) or NONE
+
+
+def _metrics(metrics: MetricsSource) -> _Rows:
+    yield ("metrics", "type"), metrics.type.value
+    yield ("metrics", "address"), metrics.address or NONE
+    yield ("metrics", "stack"), metrics.stack or NONE
+    yield ("metrics", "namespace"), metrics.namespace or NONE
+    yield ("metrics", "tenant"), metrics.tenant or NONE
+    if metrics.averaged_seconds:
+        yield ("metrics", "averagedOver"), duration_text(metrics.averaged_seconds)
+    for label, value in metrics.matchers.items():
+        yield ("metrics", "matchers", label), value
+    for key, given in (("queries", metrics.queries), ("sources", metrics.sources)):
+        for spelt, name in names(_section(("metrics", key))).items():
+            if name in given:
+                yield ("metrics", key, spelt), given[name]
+
+
+def _pools(policy: Policy) -> _Rows:
+    yield ("nodePools",), ", ".join(_pool_names(policy)) or NONE
+    for pool in policy.pools:
+        yield ("nodePools", pool.name, "nodeSelector"), _selector(pool.selector, "all nodes")
+        yield from _thresholds(pool.rules, ("nodePools", pool.name))
+
+
+def _pool_names(policy: Policy) -> Iterator[str]:
+    yield from (pool.name for pool in policy.pools)
+    if policy.pools and not policy.only_pools:
+        yield "all others"
+
+
+def _limits(limits: EvictionLimits) -> _Rows:
+    at = "evictionLimits"
+    yield (at, "total"), _limit(limits.total, "the nodes")
+    yield (at, "slowStart"), _flag(limits.slow_start)
+    yield (at, "node"), _limit(limits.node)
+    yield (at, "namespace"), _limit(limits.namespace, "its pods")
+    yield (at, "workload"), _limit(limits.workload, "its replicas")
+    yield (at, "workloadHourly"), _limit(limits.workload_hourly, "its replicas")
+    yield (at, "inFlight", "total"), _limit(limits.in_flight_total, "the nodes")
+    yield (at, "inFlight", "workload"), _limit(limits.in_flight_workload, "its replicas")
+    yield (at, "inFlight", "destination"), _limit(limits.in_flight_destination)
+    yield (at, "perMinute"), _limit(limits.per_minute)
+    yield (at, "deadline"), duration_text(limits.deadline_seconds)
+
+
+def _follow_up(policy: Policy) -> _Rows:
+    rules = policy.follow_up
+    section = _section(("followUp",))
+    for key, name in names(section).items():
+        below = _section(("followUp", key))
+        inner = names(below) if below is not section else {}
+        if not inner:
+            yield ("followUp", key), duration_text(getattr(rules, f"{name}_seconds"))
+        for further, part in inner.items():
+            seconds = getattr(rules, f"{name}_{part}_seconds", None)
+            count = getattr(rules, f"{name}_{part}", None)
+            text = str(count) if seconds is None else duration_text(seconds)
+            yield ("followUp", key, further), text
+
+
+def _gpu_drains(rules: GpuDrainRules) -> _Rows:
+    of, demand, limits = GPU_FRAGMENTATION, "demand", "drainLimits"
+    yield (of, demand, "namespaces"), ", ".join(rules.namespaces) or NONE
+    least = rules.least_priority
+    yield (of, demand, "minPriority"), NONE if least is None else str(least)
+    yield (of, demand, "pendingFor"), duration_text(rules.pending_seconds)
+    yield (of, "reserve"), "; ".join(map(_reserve, rules.reserves)) or NONE
+    yield (of, limits, "moves"), str(rules.most_moves)
+    yield (of, limits, "movesDaily"), str(rules.daily_moves)
+    yield (of, limits, "deadline"), duration_text(rules.longest_seconds)
+
+
+def _reserve(reserve: Reserve) -> str:
+    domain = f", domain {reserve.domain}" if reserve.domain else ""
+    return f"gpus {reserve.gpus}, nodes {reserve.nodes}{domain}, maxPriority {reserve.priority}"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * ratio:g} %"
+
+
+def _flag(value: bool) -> str:  # noqa: FBT001  (it is the value itself)
+    return "true" if value else "false"
+
+
+def _unbounded(seconds: int) -> str:
+    return UNLIMITED if seconds == LONGEST_SECONDS else duration_text(seconds)
+
+
+def _limit(limit: int | Share | None, whole: str = "") -> str:
+    if limit is None:
+        return UNLIMITED
+    if isinstance(limit, int):
+        return str(limit)
+    least = f", at least {limit.at_least}" if limit.at_least > 1 else ""
+    most = "" if limit.at_most is None else f", at most {limit.at_most}"
+    rounded = ", rounded up" if limit.rounded_up else ""
+    return f"{_percent(limit.ratio)} of {whole}{least}{most}{rounded}"
+
+
+def _priority(threshold: PriorityThreshold) -> str:
+    if threshold.class_name is not None:
+        return f"that of PriorityClass {threshold.class_name}"
+    return NONE if threshold.value is None else str(threshold.value)
+
+
+_WORDS = {Operator.IN: "in", Operator.NOT_IN: "notin"}
+_SIGNS = {Operator.GREATER: ">", Operator.LESS: "<"}
+
+
+def _selector(selector: LabelSelector, everything: str) -> str:
+    return ",".join(map(_requirement, selector.requirements)) or everything
+
+
+def _requirement(condition: Requirement) -> str:
+    key, values = condition.key, condition.values
+    match condition.operator:
+        case Operator.EXISTS:
+            return key
+        case Operator.DOES_NOT_EXIST:
+            return f"!{key}"
+        case Operator.GREATER | Operator.LESS:
+            return f"{key}{_SIGNS[condition.operator]}{values[0]}"
+        case Operator.IN | Operator.NOT_IN:
+            return _membership(condition)
+
+
+def _membership(condition: Requirement) -> str:
+    key, values = condition.key, condition.values
+    if len(values) == 1:
+        return f"{key}{'=' if condition.operator is Operator.IN else '!='}{values[0]}"
+    return f"{key} {_WORDS[condition.operator]} ({', '.join(values)})"
+
+
+def _acting(windows: Sequence[ActingWindow], without: str) -> str:
+    return "; ".join(map(_acting_window, windows)) or without
+
+
+def _acting_window(window: ActingWindow) -> str:
+    fields = (getattr(window.start, name) for name in window.start.__struct_fields__)
+    start = " ".join(map(_cron_field, fields))
+    return f"{start} for {duration_text(window.duration_seconds)} ({window.zone})"
+
+
+def _cron_field(field: CronField) -> str:
+    return "*" if field.free else ",".join(map(str, sorted(field.allowed)))
+
+
+def _section(path: Sequence[str]) -> type[Section]:
+    """The section of the document to which a path leads, the last one that it names."""
+    return _place(path)[0]
+
+
+def _meaning(path: Sequence[str]) -> str:
+    """What the reference begins with on the last key of the path, and on the one above it."""
+    return " ".join(map(_first_sentence, _place(path)[1][-2:]))
+
+
+def _first_sentence(text: str) -> str:
+    text = " ".join(text.split())
+    found = _SENTENCE.match(text)
+    return found[1] if found else text
+
+
+def _place(path: Sequence[str]) -> tuple[type[Section], list[str]]:
+    """The section to which a path leads, and the descriptions of the keys on the way."""
+    section: type[Section] = LoadAwareArgs
+    if path[0] in _OTHER_PLUGINS:
+        section, path = _OTHER_PLUGINS[path[0]], path[1:]
+    descriptions: list[str] = []
+    for part in path:
+        field = keys(section).get(part)
+        if field is not None:  # else it is the name of a pool or of a label
+            descriptions.append(field.description or "")
+            section = next(sections_below(field.annotation), section)
+    return section, descriptions

@@ -1,0 +1,82 @@
+"""Which labels name the domains that pods stay in."""
+
+from typing import Annotated
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from desched.policy.compatibility import EXTENDED
+from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
+from desched.policy_file.document.values import Section, matching, optional, written
+
+LabelKey = Annotated[
+    str,
+    matching(
+        "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        'allowed is the key of a label, such as "example.com/rack"',
+    ),
+]
+
+_Level = Annotated[tuple[LabelKey, ...], Field(min_length=1)]
+
+
+class PlacementDomainsSection(Section):
+    """Labels of nodes; each list replaces the known ones, which docs/ai-clusters.md has."""
+
+    mode: DomainMode | None = optional(EXTENDED.domains.value, example="Ignore")
+    """`Require`: a pod moves only to nodes in the same domains. `Prefer`: it leaves them if it
+    cannot move inside, level by level. `Ignore`: domains do not count."""
+    modes: dict[LabelKey, DomainMode] | None = optional(
+        example={"topology.kubernetes.io/zone": "Prefer", "topology.volcano.sh/tier-1": "Ignore"}
+    )
+    """The mode of single levels and groups instead, by one of their labels, or by
+    `topology.volcano.sh/tier-1` for the HyperNodes of tier 1."""
+    groups: tuple[LabelKey, ...] | None = optional(example=["example.com/rack"])
+    """Each pod stays on nodes with the same value."""
+    accelerator_groups: tuple[LabelKey, ...] | None = optional(example=["nvidia.com/gpu.clique"])
+    """Each pod with a GPU stays on nodes with the same value."""
+    equivalence: tuple[LabelKey, ...] | None = optional(
+        example=["node.kubernetes.io/instance-type"]
+    )
+    """Each pod with a fast network stays on nodes with the same value."""
+    levels: tuple[_Level, ...] | None = optional(
+        example=[["topology.kubernetes.io/zone"], ["example.com/block"], ["example.com/rack"]]
+    )
+    """The levels of the network from the widest to the narrowest, each with alternative labels, of
+    which the first that a node has counts. A pod of a gang stays as close to its nearest peer."""
+
+
+def named_labels(section: PlacementDomainsSection) -> frozenset[str]:
+    """All labels of levels and groups, also of those that are ignored."""
+    lists = written(
+        rungs=section.levels,
+        groups=section.groups,
+        accelerator_groups=section.accelerator_groups,
+        equivalence=section.equivalence,
+    )
+    return replace(KNOWN_DOMAINS, **lists).keys
+
+
+def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> PlacementDomains:
+    """The domains that a policy requires or prefers."""
+    known, default = KNOWN_DOMAINS, section.mode or mode
+    levels = known.rungs if section.levels is None else section.levels
+    modes = dict(section.modes or {})
+    for keys in levels:  # all labels of a level have the strictest mode that is written for one
+        of_keys = {modes[key] for key in keys if key in modes}
+        modes |= dict.fromkeys(keys, min(of_keys, key=list(DomainMode).index)) if of_keys else {}
+
+    def counting(keys: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(key for key in keys if modes.get(key, default) is not DomainMode.IGNORE)
+
+    def given(keys: tuple[str, ...] | None, by_default: tuple[str, ...]) -> tuple[str, ...]:
+        return counting(by_default if keys is None else keys)
+
+    return PlacementDomains(
+        levels if any(map(counting, levels)) else (),
+        given(section.groups, known.groups),
+        given(section.accelerator_groups, known.accelerator_groups),
+        given(section.equivalence, known.equivalence),
+        default,
+        modes,
+    )

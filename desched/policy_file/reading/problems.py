@@ -1,0 +1,243 @@
+"""What is wrong with a policy, or worth knowing of it: sentences, each about a key."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from desched.policy.wording import close_word, did_you_mean, quoted
+from desched.policy_file.document.root import API_VERSION, KIND
+from desched.policy_file.document.sections import keys, places_of, sections_at
+from desched.policy_file.document.upstream_plugins import UPSTREAM_KEYS
+from desched.policy_file.document.values import REFUSAL
+from desched.policy_file.reading.findings import (
+    FindingRule,
+    KeyPath,
+    PolicyFinding,
+    Severity,
+    key_path,
+)
+from desched.policy_file.reading.yaml_source import YamlDocument
+
+FEW_KEYS = 8
+
+
+class Problem(NamedTuple):
+    """What is wrong at a key, and the text to write instead if a single one is known."""
+
+    path: KeyPath
+    text: str
+    instead: str = ""
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """Collects findings about the keys below `path`.
+
+    The policy begins at `base` in its document. Nothing is noted at or right above a key in
+    `broken`: its value is not the one in the file.
+    """
+
+    document: YamlDocument
+    base: KeyPath = ()
+    path: KeyPath = ()
+    broken: frozenset[KeyPath] = frozenset()
+    findings: list[PolicyFinding] = []
+
+    def below(self, *keys: str | int) -> "Notes":
+        """The same notes, for what is at these keys below the path."""
+        return msgspec.structs.replace(self, path=(*self.path, *keys))
+
+    def refuse(self, text: str, *keys: str | int, instead: str = "") -> None:
+        """Note a problem at these keys; the policy is refused when all have been collected."""
+        self._note(Problem((*self.path, *keys), text, instead), FindingRule.VALUE)
+
+    def warn(self, text: str, *keys: str | int) -> None:
+        """Note something that the policy's author may not expect."""
+        self._note(Problem((*self.path, *keys), text), FindingRule.MEANING)
+
+    def after(self, *problems: Problem) -> "Notes":
+        """The notes to go on with when these problems are noted."""
+        for problem in problems:
+            self._note(problem, FindingRule.VALUE)
+        return msgspec.structs.replace(self, broken=self.broken | {each.path for each in problems})
+
+    def _note(self, problem: Problem, rule: FindingRule) -> None:
+        path, text, instead = problem
+        if any(path == b[:-1] or path[: len(b)] == b for b in self.broken):
+            return
+        place = self.document.place_of((*self.base, *path))
+        self.findings.append(PolicyFinding(self.document.source, place, path, text, rule, instead))
+
+    def place(self, *keys: str | int) -> str:
+        """The place of a key, as `FILE:LINE: key.path`."""
+        path = (*self.path, *keys)
+        line = self.document.place_of((*self.base, *path)).line
+        return f"{self.document.source}:{line}: {key_path(path)}"
+
+    @property
+    def refused(self) -> bool:
+        """Whether a finding is an error."""
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:
+    """The problems that pydantic found in the value, in our words."""
+    found = [(details, *_sentence(details)) for details in error.errors(include_url=False)]
+    meant = {
+        (*details["loc"][:-1], instead)
+        for details, _, instead in found
+        if details["type"] == "extra_forbidden"
+    }
+    return tuple(
+        Problem(_path_in(value, details["loc"]), text, instead)
+        for details, text, instead in found
+        if not (details["type"] == "missing" and details["loc"] in meant)  # it is only misspelt
+    )
+
+
+def _path_in(value: object, location: KeyPath) -> KeyPath:
+    """The location without the steps that are in no document: which alternative was chosen."""
+    path: list[str | int] = []
+    for position, part in enumerate(location, start=1):
+        if isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        elif isinstance(value, dict) and (part in value or position == len(location)):
+            value = value.get(part)  # only the last step can be a key that is missing
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _sentence(details: ErrorDetails) -> tuple[str, str]:
+    """What is wrong, and the text to write instead if a single one is known."""
+    kind, found, location = details["type"], details["input"], details["loc"]
+    context = details.get("ctx", {})
+    if kind == REFUSAL:
+        text = details["msg"] if details["msg"].endswith(("?", ".")) else f"{details['msg']}."
+        return text, context["instead"]
+    if kind == "extra_forbidden":
+        return _unknown_key(location)
+    if kind == "missing":
+        return _missing(location), ""
+    if kind in {"enum", "literal_error"}:
+        return _not_one_of(found, str(context.get("expected", "")))
+    return _not_allowed(kind, found, details)
+
+
+def _not_allowed(kind: str, found: object, details: ErrorDetails) -> tuple[str, str]:
+    if kind not in _ALLOWED:
+        return f"found {quoted(found)}: {details['msg']}.", ""
+    allowed = _ALLOWED[kind].format(**details.get("ctx", {}))
+    text = f"found {quoted(found)}, allowed is {allowed}"
+    if kind in {"float_type", "int_type"} and isinstance(found, str) and _is_number(found):
+        return f"{text}; write the number without quotes.", found.strip()
+    example = _example(details["loc"]) if kind in _OF_SEVERAL else ""
+    return f"{text}{example}.", ""
+
+
+_ALLOWED = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a text; quote it if it looks like a number or a yes",
+    "string_too_short": "a text that is not empty",
+    "tuple_type": "a list",
+    "too_short": "a list of at least one",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "greater_than_equal": "{ge:.0f} or more",
+    "less_than_equal": "at most {le:.0f}",
+}
+
+
+_OF_SEVERAL = frozenset({"tuple_type", "too_short", "dict_type", "model_type"})
+"""What is wrong with the form of a list or a mapping."""
+
+
+def _example(location: KeyPath) -> str:
+    """The end of a sentence with an example of the key, empty if it has none."""
+    while location and isinstance(location[-1], int):
+        location = location[:-1]
+    *above, key = location or ("",)
+    fields = (keys(section).get(str(key)) for section in sections_at(tuple(above)))
+    for field in fields:
+        if field and field.examples:
+            flow = yaml.safe_dump(
+                field.examples[0], default_flow_style=True, sort_keys=False, width=math.inf
+            )
+            return f', for example "{key}: {flow.strip()}"'
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().removeprefix("-").replace(".", "", 1).isdigit()
+
+
+def _not_one_of(found: object, expected: str) -> tuple[str, str]:
+    options = [option.strip("' ") for option in expected.replace("' or '", "', '").split(",")]
+    text = f"found {quoted(found)}, allowed is {', '.join(options)}"
+    return f"{text}{did_you_mean(found, options) or '.'}", close_word(found, options)
+
+
+def _unknown_key(location: KeyPath) -> tuple[str, str]:
+    key = str(location[-1])
+    named = key.rpartition("/")[2]  # nvidia.com/gpu is gpu here
+    sections = sections_at(location[:-1])
+    known = [name for section in sections for name in keys(section)]
+    nouns = {section.key_noun for section in sections} or {"key"}
+    if key in UPSTREAM_KEYS:
+        return f"{UPSTREAM_KEYS[key]}.", ""
+    for section in sections:
+        if key in section.absent:
+            return section.absent[key], ""
+    homes = places_of(key)
+    if homes:
+        return f"does not belong here; it is a key of {' and of '.join(homes)}.", ""
+    word = close_word(named, known)
+    short = word and len(known) > FEW_KEYS  # a close guess is worth more than a long list
+    allowed = "" if short else f", allowed are {', '.join(known)}"
+    return f"unknown {min(nouns)}{allowed}{did_you_mean(named, known) or '.'}", word
+
+
+_TO_WRITE = {
+    "apiVersion": f'"apiVersion: {API_VERSION}"',
+    "kind": f'"kind: {KIND}"',
+    "type": '"type: prometheus"',
+    "metrics": '"metrics: {type: prometheus, address: URL}"',
+    "thresholds": 'for example "thresholds: {cpu: 30, memory: 30}"',
+    "targetThresholds": 'for example "targetThresholds: {cpu: 80, memory: 85}"',
+    "args": '"args:" with the thresholds and metrics of LoadAware',
+    "profiles": '"profiles:" with one that enables LoadAware, as policies/cautious.yaml does',
+}
+
+
+def _missing(location: KeyPath) -> str:
+    key = str(location[-1])
+    if key in _TO_WRITE:
+        return f"is missing; write {_TO_WRITE[key]}."
+    fields = [keys(section).get(key) for section in sections_at(location[:-1])]
+    text = " ".join(next((field.description or "" for field in fields if field), "").split())
+    return f"is missing: {text[:1].lower()}{text[1:]}" if text else "is missing."
+
+
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\{\{.*?\}\}")
+
+
+def unfilled(value: object, path: KeyPath = ()) -> Iterator[Problem]:
+    """The texts that hold a placeholder of a template."""
+    if isinstance(value, str):
+        if placeholder := _PLACEHOLDER.search(value):
+            text = "which nothing has filled in; write the value itself."
+            yield Problem(path, f"holds {quoted(placeholder[0])}, {text}")
+    elif isinstance(value, dict | list):
+        for key, below in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from unfilled(below, (*path, key))
