@@ -1,0 +1,1 @@
+"""Policies of other deschedulers, converted, with a note for each key that changes its meaning."""
