@@ -20,6 +20,9 @@ from desched.planning.overload.outlook import Outlook
 
 NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 
+LEAST_USAGE = 0.001
+"""Millicores, bytes or GPUs; what is used less has no pattern that could be scaled."""
+
 LEAST_SHARE = 0.001
 """Less of a pod changes no forecast; most nodes where a pod may land get less."""
 
@@ -146,9 +149,10 @@ class ProjectedLoad:
         past = self._pasts.of_pod(pod)
         wanted = np.array([usage.get(r, 0.0) for r in self._pasts.resources])
         used = np.array([self._pasts.measured(pod, r) for r in self._pasts.resources])
-        scaled = (used > 0) & (wanted > used)
+        measured = used > LEAST_USAGE
+        scaled = measured & (wanted > used)
         factors = np.where(scaled, wanted, 1.0) / np.where(scaled, used, 1.0)
-        found: Floats = np.where(used > 0, past * factors, wanted)
+        found: Floats = np.where(measured, past * factors, wanted)
         return found
 
     def _renew(self, rows: Positions) -> None:
