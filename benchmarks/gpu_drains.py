@@ -39,6 +39,7 @@ from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.arrays import Floats, Ints
+from desched.plugins import HOUSE
 from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
 from desched.policy.schedulers import SchedulerRules, ScoringStrategy
@@ -217,6 +218,7 @@ def policy_of(flags: argparse.Namespace) -> Policy:
             for resource in (Resource.CPU, Resource.MEMORY)
         ),
         MetricsSource(""),
+        plugins=HOUSE,
         limits=EvictionLimits(workload_hourly=None),
         protections=Protections(single_replicas=False),
         scheduler=SchedulerRules(strategy),

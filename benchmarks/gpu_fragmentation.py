@@ -35,9 +35,9 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gpus.fragmentation import fragmentation, popular
-from desched.planning.gpus.survey import GpuNodes, measured, survey
 from desched.planning.overload.pod_usage import UsageBook
+from desched.plugins.gpus.fragmentation import fragmentation, popular
+from desched.plugins.gpus.survey import GpuNodes, measured, survey
 from desched.policy.policy import MetricsSource, Policy, ResourceRule
 
 TRACE = Path("../shared/data/alibaba-gpu-v2023")

@@ -24,7 +24,6 @@ from desched.model.report import (
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import LastCycle, PolicyEdit
-from desched.planning.drains.impossible_reserves import impossible_reserves
 from desched.planning.other_deschedulers import other_deschedulers, split_others
 from desched.policy.policy import Policy
 from desched.ports import Clock
@@ -119,10 +118,9 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         recent_loads=tuple(_recent_loads(snapshot)),
         gpu_loads=tuple(_gpu_loads(snapshot)),
         too_large=snapshot.cluster.too_large,
-        impossible_reserves=impossible_reserves(context.policy, snapshot.cluster),
-        gpus=decision.gpus,
         gangs=decision.locality.gangs,
         models=decision.locality.models,
+        **decision.facts,
     )
 
 

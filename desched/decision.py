@@ -1,18 +1,17 @@
 """The decision of a cycle: what became of earlier evictions, and the plan."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from desched import garbage_collection
 from desched.eviction.follow_up import follow_up
-from desched.model.gpus import ClusterGpus
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gpus.survey import survey
 from desched.planning.locality import Locality
 from desched.planning.newcomers import seen_newcomers
 from desched.planning.overload.classification import Pressure
@@ -29,8 +28,8 @@ class Decision(NamedTuple):
     """A plan with its context, and the earlier evictions whose result became known.
 
     `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
-    taints. `state` is the state of the context with the drains of the plan. `gpus` is what is
-    measured of GPUs, None in a cluster without any. `locality` is where gangs and models are.
+    taints. `state` is the one of the context with what plugins keep of the plan. `facts` are what
+    plugins have observed, as fields of the report. `locality` is where gangs and models are.
     """
 
     context: EligibilityContext
@@ -39,7 +38,7 @@ class Decision(NamedTuple):
     pressure: Pressure
     may_steer: bool
     state: State
-    gpus: ClusterGpus | None
+    facts: Mapping[str, Any]
     locality: Locality
 
 
@@ -71,10 +70,12 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
         state = replace(state, newcomers=seen_newcomers(context.book, state))
         context = context.for_planning(state, out_of_time)
         plan = plan_moves(context, pressure, may_steer=may_steer)
-        state = replace(state, drains=plan.drains)
+        facts: dict[str, Any] = {}
+        for plugin in context.policy.plugins:
+            state = plugin.keep(state, plan)
+            facts |= plugin.facts(context)
         locality = Locality.of(context, plan.nodes)
-        gpus = survey(context)
-        return Decision(context, plan, settled, pressure, may_steer, state, gpus, locality)
+        return Decision(context, plan, settled, pressure, may_steer, state, facts, locality)
 
 
 def time_for_planning(clock: Clock) -> OutOfTime:

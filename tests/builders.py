@@ -39,6 +39,7 @@ from desched.planning.overload.outlook import Outlook, Pasts
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.planner import plan_moves
+from desched.plugins import HOUSE
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import (
     EvictionLimits,
@@ -197,6 +198,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "max_landing_risk": 1.0,
         "steering": SteeringRules(SteeringMode.OFF),
         "deviation_floor_ratio": 0.0,
+        "plugins": HOUSE,
     }
     return Policy(**(defaults | fields))
 

@@ -3,8 +3,8 @@
 from desched.doctor.checks import Check, CheckName, Verdict, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.errors import ConfigurationError
-from desched.planning.drains.impossible_reserves import impossible_reserves
 from desched.planning.eligibility.priority_threshold import resolve_threshold
+from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
 from desched.views.formatting import count
 
 

@@ -13,7 +13,6 @@ from desched.eviction.replacements import replicas_of
 from desched.eviction.results import PresentLoad, settle_evictions
 from desched.model.cluster import owners_of
 from desched.model.state import EvictionRecord, State
-from desched.planning.drains.ledger import judged
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.forecast_trust import with_forecast_checks
@@ -60,7 +59,10 @@ def follow_up(
     state = with_broken_gangs(state, settled, policy.follow_up, now)
     nodes = len(context.cluster.nodes)
     most = after_results(state, counted, policy.limits, nodes)
-    return FollowUp(replace(state, most_evictions=most, drains=judged(context)), tuple(settled))
+    state = replace(state, most_evictions=most)
+    for plugin in policy.plugins:
+        state = plugin.follow_up(state, context)
+    return FollowUp(state, tuple(settled))
 
 
 def _in_order(records: Iterable[EvictionRecord]) -> list[EvictionRecord]:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import msgspec
 
 from desched.model.cluster import DEFAULT_SCHEDULER
-from desched.model.drains import Purpose
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -19,10 +18,9 @@ from desched.model.plan import (
     Unsteered,
 )
 from desched.model.resources import Resource
-from desched.model.state import State
-from desched.planning.drains.planned import Drained, DrainMove
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
+from desched.planning.plugins import OtherMove, OtherMoves
 from desched.planning.projection import with_projected_load
 from desched.planning.selection.all_nodes import Selection
 from desched.planning.selection.candidates import Gang, Sifted, refusal_of
@@ -37,15 +35,15 @@ def plan_without_moves(
     sifted: Sifted,
     pressure: Pressure,
     taints: SoftTaints,
-    state: State,
+    others: OtherMoves,
 ) -> Plan:
-    """The plan of a cycle that is held, or needs no eviction."""
+    """The plan of a cycle that is held, or needs no eviction; `others` is what plugins say then."""
     if hold is None:
         return Plan(
             pressure.verdicts,
             taints=taints.planned(()),
             removed_taints=taints.removed(()),
-            drains=state.drains,
+            **others.says,
         )
     held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
     stay = [refusal_of(c.pod, held) for node in sifted.nodes for c in node.candidates]
@@ -55,33 +53,33 @@ def plan_without_moves(
         hold=hold.reason,
         hold_detail=hold.detail,
         removed_taints=taints.removed((), hold.reason),
-        drains=state.drains,
+        **others.says,
     )
 
 
 class ChosenMoves(NamedTuple):
-    """All moves of a cycle: those that relieve nodes, which of them pauses allow, and of drains."""
+    """All moves of a cycle: those that relieve nodes, which of them pauses allow, and others."""
 
     selection: Selection
     probing: Probing
-    drained: Drained
+    others: OtherMoves
 
 
 def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: SoftTaints) -> Plan:
     """The plan with these moves."""
-    selection, probing, drained = chosen
+    selection, probing, others = chosen
     moves = probing.moves
-    of_drains = [each.chosen for each in drained.moves]
+    further = [other.chosen for other in others.moves]
     evictions = [
         _eviction(move, source, probe=move.candidate.pod.uid in probing.probes)
         for source, move in moves
     ]
     if selection.gang is not None:
         evictions = list(_of_gang(selection.gang, evictions))
-    evictions += [_of_drain(each) for each in drained.moves]
-    hold = None if selection.moves or of_drains else pressure.saturated
+    evictions += [_other_eviction(other) for other in others.moves]
+    hold = None if selection.moves or further else pressure.saturated
     return Plan(
-        with_projected_load(pressure, [*moves, *of_drains], selection),
+        with_projected_load(pressure, [*moves, *further], selection),
         tuple(evictions),
         _by_node(_refusals(sifted, selection, probing, pressure, evictions)),
         hold.reason if hold else None,
@@ -89,8 +87,7 @@ def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: Sof
         () if hold else taints.planned(evictions),
         taints.removed(evictions, hold.reason if hold else None),
         selection.destinations.free.unreserved,
-        drains=drained.drains,
-        unserved=drained.unserved,
+        **others.says,
     )
 
 
@@ -144,15 +141,10 @@ def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[Plann
         yield msgspec.structs.replace(each, gang=gang.name, reason=reason)
 
 
-def _of_drain(each: DrainMove) -> PlannedEviction:
-    """A move of a drain, with what it is for."""
-    source, move = each.chosen
-    found = _eviction(move, source, probe=False)
-    drain = each.drain
-    what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
-    reason = f"it makes room on {source.node.name} for {drain}, {what}"
-    purpose = Purpose.GPU_DEMAND
-    return msgspec.structs.replace(found, reason=reason, drain=drain, purpose=purpose)
+def _other_eviction(other: OtherMove) -> PlannedEviction:
+    """A move that relieves no overloaded node."""
+    source, move = other.chosen
+    return msgspec.structs.replace(_eviction(move, source, probe=False), **other.says)
 
 
 def _above(pressure: ResourcePressure) -> str:

@@ -24,12 +24,12 @@ _HOLD_OF_PROBLEM = {
 
 
 def hold_of(
-    pressure: Pressure, context: EligibilityContext, *, drains: bool
+    pressure: Pressure, context: EligibilityContext, *, others_due: bool
 ) -> Finding[HoldReason] | None:
     """Return why this cycle may evict nothing, None if it may.
 
-    Without overloaded nodes, and if no `drains` are due, only the clocks, the cluster and the data
-    are checked.
+    Without overloaded nodes, and if no moves of plugins are due, only the clocks, the cluster and
+    the data are checked.
     """
     snapshot, policy = context.book.snapshot, context.policy
     if differing := clocks_differ(snapshot):
@@ -38,7 +38,7 @@ def hold_of(
         return Finding(HoldReason.CLUSTER_IN_TROUBLE, trouble)
     hold = _data_hold(snapshot, pressure)
     is_overloaded = bool(pressure.of_class(NodeClass.OVERLOADED))
-    if hold is not None or not (is_overloaded or drains):
+    if hold is not None or not (is_overloaded or others_due):
         return hold
     hold = _policy_hold(policy, pressure) if is_overloaded else None
     return hold or _start_hold(policy, context.state, context.now)

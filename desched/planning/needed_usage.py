@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from desched.model.cluster import Pod
-from desched.model.devices import whole_gpus
 from desched.model.load import Measured, PodChoice, UnknownReason
 from desched.model.plan import RefusalReason
 from desched.model.resources import Resource
 from desched.planning.clocks import SEEMS_EARLIER
-from desched.planning.drains.demands import wanted
 from desched.planning.overload.measurement import may_exceed_by_pods
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
@@ -33,7 +31,7 @@ def needed_pods(situation: Situation) -> PodChoice:
     if policy.deviation or saturation(pressure.known.values(), policy.destination_selector):
         # The mean of all nodes decides, so each pod that leaves one counts.
         nodes |= {pod.node for pod in context.cluster.leaving_pods}
-    sources = {loaded.node.name for loaded in pressure.sources} | _drained(situation)
+    sources = {loaded.node.name for loaded in pressure.sources} | _of_plugins(situation)
     if not sources:
         return PodChoice(frozenset(nodes), sums=sums)
     gangs = tuple(_in_whole_gangs(sources, situation))
@@ -73,7 +71,7 @@ def _summed(situation: Situation) -> Iterator[str]:
     book, pressure = situation.context.book, situation.pressure
     pods = book.snapshot.cluster.pods_by_node
     waits = pressure.waiting
-    relieves = bool(_drained(situation)) or any(
+    relieves = bool(_of_plugins(situation)) or any(
         name not in waits or waits[name].reason in _DECIDED_BY_SUMS
         for name in (each.node.name for each in pressure.sources)
     )
@@ -84,16 +82,11 @@ def _summed(situation: Situation) -> Iterator[str]:
             yield node.name
 
 
-def _drained(situation: Situation) -> set[str]:
-    """The nodes that drains may empty; none unless something waits for GPUs."""
-    context = situation.context
-    if not wanted(context):
-        return set()
-    return {
-        name
-        for name, loaded in situation.pressure.known.items()
-        if whole_gpus(loaded.node.allocatable)
-    }
+def _of_plugins(situation: Situation) -> set[str]:
+    """The nodes that moves of plugins may leave."""
+    context, pressure = situation.context, situation.pressure
+    plugins = context.policy.plugins
+    return {name for plugin in plugins for name in plugin.sources(context, pressure)}
 
 
 def _may_exceed(loaded: LoadedNode | None, book: UsageBook) -> bool:

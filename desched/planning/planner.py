@@ -2,8 +2,7 @@
 
 Nodes are classified by their load before. Their pods are sifted by the rules of eligibility. For
 those that may move, the places are found where they could land, after what is under way already.
-Then moves are chosen, node by node, and after them the moves of drains for pods that wait for GPUs.
-What they do becomes the plan.
+Then moves are chosen, node by node, and after them those of plugins. What they do becomes the plan.
 """
 
 from desched.model.plan import Finding, HoldReason, Plan, RefusalReason
@@ -14,9 +13,6 @@ from desched.planning.composition import (
     with_cost_of_no_steering,
 )
 from desched.planning.deadline import PlanningTooSlowError
-from desched.planning.drains.demands import is_due
-from desched.planning.drains.holds import hold
-from desched.planning.drains.planned import plan_drains
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.holds import hold_of
@@ -26,6 +22,7 @@ from desched.planning.placement.starting_room import StartingRoom
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.candidates import Sifted, sift
 from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.other_moves import no_other_moves, other_moves
 from desched.planning.selection.probes import cut_to_probes
 from desched.planning.selection.staying_excess import without_staying_excess
 from desched.planning.selection.whole_gangs import WholeMoves
@@ -59,21 +56,20 @@ def _planned(
     """The plan with soft taints by this mode."""
     context = eligibility.context
     taints = SoftTaints.of(context, pressure, mode)
-    drains = is_due(context)
-    held = hold_of(pressure, context, drains=drains)
-    if held is not None or not (sifted.nodes or drains):
-        return plan_without_moves(held, sifted, pressure, taints, context.state)
+    due = any(plugin.is_due(context) for plugin in context.policy.plugins)
+    held = hold_of(pressure, context, others_due=due)
+    if held is not None or not (sifted.nodes or due):
+        return plan_without_moves(held, sifted, pressure, taints, no_other_moves(context))
     try:
         room = StartingRoom.of(context, pressure)
-        hold(room.free, context)
         destinations = room.destinations(taints.steerable(room.free.arrays), taints.inflow)
         selection = _choose(sifted, destinations, eligibility, pressure)
-        drained = plan_drains(eligibility, pressure, selection.destinations, selection.quota)
+        others = other_moves(eligibility, pressure, selection)
     except PlanningTooSlowError as error:
         held = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
-        return plan_without_moves(held, sifted, pressure, taints, context.state)
+        return plan_without_moves(held, sifted, pressure, taints, no_other_moves(context))
     probing = cut_to_probes(selection.moves, eligibility)
-    chosen = ChosenMoves(selection, probing, drained)
+    chosen = ChosenMoves(selection, probing, others)
     return plan_of(chosen, sifted, pressure, taints)
 
 
@@ -98,5 +94,4 @@ def destinations_before(
     pressure = restrain(pressure, context.state, context.now)
     mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
     taints, room = SoftTaints.of(context, pressure, mode), StartingRoom.of(context, pressure)
-    hold(room.free, context)
     return room.destinations(taints.steerable(room.free.arrays), taints.inflow)

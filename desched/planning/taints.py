@@ -16,13 +16,13 @@ from desched.model.plan import (
     TaintRemoval,
 )
 from desched.model.state import State
-from desched.planning.drains.holds import held_nodes
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.inflow import Inflow
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
+from desched.planning.plugins import held_nodes
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy.share import count_of

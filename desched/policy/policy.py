@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,9 @@ from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.schedulers import SchedulerRules
 from desched.policy.share import Share
+
+if TYPE_CHECKING:  # plugins build on planning, which builds on this
+    from desched.planning.plugins import Plugin
 
 HIGHEST_PRIORITY_THRESHOLD = SYSTEM_CRITICAL_PRIORITY
 """Above it pods are critical for the cluster."""
@@ -276,7 +279,7 @@ class Policy(msgspec.Struct, frozen=True):
     while one of `blackout_windows` is. `acknowledged_deschedulers` run in this cluster on purpose.
     Load is compared and relieved within the domains of `balance_scope`: the key of a label, of a
     level of the network or of nodes that belong together. Without `gpu_drains` nothing moves for
-    pods that wait for GPUs.
+    pods that wait for GPUs. `plugins` take part in decisions in their order.
     """
 
     source: str
@@ -309,6 +312,7 @@ class Policy(msgspec.Struct, frozen=True):
     queues: Queues = Queues.RESPECT
     balance_scope: str = ""
     gpu_drains: GpuDrainRules | None = None
+    plugins: tuple["Plugin", ...] = ()
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
-from desched.planning.gpus.fragmentation import PodClasses
+from desched.plugins.gpus.fragmentation import PodClasses
 from desched.policy.policy import PriorityThreshold, Protections
 from tests.builders import planned
-from tests.unit.planning.gpu_cluster import GPU, drains, gpu_node, runs, seen, waits
+from tests.unit.plugins.gpus.gpu_cluster import GPU, drains, gpu_node, runs, seen, waits
 
 GPUS = 8
 

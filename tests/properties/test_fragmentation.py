@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desched.planning.arrays import Floats, Mask
-from desched.planning.gpus.fragmentation import fragmentation
+from desched.plugins.gpus.fragmentation import fragmentation
 
 ROUNDING = 1e-9
 

@@ -14,8 +14,8 @@ from desched.model.gpus import ClusterGpus, GpuAnswer
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gpus.survey import survey
 from desched.planning.overload.pod_usage import UsageBook
+from desched.plugins.gpus.survey import survey
 from tests.builders import NOW, amounts, load, node, pod, policy, snapshot, workload
 
 GPU = "nvidia.com/gpu"

@@ -15,7 +15,6 @@ IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
 OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
 WITHOUT_MODEL = "node(s) do not hold its model"
-GPUS_UNKNOWN = "node(s) have GPUs of unknown load"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
 
 
@@ -24,8 +23,9 @@ class Fit(msgspec.Struct, frozen=True):
 
     `requests` has those that pass the filters, `in_domains` those of them within its placement
     domains, `inside` those that hold its model if it needs one, `destinations` those that may get
-    pods, `measured` those whose GPUs have known load if it needs one, `under_ceiling` those that
-    stay under their ceiling. The node that it leaves is among them only if its whole gang leaves.
+    pods, `limited` those that the limit of each plugin leaves, with its words, `under_ceiling`
+    those that stay under their ceiling. The node that it leaves is among them only if its whole
+    gang leaves.
 
     `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
     else it is empty. `loads` is the load of each node with the pod.
@@ -35,7 +35,7 @@ class Fit(msgspec.Struct, frozen=True):
     in_domains: Mask
     inside: Mask
     destinations: Mask
-    measured: Mask
+    limited: tuple[tuple[str, Mask], ...]
     under_ceiling: Mask
     loads: Mapping[Resource, Floats]
     explanation: str = ""
@@ -43,10 +43,11 @@ class Fit(msgspec.Struct, frozen=True):
     @property
     def exclusions(self) -> Counter[str]:
         """Why nodes that pass the filters are none of those under their ceiling, with counts."""
-        near = self.requests, self.in_domains, self.inside
-        able = self.destinations, self.measured, self.under_ceiling
-        counts = [int(np.count_nonzero(mask)) for mask in (*near, *able)]
-        reasons = OUTSIDE_DOMAIN, WITHOUT_MODEL, NO_DESTINATION, GPUS_UNKNOWN, ABOVE_CEILING
+        words = [words for words, _ in self.limited]
+        limited = [mask for _, mask in self.limited]
+        able = self.requests, self.in_domains, self.inside, self.destinations, *limited
+        counts = [int(np.count_nonzero(mask)) for mask in (*able, self.under_ceiling)]
+        reasons = OUTSIDE_DOMAIN, WITHOUT_MODEL, NO_DESTINATION, *words, ABOVE_CEILING
         lost = (before - after for before, after in pairwise(counts))
         return Counter(dict(zip(reasons, lost, strict=True)))
 

@@ -204,9 +204,12 @@ class FreeCapacity:
         in_domains = requests & ~self.limits.outside_domains(pod)
         inside = in_domains & ~self.limits.without_model(pod)
         destinations = inside & self.load.is_destination
-        measured = destinations & ~self.limits.gpus.unknown(pod)
-        under, loads = self.load.under_ceiling(usage, measured, at_most)
-        fit = Fit(requests, in_domains, inside, destinations, measured, under, loads)
+        limited, able = [], destinations
+        for limit in self.limits.of_plugins:
+            able = able & ~limit.outside(pod)
+            limited.append((limit.words, able))
+        under, loads = self.load.under_ceiling(usage, able, at_most)
+        fit = Fit(requests, in_domains, inside, destinations, tuple(limited), under, loads)
         if np.count_nonzero(under):
             return fit
         excluded = Counter(filters.excluded(pod, position, verdicts))

@@ -1,56 +1,37 @@
 """Where a pod must not land, though the scheduler would place it there."""
 
 import copy
-from functools import cached_property
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from desched.model.cluster import Pod
-from desched.model.devices import has_nvidia_gpu
-from desched.model.load import Unknown
-from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.domains import DomainLimits
 from desched.planning.placement.model_caches import ModelLimits
-
-
-class GpuLimits:
-    """The nodes with GPUs of unknown load, if the policy has a threshold for it."""
-
-    def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
-        self._is_watched = Resource.GPU in context.book.windows
-        self._loads = context.book.snapshot.load.gpus
-        self._arrays = arrays
-
-    def unknown(self, pod: Pod) -> Mask:
-        """The nodes that must not take the pod. Do not modify."""
-        limited = self._is_watched and has_nvidia_gpu(pod.scheduling.requests)
-        return self._unknown if limited else self._none
-
-    @cached_property
-    def _none(self) -> Mask:
-        return self._arrays.none()
-
-    @cached_property
-    def _unknown(self) -> Mask:
-        return self._arrays.where(lambda node: isinstance(self._loads.get(node.name), Unknown))
+from desched.planning.plugins import PlacementLimit
 
 
 class PlacementLimits:
-    """The limits by placement domains, by caches of models, and by unknown load of GPUs.
+    """The limits by placement domains, by caches of models, and by plugins.
 
     All pods are on a node. No mask may be modified.
     """
 
-    def __init__(self, domains: DomainLimits, models: ModelLimits, gpus: GpuLimits) -> None:
-        self.domains, self.models, self.gpus = domains, models, gpus
+    def __init__(
+        self, domains: DomainLimits, models: ModelLimits, of_plugins: Sequence[PlacementLimit]
+    ) -> None:
+        self.domains, self.models, self.of_plugins = domains, models, of_plugins
         self._may_download, self._loosened = False, 0
 
     @classmethod
     def of(cls, context: EligibilityContext, arrays: NodeArrays) -> "PlacementLimits":
         """The limits of one plan."""
-        domains = DomainLimits(context, arrays)
-        return cls(domains, ModelLimits(context, arrays), GpuLimits(context, arrays))
+        limits = (plugin.limit(context, arrays) for plugin in context.policy.plugins)
+        of_plugins = [limit for limit in limits if limit is not None]
+        return cls(DomainLimits(context, arrays), ModelLimits(context, arrays), of_plugins)
 
     def loosened(self, steps: int) -> "PlacementLimits":
         """The same, but pods may leave domains that they only prefer, see `preferred_steps`."""
@@ -66,7 +47,8 @@ class PlacementLimits:
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes where the pod must not land."""
-        return self.outside_domains(pod) | self.without_model(pod) | self.gpus.unknown(pod)
+        masks = (limit.outside(pod) for limit in self.of_plugins)
+        return reduce(or_, masks, self.outside_domains(pod) | self.without_model(pod))
 
     def outside_domains(self, pod: Pod) -> Mask:
         """The nodes outside the placement domains of the pod."""

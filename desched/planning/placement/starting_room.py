@@ -11,6 +11,7 @@ from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.placement.steering import Steerable
+from desched.planning.plugins import held_nodes
 
 
 class StartingRoom(NamedTuple):
@@ -25,6 +26,9 @@ class StartingRoom(NamedTuple):
     def of(cls, context: EligibilityContext, pressure: Pressure) -> "StartingRoom":
         """The room after reservations for what is under way; at least one node must be known."""
         policy, free = context.policy, room_left(context, pressure)
+        for taint in held_nodes(context):
+            if taint.node in free.arrays.index:
+                free.load.hold(taint.node)
         return cls(
             free,
             SchedulerView(context.cluster, policy.scheduler, free.index),

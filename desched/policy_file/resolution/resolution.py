@@ -2,6 +2,7 @@
 
 from pydantic.alias_generators import to_camel
 
+from desched.plugins import HOUSE
 from desched.policy.compatibility import Compatibility, GangMode, Queues, VolcanoJobs
 from desched.policy.durations import duration_text
 from desched.policy.eviction_price import MOST_PRICE_MINUTES
@@ -96,6 +97,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         gpu_drains=gpu_drain_rules(gpu_fragmentation, profile),
+        plugins=HOUSE,
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
     _check_price(policy, at)

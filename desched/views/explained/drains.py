@@ -3,9 +3,16 @@
 from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.drains import Drain
+from desched.model.gpus import ClusterGpus
 from desched.model.plan import Unserved
 from desched.model.state import EvictionRecord
-from desched.planning.drains.holds import held_nodes
+from desched.plugins.gpus.drains.holds import held_nodes
+
+
+def measured_gpus(decision: Decision) -> ClusterGpus | None:
+    """What is measured of GPUs; None in a cluster without any."""
+    measured: ClusterGpus | None = decision.facts.get("gpus")
+    return measured
 
 
 def drains_of(decision: Decision) -> tuple[Drain, ...]:

@@ -12,7 +12,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.queues import requeued
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
-from desched.views.explained.drains import drains_of, eviction_of, unserved
+from desched.views.explained.drains import drains_of, eviction_of, measured_gpus, unserved
 from desched.views.explained.landing import placement_of
 from desched.views.explained.pods import PodOutcomes
 from desched.views.explained.values import PodExplanation, RuleLine, RuleOutcome
@@ -31,8 +31,8 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
     gangs = {str(replace(group, part="")) for group in context.gangs_of(pod)}
-    waiting = decision.gpus.waits if decision.gpus else ()
-    waits = next((each for each in waiting if pod.ref in each.pods), None)
+    gpus = measured_gpus(decision)
+    waits = next((each for each in gpus.waits if pod.ref in each.pods), None) if gpus else None
     changes = changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision)
     return PodExplanation(
         outcomes.summary(pod),

@@ -27,7 +27,7 @@ from desched.views.gpus import GpuView, describe_wait
 from desched.views.pages.cycle_page import cycle_page
 from tests.builders import NOW, load, node, policy, snapshot, workload
 from tests.shown import shown
-from tests.unit.planning.gpu_cluster import gpu_node, gpu_pod
+from tests.unit.plugins.gpus.gpu_cluster import gpu_node, gpu_pod
 
 RACK = "topology.kubernetes.io/rack"
 WORKLOADS = [workload("web", replicas=40), workload("train", 1, survives_disruption=False)]

@@ -17,7 +17,7 @@ from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation, RuleOutcome
 from desched.views.explanation import print_explanation
 from tests.builders import NOW, certain
-from tests.unit.planning.gpu_cluster import RULES, drains, gpu_node, runs, seen, waits
+from tests.unit.plugins.gpus.gpu_cluster import RULES, drains, gpu_node, runs, seen, waits
 
 NODES = [gpu_node(f"g{i}") for i in range(4)]
 SPREAD = [runs(f"p{i}", f"g{i}") for i in range(4)]

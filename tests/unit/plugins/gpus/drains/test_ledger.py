@@ -10,11 +10,11 @@ import pytest
 from desched.model.cluster import Node, Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.state import Pause, PauseScope, State
-from desched.planning.drains.ledger import MOST_ENDED, judged
+from desched.plugins.gpus.drains.ledger import MOST_ENDED, judged
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import Policy
 from tests.builders import NOW, context_of
-from tests.unit.planning.gpu_cluster import drains, gpu_node, runs, seen, waits
+from tests.unit.plugins.gpus.gpu_cluster import drains, gpu_node, runs, seen, waits
 
 BIG = waits("big")
 DRAIN = Drain(

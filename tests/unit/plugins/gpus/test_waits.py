@@ -10,11 +10,11 @@ from desched.model.gpus import ClusterGpus, GpuAnswer, GpuWait
 from desched.model.network_topology import HyperNode
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gpus.survey import survey
-from desched.planning.gpus.waits import MOST_WAITS
 from desched.planning.overload.pod_usage import UsageBook
+from desched.plugins.gpus.survey import survey
+from desched.plugins.gpus.waits import MOST_WAITS
 from tests.builders import NOW, load, policy, snapshot, workload
-from tests.unit.planning.gpu_cluster import GPU, gpu_node, gpu_pod
+from tests.unit.plugins.gpus.gpu_cluster import GPU, gpu_node, gpu_pod
 
 
 def measured(nodes: Iterable[Node], pods: Iterable[Pod], **cluster: Any) -> ClusterGpus:

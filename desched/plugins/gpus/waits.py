@@ -16,11 +16,11 @@ from desched.model.groups import grouped
 from desched.model.pod_groups import PodGroup
 from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gpus.leaving import Leaving
-from desched.planning.gpus.room import GpuRoom
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.network_levels import Domain, NetworkLevels
+from desched.plugins.gpus.leaving import Leaving
+from desched.plugins.gpus.room import GpuRoom
 
 MOST_WAITS = 50
 """For so many kinds of waiting pods closest nodes are searched, those of high priority first."""

@@ -9,7 +9,7 @@ from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Plan
 from desched.model.state import State
 from tests.builders import NOW, load, node, planned, pod, policy, snapshot
-from tests.unit.planning.gpu_cluster import drains, gpu_node, runs, waits
+from tests.unit.plugins.gpus.gpu_cluster import drains, gpu_node, runs, waits
 
 BIG = waits("big")
 DRAIN = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from desched.model.cluster import Node
 from desched.model.load import ClusterLoad
 from desched.model.network_topology import HyperNode
-from desched.planning.drains.impossible_reserves import impossible_reserves
+from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from tests.builders import amounts, node, policy, selector, snapshot
 

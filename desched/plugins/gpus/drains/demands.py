@@ -13,8 +13,8 @@ from desched.model.plan import RefusalReason, Unserved
 from desched.model.pod_groups import PodGroup
 from desched.model.resources import Amounts
 from desched.model.state import PauseScope
-from desched.planning.drains.reserves import lacking, resource_of
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.gpus.drains.reserves import lacking, resource_of
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 
 DAY = timedelta(days=1)

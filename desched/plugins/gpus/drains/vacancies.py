@@ -16,13 +16,13 @@ from desched.model.devices import whole_gpus
 from desched.model.plan import NodeClass
 from desched.model.resources import Amounts
 from desched.planning.eligibility.eligibility import Eligibility
-from desched.planning.gpus.whole_gpus import WholeGpus, nodes_with_gpus
 from desched.planning.kube_scheduler.filters.resources import named
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.selection.candidates import Candidate, candidate_of
-from desched.planning.selection.set_cover import cheapest_cover
+from desched.plugins.gpus.set_cover import cheapest_cover
+from desched.plugins.gpus.whole_gpus import WholeGpus, nodes_with_gpus
 
 MOST_FOR_LOST_WORK = 3.0
 """A pod that has run for a day or longer without checkpoints costs as much as three more moves."""

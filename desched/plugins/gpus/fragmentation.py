@@ -18,9 +18,9 @@ from desched.model.cluster import ClusterState, SchedulingClass
 from desched.model.devices import whole_gpus
 from desched.model.resources import Amounts
 from desched.planning.arrays import Floats, Ints, Mask
-from desched.planning.gpus.leaving import chooses_its_node
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
+from desched.plugins.gpus.leaving import chooses_its_node
 
 COVERED_SHARE = 0.95
 """The most frequent classes count until this share of the pods is among them."""

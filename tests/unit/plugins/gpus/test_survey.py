@@ -5,10 +5,10 @@ from desched.model.cluster import ClusterState, Node, Owner, Pod, Taint
 from desched.model.gpus import GpusLeftOut
 from desched.model.load import Level, Measured
 from desched.model.network_topology import HyperNode
-from desched.planning.gpus.survey import survey
+from desched.plugins.gpus.survey import survey
 from desched.snapshot_file.redaction import labels_read
 from tests.builders import amounts, context_of, load, node, pod, policy, snapshot
-from tests.unit.planning.gpu_cluster import GPU, gpu_node, gpu_pod, surveyed
+from tests.unit.plugins.gpus.gpu_cluster import GPU, gpu_node, gpu_pod, surveyed
 
 RACK = "topology.kubernetes.io/rack"
 BLOCK = "cloud.google.com/gce-topology-block"

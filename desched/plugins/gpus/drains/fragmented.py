@@ -4,11 +4,11 @@ from functools import cached_property
 
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gpus.fragmentation import PodClasses
-from desched.planning.gpus.whole_gpus import WholeGpus
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.free_capacity import FreeCapacity
+from desched.plugins.gpus.fragmentation import PodClasses
+from desched.plugins.gpus.whole_gpus import WholeGpus
 
 
 class Fragmented:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desched.planning.arrays import Floats
-from desched.planning.selection.set_cover import LOAD_WEIGHT, MOST_EXACT, cheapest_cover
+from desched.plugins.gpus.set_cover import LOAD_WEIGHT, MOST_EXACT, cheapest_cover
 
 
 def found(shares: list[list[float]], costs: list[float]) -> tuple[int, ...] | None:

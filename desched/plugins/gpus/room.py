@@ -9,10 +9,10 @@ from desched.model.cache import cached
 from desched.model.cluster import ClusterState, Pod
 from desched.model.resources import Amounts, basic
 from desched.planning.arrays import Floats, Ints
-from desched.planning.gpus.leaving import Leaving, chooses_its_node
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.selection.set_cover import cheapest_cover
+from desched.plugins.gpus.leaving import Leaving, chooses_its_node
+from desched.plugins.gpus.set_cover import cheapest_cover
 
 MOST_CHOICES = 12
 """Of the pods of a node, so many that hold most of each resource are among those chosen from."""

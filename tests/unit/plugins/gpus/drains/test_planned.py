@@ -26,7 +26,7 @@ from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import SteeringRules
 from tests.builders import NOW, WINDOW_SECONDS, evicted, measured, no_limits_but, planned
-from tests.unit.planning.gpu_cluster import (
+from tests.unit.plugins.gpus.gpu_cluster import (
     RULES,
     drains,
     gpu_node,

@@ -9,7 +9,7 @@ from desched.model.cluster import ClusterState, Node, Pod, Workload
 from desched.model.gpus import ClusterGpus
 from desched.model.resources import Amounts
 from desched.model.snapshot import Snapshot
-from desched.planning.gpus.survey import survey
+from desched.plugins.gpus.survey import survey
 from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import Policy
 from tests.builders import STEERED, amounts, context_of, load, node, pod, policy, snapshot, workload

@@ -9,20 +9,21 @@ import msgspec
 
 from desched.model.cache import cached
 from desched.model.cluster import Pod
-from desched.model.drains import Drain, DrainEnd
+from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.plan import NodeClass, Unserved
 from desched.model.state import PauseScope
-from desched.planning.drains.demands import Demand, Demands, gang_of, moves_today
-from desched.planning.drains.fragmented import Fragmented
-from desched.planning.drains.places import Places, Search
-from desched.planning.drains.proof import Unproved, leaving, leaving_now, moves_now, prove, said
-from desched.planning.drains.vacancies import Vacancies
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
+from desched.planning.plugins import OtherMove, OtherMoves
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.outcomes import Chosen
 from desched.planning.selection.trial import Move
+from desched.plugins.gpus.drains.demands import Demand, Demands, gang_of, moves_today
+from desched.plugins.gpus.drains.fragmented import Fragmented
+from desched.plugins.gpus.drains.places import Places, Search
+from desched.plugins.gpus.drains.proof import Unproved, leaving, leaving_now, moves_now, prove, said
+from desched.plugins.gpus.drains.vacancies import Vacancies
 from desched.policy.gpu_drains import GpuDrainRules
 
 MOST_TRIED = 10
@@ -43,6 +44,14 @@ class DrainMove(msgspec.Struct, frozen=True):
     chosen: Chosen
     drain: Drain
 
+    def as_move(self) -> OtherMove:
+        """The move with what its eviction says."""
+        source, drain = self.chosen[0], self.drain
+        what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
+        reason = f"it makes room on {source.node.name} for {drain}, {what}"
+        says = {"reason": reason, "drain": drain, "purpose": Purpose.GPU_DEMAND}
+        return OtherMove(self.chosen, says)
+
 
 class Drained(msgspec.Struct, frozen=True):
     """The moves of drains, the drains of earlier cycles, and what waits without one."""
@@ -50,6 +59,11 @@ class Drained(msgspec.Struct, frozen=True):
     moves: tuple[DrainMove, ...] = ()
     drains: tuple[Drain, ...] = ()
     unserved: tuple[Unserved, ...] = ()
+
+    def as_moves(self) -> OtherMoves:
+        """The moves, with the drains and what waits as fields of the plan."""
+        says = {"drains": self.drains, "unserved": self.unserved}
+        return OtherMoves(tuple(move.as_move() for move in self.moves), says)
 
 
 def plan_drains(

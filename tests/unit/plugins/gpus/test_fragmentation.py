@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from desched.planning.gpus.fragmentation import MOST_CLASSES, fragmentation, popular
+from desched.plugins.gpus.fragmentation import MOST_CLASSES, fragmentation, popular
 
 
 def test_parts_of_gpus_that_are_too_small_are_fragmented() -> None:

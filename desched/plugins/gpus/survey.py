@@ -12,16 +12,16 @@ from desched.model.devices import whole_gpus
 from desched.model.gpus import SIZES, ClusterGpus, DomainGpus, GpuAnswer, NodeGpus, StayingPods
 from desched.planning.arrays import Floats, Ints
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gpus.fragmentation import PodClasses
-from desched.planning.gpus.leaving import Leaving
-from desched.planning.gpus.room import GpuRoom
-from desched.planning.gpus.waits import ClosestNodes, waiting_for_gpus
-from desched.planning.gpus.whole_gpus import WholeGpus, nodes_with_gpus, places
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex
 from desched.planning.placement.network_levels import Domain, NetworkLevels
+from desched.plugins.gpus.fragmentation import PodClasses
+from desched.plugins.gpus.leaving import Leaving
+from desched.plugins.gpus.room import GpuRoom
+from desched.plugins.gpus.waits import ClosestNodes, waiting_for_gpus
+from desched.plugins.gpus.whole_gpus import WholeGpus, nodes_with_gpus, places
 
 
 class GpuNodes(NamedTuple):

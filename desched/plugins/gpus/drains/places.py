@@ -11,13 +11,13 @@ from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
 from desched.model.resources import Resource
 from desched.planning.arrays import Mask
-from desched.planning.drains.demands import Demand
-from desched.planning.drains.reserves import domain_of
-from desched.planning.drains.vacancies import Vacancies, Vacancy
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.network_levels import NetworkLevels, numbered
+from desched.plugins.gpus.drains.demands import Demand
+from desched.plugins.gpus.drains.reserves import domain_of
+from desched.plugins.gpus.drains.vacancies import Vacancies, Vacancy
 
 MOST_DOMAINS = 50
 """The most domains of the network in which places are sought."""

@@ -7,9 +7,9 @@ from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
 from desched.model.drains import Drain, DrainEnd
 from desched.model.state import PauseScope
-from desched.planning.drains.demands import DAY, is_named
-from desched.planning.drains.reserves import idle_gpus, lacking
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.gpus.drains.demands import DAY, is_named
+from desched.plugins.gpus.drains.reserves import idle_gpus, lacking
 
 MOST_ENDED = 200
 """The most ended drains that are kept, so that the state stays small; those with moves first."""

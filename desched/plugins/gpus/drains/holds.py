@@ -3,16 +3,8 @@
 from collections.abc import Iterator
 
 from desched.model.plan import PlannedTaint
-from desched.planning.drains.reserves import free_nodes
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.placement.free_capacity import FreeCapacity
-
-
-def hold(free: FreeCapacity, context: EligibilityContext) -> None:
-    """Keep pods off the nodes that are held."""
-    for taint in held_nodes(context):
-        if taint.node in free.arrays.index:
-            free.load.hold(taint.node)
+from desched.plugins.gpus.drains.reserves import free_nodes
 
 
 def held_nodes(context: EligibilityContext) -> Iterator[PlannedTaint]:

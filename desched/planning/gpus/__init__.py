@@ -1,1 +1,0 @@
-"""What is idle of GPUs, and what it is good for."""

@@ -1,0 +1,101 @@
+"""What a plugin may add to a decision.
+
+A policy has its plugins in the order in which they take part (`Policy.plugins`). Each method of
+`Plugin` is one place of the decision where they are asked; by default a plugin adds nothing there.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from desched.model.plan import PlannedTaint
+from desched.model.state import State
+
+if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
+    from desched.planning.arrays import Mask
+    from desched.planning.eligibility.context import EligibilityContext
+    from desched.planning.eligibility.eligibility import Eligibility
+    from desched.planning.kube_scheduler.node_arrays import NodeArrays
+    from desched.planning.overload.classification import Pressure
+    from desched.planning.placement.destinations import Destinations
+    from desched.planning.selection.limits import EvictionQuota
+    from desched.planning.selection.outcomes import Chosen
+
+
+class PlacementLimit(Protocol):
+    """Where a pod must not land, though the scheduler would place it there.
+
+    `words` say it of nodes, such as "node(s) have GPUs of unknown load".
+    """
+
+    words: str
+
+    def outside(self, pod: Any) -> "Mask":
+        """The nodes that must not take the pod. Do not modify."""
+
+
+class OtherMove(msgspec.Struct, frozen=True):
+    """A move that relieves no overloaded node; `says` are fields of its `PlannedEviction`."""
+
+    chosen: "Chosen"
+    says: Mapping[str, Any]
+
+
+class OtherMoves(msgspec.Struct, frozen=True):
+    """Moves of a plugin, and what the plan says beside; `says` are fields of `Plan`."""
+
+    moves: tuple[OtherMove, ...] = ()
+    says: Mapping[str, Any] = {}
+
+
+class Plugin:
+    """Takes part in decisions; all methods are pure."""
+
+    def follow_up(self, state: State, context: "EligibilityContext") -> State:
+        """The state after a look at what became of earlier moves; `context` is before."""
+        return state
+
+    def is_due(self, context: "EligibilityContext") -> bool:
+        """Whether there is anything to move although no node is overloaded."""
+        return False
+
+    def sources(self, context: "EligibilityContext", pressure: "Pressure") -> Collection[str]:
+        """The nodes that other moves may leave: the usage of their pods is needed."""
+        return ()
+
+    def held_nodes(self, context: "EligibilityContext") -> Iterable[PlannedTaint]:
+        """The nodes that other pods are kept off, with the reason."""
+        return ()
+
+    def limit(self, context: "EligibilityContext", arrays: "NodeArrays") -> PlacementLimit | None:
+        """A limit on where pods may land."""
+        return None
+
+    def other_moves(
+        self,
+        eligibility: "Eligibility",
+        pressure: "Pressure",
+        destinations: "Destinations",
+        quota: "EvictionQuota",
+    ) -> OtherMoves:
+        """The moves after those that relieve nodes; the arguments are not modified."""
+        return self.no_moves(eligibility.context.state)
+
+    def no_moves(self, state: State) -> OtherMoves:
+        """What the plan says if nothing may move."""
+        return OtherMoves()
+
+    def keep(self, state: State, plan: Any) -> State:
+        """The state with what the next cycle must know of the plan."""
+        return state
+
+    def facts(self, context: "EligibilityContext") -> Mapping[str, Any]:
+        """What was observed, as fields of the `CycleReport`."""
+        return {}
+
+
+def held_nodes(context: "EligibilityContext") -> Iterator[PlannedTaint]:
+    """The nodes that plugins keep other pods off."""
+    for plugin in context.policy.plugins:
+        yield from plugin.held_nodes(context)

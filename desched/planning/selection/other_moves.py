@@ -1,0 +1,33 @@
+"""The moves of plugins, each on the state after those before."""
+
+from typing import Any
+
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.overload.classification import Pressure
+from desched.planning.plugins import OtherMove, OtherMoves
+from desched.planning.selection.all_nodes import Selection
+from desched.planning.selection.trial import Trial
+
+
+def other_moves(eligibility: Eligibility, pressure: Pressure, selection: Selection) -> OtherMoves:
+    """The moves of all plugins after those of the selection."""
+    trial = Trial(selection.destinations, selection.quota)
+    moves, says = list[OtherMove](), dict[str, Any]()
+    for plugin in eligibility.context.policy.plugins:
+        found = plugin.other_moves(
+            eligibility, pressure, trial.destinations, trial.quota or selection.quota
+        )
+        for other in found.moves:
+            trial.take(other.chosen[1])
+        moves += found.moves
+        says |= found.says
+    return OtherMoves(tuple(moves), says)
+
+
+def no_other_moves(context: EligibilityContext) -> OtherMoves:
+    """What plugins say if nothing may move."""
+    says = dict[str, Any]()
+    for plugin in context.policy.plugins:
+        says |= plugin.no_moves(context.state).says
+    return OtherMoves(says=says)

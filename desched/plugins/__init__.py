@@ -1,0 +1,11 @@
+"""What takes part in decisions beside load: one folder each, in one list.
+
+To remove a plugin, delete its folder and its row. `desched.planning.plugins` has the places of a
+decision where plugins are asked.
+"""
+
+from desched.planning.plugins import Plugin
+from desched.plugins.gpus.plugin import Gpus
+
+HOUSE: tuple[Plugin, ...] = (Gpus(),)
+"""The plugins of desched, in the order in which they take part."""

@@ -1,0 +1,74 @@
+"""How GPUs take part in a decision."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from desched.model.devices import whole_gpus
+from desched.model.plan import Plan, PlannedTaint
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.overload.classification import Pressure
+from desched.planning.placement.destinations import Destinations
+from desched.planning.plugins import OtherMoves, Plugin
+from desched.planning.selection.limits import EvictionQuota
+from desched.plugins.gpus.drains.demands import is_due, wanted
+from desched.plugins.gpus.drains.holds import held_nodes
+from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
+from desched.plugins.gpus.drains.ledger import judged
+from desched.plugins.gpus.drains.planned import plan_drains
+from desched.plugins.gpus.limit import UnknownGpus
+from desched.plugins.gpus.survey import survey
+
+
+class Gpus(Plugin):
+    """Drains nodes for what waits for their GPUs, and reports what is idle of them."""
+
+    def follow_up(self, state: State, context: EligibilityContext) -> State:
+        """The state with the drains that are over."""
+        return replace(state, drains=judged(context))
+
+    def is_due(self, context: EligibilityContext) -> bool:
+        """Whether a drain is under way, or something waits for GPUs."""
+        return is_due(context)
+
+    def sources(self, context: EligibilityContext, pressure: Pressure) -> Collection[str]:
+        """The known nodes with GPUs, if something may be drained."""
+        if not wanted(context):
+            return ()
+        known = pressure.known.items()
+        return [name for name, loaded in known if whole_gpus(loaded.node.allocatable)]
+
+    def held_nodes(self, context: EligibilityContext) -> Iterable[PlannedTaint]:
+        """The nodes of drains under way, and those that are free for reserves."""
+        return held_nodes(context)
+
+    def limit(self, context: EligibilityContext, arrays: NodeArrays) -> UnknownGpus:
+        """No pod with GPUs lands where their load is unknown."""
+        return UnknownGpus(context, arrays)
+
+    def other_moves(
+        self,
+        eligibility: Eligibility,
+        pressure: Pressure,
+        destinations: Destinations,
+        quota: EvictionQuota,
+    ) -> OtherMoves:
+        """The moves of drains."""
+        return plan_drains(eligibility, pressure, destinations, quota).as_moves()
+
+    def no_moves(self, state: State) -> OtherMoves:
+        """The drains go on."""
+        return OtherMoves(says={"drains": state.drains})
+
+    def keep(self, state: State, plan: Plan) -> State:
+        """The state with the drains of the plan."""
+        return replace(state, drains=plan.drains)
+
+    def facts(self, context: EligibilityContext) -> Mapping[str, Any]:
+        """What is idle of GPUs, and the reserves that the nodes cannot give."""
+        reserves = impossible_reserves(context.policy, context.cluster)
+        return {"gpus": survey(context), "impossible_reserves": reserves}
