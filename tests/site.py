@@ -15,7 +15,14 @@ from pathlib import Path
 from desched import __version__
 from tests.repository import ROOT
 
-PAGES = ("*.md", "docs/**/*.md", "policies/*.md", "deploy/**/*.md", "tests/**/*.md")
+PAGES = (
+    "*.md",
+    "docs/**/*.md",
+    "policies/*.md",
+    "deploy/**/*.md",
+    "tests/**/*.md",
+    "benchmarks/*.md",
+)
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 
 

@@ -1,6 +1,6 @@
 """Groups of pods that need each other, as the systems that made them mark their pods.
 
-`SYSTEMS` is the whole knowledge about these systems; docs/ai-clusters.md has it for users.
+`SYSTEMS` is the whole knowledge about these systems; docs/plugins/gangs.md has it for users.
 """
 
 import re

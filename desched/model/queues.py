@@ -1,6 +1,6 @@
 """Queues in which the replacement of a pod waits again, and what else waits there.
 
-Sources, of which docs/ai-clusters.md has what users need: kueue pkg/controller/jobs/pod/
+Sources, of which docs/plugins/queues.md has what users need: kueue pkg/controller/jobs/pod/
 pod_webhook.go (`Default`: `managed`, `queue-name`), pod_controller.go:707 and 1201-1207 (a Workload
 for each pod, finished when it is deleted), apis/kueue/v1beta2/clusterqueue_types.go
 (`pendingWorkloads`); volcano pkg/controllers/podgroup/pg_controller_handler.go:270-288 (a PodGroup

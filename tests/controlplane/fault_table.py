@@ -1,11 +1,11 @@
-"""The tables of docs/reliability.md, which the tests write and compare with what they see."""
+"""The tables of docs/faults.md, which the tests write and compare with what they see."""
 
 import os
 from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
 WRITE_VARIABLE = "WRITE_TABLES"
 """Not DESCHED_…, which desched itself would refuse."""
 _END = "<!-- end -->"

@@ -1,7 +1,8 @@
 """A whole gang with a hard topology goes where Volcano would place it, and to no wider HyperNode.
 
-The reference places it by the lines of volcano-sh/volcano@ed72c7c8 that docs/ai-clusters.md names,
-for each state that Volcano may see and for some weights of its resources.
+The reference places it as volcano-sh/volcano@ed72c7c8 does, by the rules that
+docs/plugins/networks.md has, for each state that Volcano may see and for some weights of its
+resources.
 """
 
 import random

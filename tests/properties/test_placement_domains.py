@@ -1,6 +1,6 @@
 """No plan breaks a gang or widens its domain: by labels, Topologies, or HyperNodes, by all modes.
 
-The reference knows only the definitions in docs/ai-clusters.md, and looks at every pair.
+The reference knows only the definitions in docs/plugins/networks.md, and looks at every pair.
 """
 
 import random

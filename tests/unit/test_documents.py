@@ -42,6 +42,7 @@ from tests.unit.service.example_reports import FOLLOWED_UP
 DOCUMENTS = sorted(
     [
         *ROOT.glob("*.md"),
+        *ROOT.glob("benchmarks/*.md"),
         *ROOT.glob("deploy/**/*.md"),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("policies/*.md"),

@@ -21,7 +21,7 @@ _Level = Annotated[tuple[LabelKey, ...], Field(min_length=1)]
 
 
 class PlacementDomainsSection(Section):
-    """Labels of nodes; each list replaces the known ones, which docs/ai-clusters.md has."""
+    """Labels of nodes; each list replaces the known ones, which docs/plugins/networks.md has."""
 
     mode: DomainMode | None = optional(EXTENDED.domains.value, example="Ignore")
     """`Require`: a pod moves only to nodes in the same domains. `Prefer`: it leaves them if it

@@ -46,7 +46,7 @@ from tests.builders import (
 )
 from tests.repository import ROOT
 
-DOCUMENT = ROOT / "docs" / "ai-clusters.md"
+DOCUMENT = ROOT / "docs" / "plugins" / "networks.md"
 GROUP = "cloud.google.com/gke-placement-group"
 CLIQUE = "nvidia.com/gpu.clique"
 PRODUCT = "nvidia.com/gpu.product"
@@ -266,7 +266,7 @@ def test_a_pod_with_a_fast_network_only_moves_to_the_same_gpus() -> None:
 
 
 def test_the_documented_labels_are_those_that_count() -> None:
-    text = DOCUMENT.read_text().partition("## Placement domains")[2].partition("\n### ")[0]
+    text = DOCUMENT.read_text().partition("## Placement domains")[2].partition("\n## ")[0]
     assert set(re.findall(r"`([a-z0-9.]+/[a-z0-9._-]+)`", text)) == KNOWN_DOMAINS.keys
 
 
