@@ -2,8 +2,10 @@
 
 Fills the Prometheus of the tests with the series of a synthetic cluster, every half minute a
 sample, and plans cycle after cycle. The windows are of five minutes. The API server is a stand-in
-that is read once. CPU is user and system time of each process. To write the samples may take longer
-than they last, so desched's clock and the times of its queries begin where the writing began.
+that is read once. Later cycles begin at the times of the history, as those of a service with the
+default interval do. CPU is user and system time of each process. To write the samples may take
+longer than they last, so desched's clock and the times of its queries begin where the writing
+began.
 `--by-query` sends each query of a later cycle once more, alone, and prints what it costs.
 """
 
@@ -112,7 +114,8 @@ def fill(url: str, flags: argparse.Namespace, now: float) -> int:
 def begin_a_step_later(*, near: bool) -> None:
     """Let each cycle read of the past what it would if the one before had been a step ago.
 
-    If it is `near` to a regular time, that is nothing, and else one point.
+    If it is `near` to a regular time, as with the default interval, that is nothing, and else one
+    point.
     """
     move = KeptPoints.move
 
@@ -207,7 +210,7 @@ def main(flags: argparse.Namespace) -> None:
         f"pod are {'' if flags.roots else 'not '}kept"
     )
     sent = Sent() if flags.by_query else None
-    begin_a_step_later(near=flags.near)
+    begin_a_step_later(near=not flags.apart)
     binary = find_or_build(("prometheus",), print)["prometheus"]
     with tempfile.TemporaryDirectory() as directory:
         cluster = read_cluster(flags, directory)
@@ -235,7 +238,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--past", type=int, default=190, help="minutes; 12 suffice for windows")
     parser.add_argument(
-        "--near", action="store_true", help="later cycles are near to the times that are kept"
+        "--apart", action="store_true", help="later cycles are not near to the times that are kept"
     )
     parser.add_argument("--cycles", type=int, default=CYCLES, help="with the first one")
     parser.add_argument("--by-query", action="store_true", help="print what each query costs")

@@ -214,7 +214,8 @@ class Settings(BaseSettings):
     interval: Annotated[Duration, Option(TIMING, "DURATION", ("--descheduling-interval",))] = (
         timedelta(minutes=5)
     )
-    """The time from one cycle to the next."""
+    """The time from one cycle to the next. After the first, cycles begin at multiples of it, as at
+    12:00 and 12:05 UTC."""
     cron: Annotated[
         str | None, Option(TIMING, "EXPRESSION", ("--descheduling-interval-cron-expression",))
     ] = None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.combining import OrTrigger
@@ -25,6 +25,27 @@ class Schedule:
     text: str
 
 
+class RegularTimes(IntervalTrigger):  # type: ignore[misc]  # APScheduler has no types
+    """Ticks at multiples of the interval in Unix time.
+
+    The past of nodes and pods is kept at such times, so a cycle at one of them has measured its
+    newest point. The first tick after one at another time, such as that of the start, is half an
+    interval to one and a half later.
+    """
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds=seconds, start_date=datetime.fromtimestamp(0, UTC), timezone=UTC)
+
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        """The tick after another one, else the first from `now` on."""
+        if previous_fire_time is not None:
+            now = previous_fire_time + self.interval / 2
+        tick: datetime | None = super().get_next_fire_time(None, now)
+        return tick
+
+
 def every(seconds: int) -> Schedule:
     """A tick at each interval.
 
@@ -33,8 +54,7 @@ def every(seconds: int) -> Schedule:
     """
     if seconds < SHORTEST_INTERVAL_SECONDS:
         raise ConfigurationError("The interval between cycles must be at least 1s.")
-    trigger = IntervalTrigger(seconds=seconds, timezone=UTC)
-    return Schedule(trigger, f"every {duration_text(seconds)}")
+    return Schedule(RegularTimes(seconds), f"every {duration_text(seconds)}")
 
 
 def cron(expression: str, timezone: str = "UTC") -> Schedule:

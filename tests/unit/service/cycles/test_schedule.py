@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from desched.adapters.kept_history import Span
 from desched.errors import ConfigurationError
+from desched.policy.policy import HistoryGrid
 from desched.service.cycles.schedule import cron, every
 from tests.unit.policy.cron_reading import EXPRESSIONS, matches
 
@@ -149,3 +151,24 @@ def test_an_interval_has_to_be_at_least_a_second():
     assert every(90).text == "every 1m30s"
     with pytest.raises(ConfigurationError, match="at least 1s"):
         every(0)
+
+
+@given(st.integers(1, 86_400), st.floats(0, 1e9))
+def test_ticks_of_an_interval_are_at_its_multiples_whenever_it_begins(seconds, began):
+    trigger, first = every(seconds).trigger, datetime.fromtimestamp(began, UTC)
+    second = trigger.get_next_fire_time(first, first)
+    third = trigger.get_next_fire_time(second, second + timedelta(milliseconds=3))
+
+    assert second.timestamp() % seconds == 0
+    assert 0.5 <= (second - first).total_seconds() / seconds <= 1.5
+    assert third - second == timedelta(seconds=seconds)
+
+
+def test_a_service_with_an_interval_of_the_step_measures_each_point_of_the_past():
+    grid = HistoryGrid(steps=36, step_seconds=300)
+    began = NOON + timedelta(seconds=77)
+    tick = every(grid.step_seconds).trigger.get_next_fire_time(began, began)
+    read_at = tick.timestamp() + 5
+    span = Span.before(read_at, grid)
+
+    assert span.near(read_at, window_seconds=300) == span.last
