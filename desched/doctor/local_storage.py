@@ -16,12 +16,13 @@ MANY = 0.5
 def check_local_storage(cluster: ClusterState, examination: Examination) -> Check:
     """Whether the policy keeps pods for their emptyDirs, as those that a service mesh adds."""
     name = CheckName.LOCAL_STORAGE
-    if not examination.policy.policy.protections.local_storage:
+    policy = examination.policy.policy
+    if not policy.protections.local_storage:
         return ok(name, "The policy moves pods with emptyDirs on disk.")
-    kept = kept_by_local_storage(cluster, examination.at)
+    kept = kept_by_local_storage(cluster, examination.at, policy.plugins)
     if not kept:
         return ok(name, "No pod stays for an emptyDir on disk.")
-    names = Counter(v.name for pod in kept for v in {*disk_volumes(pod)} if v.name)
+    names = Counter(v.name for pod in kept for v in {*disk_volumes(pod, policy.plugins)} if v.name)
     often = [volume for volume, _ in names.most_common()]
     found = f"{len(kept)} of {len(cluster.pods)} pods stay for their emptyDirs on disk"
     found += f": {first_names(often, 5)}." if often else "."

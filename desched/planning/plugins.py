@@ -5,10 +5,11 @@ A policy has its plugins in the order in which they take part (`Policy.plugins`)
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
+from desched.model.cluster import Pod
 from desched.model.plan import PlannedTaint
 from desched.model.state import State
 
@@ -16,10 +17,11 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.arrays import Mask
     from desched.planning.eligibility.context import EligibilityContext
     from desched.planning.eligibility.eligibility import Eligibility
+    from desched.planning.eligibility.rules import Rule
     from desched.planning.kube_scheduler.node_arrays import NodeArrays
     from desched.planning.overload.classification import Pressure
     from desched.planning.placement.destinations import Destinations
-    from desched.planning.selection.limits import EvictionQuota
+    from desched.planning.selection.limits import EvictionQuota, LimitUse
     from desched.planning.selection.outcomes import Chosen
 
 
@@ -31,7 +33,7 @@ class PlacementLimit(Protocol):
 
     words: str
 
-    def outside(self, pod: Any) -> "Mask":
+    def outside(self, pod: Pod) -> "Mask":
         """The nodes that must not take the pod. Do not modify."""
 
 
@@ -50,7 +52,32 @@ class OtherMoves(msgspec.Struct, frozen=True):
 
 
 class Plugin:
-    """Takes part in decisions; all methods are pure."""
+    """Takes part in decisions; all methods are pure.
+
+    `rules` are further rules of eligibility. `annotations` are those that it reads of pods,
+    workloads and PodGroups.
+    """
+
+    rules: "ClassVar[tuple[Rule, ...]]" = ()
+    annotations: ClassVar[frozenset[str]] = frozenset()
+
+    def takes_over(self, pod: Pod) -> bool:
+        """Whether another controller answers the eviction of the pod, and moves it itself."""
+        return False
+
+    def limits(self, pod: Pod) -> "Iterable[LimitUse]":
+        """What counts against limits if the pod is evicted."""
+        return ()
+
+    def under_way(
+        self, context: "EligibilityContext", state: State
+    ) -> Mapping[tuple[str, str], int]:
+        """What counts against these limits before the first eviction, by their keys."""
+        return {}
+
+    def after_eviction(self, pod: Pod, context: "EligibilityContext") -> str:
+        """What is known of the replacement of the pod if it is evicted; empty if nothing."""
+        return ""
 
     def follow_up(self, state: State, context: "EligibilityContext") -> State:
         """The state after a look at what became of earlier moves; `context` is before."""

@@ -6,6 +6,8 @@ decision where plugins are asked.
 
 from desched.planning.plugins import Plugin
 from desched.plugins.gpus.plugin import Gpus
+from desched.plugins.queues.plugin import Queues
+from desched.plugins.virtual_machines.plugin import VirtualMachines
 
-HOUSE: tuple[Plugin, ...] = (Gpus(),)
+HOUSE: tuple[Plugin, ...] = (Gpus(), Queues(), VirtualMachines())
 """The plugins of desched, in the order in which they take part."""

@@ -22,13 +22,13 @@ from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
 from desched.model.queues import QUEUE_LABELS
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
-from desched.planning.annotations import ANNOTATIONS
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.eligibility.rules import COOLDOWN_TIME
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
 from desched.planning.overload.scope import VIRTUAL_LABELS
+from desched.plugins.annotations import ANNOTATIONS
 from desched.plugins.gpus.whole_gpus import SHARING_STRATEGY
 from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import Policy

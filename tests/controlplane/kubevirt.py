@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from desched.model.cluster import MIGRATING_ANNOTATION
-from desched.planning.eligibility.virtual_machines import TAKES_OVER
+from desched.plugins.virtual_machines.kubevirt import TAKES_OVER
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object, custom_kind, pod_spec, usage
 from tests.controlplane.sites import SITE, Site

@@ -6,7 +6,7 @@ from typing import Any
 
 from desched.model.cluster import MIGRATING_ANNOTATION
 from desched.planning.eligibility.annotations import OWN_ANNOTATION
-from desched.planning.eligibility.virtual_machines import TAKES_OVER
+from desched.plugins.virtual_machines.kubevirt import TAKES_OVER
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
 from tests.controlplane.manifests import VOLCANO_GROUPS, Object, deployment, pod_spec, usage
 

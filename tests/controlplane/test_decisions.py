@@ -12,7 +12,7 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import ModelCopies
 from desched.model.network_topology import Topology
 from desched.model.state import SUCCESSES
-from desched.planning.eligibility.virtual_machines import KIND
+from desched.plugins.virtual_machines.kubevirt import KIND
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.forks import hold_if_unknown
 from tests.controlplane.installation import DEPLOY

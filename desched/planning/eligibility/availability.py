@@ -7,11 +7,6 @@ from desched.model.plan import Finding, RefusalReason
 from desched.model.pod_groups import VOLCANO_JOB
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused, Terms, Why
-from desched.planning.eligibility.virtual_machines import (
-    TAKES_OVER,
-    is_taken_over,
-    is_virtual_machine,
-)
 
 SETTLING = timedelta(minutes=5)
 """How long load takes to settle after an autoscaler changed the number of replicas."""
@@ -90,7 +85,7 @@ def missing_budget(pod: Pod, context: EligibilityContext) -> Why:
 def budgets(pod: Pod, context: EligibilityContext) -> Why | Refused:
     """Pods with several budgets, or one that is not current or allows no disruption."""
     found = context.cluster.budgets_of(pod)
-    if not found or is_taken_over(pod):  # it leaves its node without a disruption
+    if not found or context.is_taken_over(pod):  # it leaves its node without a disruption
         return None
     if len(found) > 1:
         return Finding(RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in found)))
@@ -100,19 +95,6 @@ def budgets(pod: Pod, context: EligibilityContext) -> Why | Refused:
     if budget.disruptions_allowed <= 0:
         return f"{budget} allows 0 disruptions"
     return None
-
-
-def not_migratable(pod: Pod, context: EligibilityContext) -> Why:
-    """Virtual machines that an eviction could stop instead of moving them."""
-    if not is_virtual_machine(pod):
-        return None
-    if TAKES_OVER not in pod.annotations:
-        return f"no annotation {TAKES_OVER}"
-    found = context.cluster.budgets_of(pod)
-    if not found:
-        return "no PodDisruptionBudget of KubeVirt protects it"
-    open_ones = [str(budget) for budget in found if budget.disruptions_allowed > 0]
-    return bool(open_ones) and f"{', '.join(open_ones)} would allow to stop it"
 
 
 def single_replica(pod: Pod, context: EligibilityContext) -> Why:

@@ -1,10 +1,10 @@
 """The context in which eligibility rules judge a pod."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,7 +31,6 @@ from desched.planning.eligibility.controllers import declared_uid, with_declared
 from desched.planning.eligibility.local_storage import kept_by_local_storage
 from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.planning.eligibility.terms import Terms
-from desched.planning.eligibility.virtual_machines import migration_sources
 from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import CacheAffinity, VolcanoJobs
@@ -229,10 +228,26 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         nodes = (node for node in self.cluster.nodes if node.ready and not node.unschedulable)
         return [node.name for node in nodes if all(model.is_on(node) for model in models)]
 
+    def derived(self, derive: Callable[["EligibilityContext"], T]) -> T:
+        """What a function derives from the context, computed once; for plugins."""
+        known: dict[Callable[[EligibilityContext], Any], Any] = self._derived
+        if derive not in known:
+            known[derive] = derive(self)
+        found: T = known[derive]
+        return found
+
     @cached_property
-    def migration_sources(self) -> Mapping[str, str]:
-        """The node that each migrating virtual machine leaves, by the machine's uid."""
-        return migration_sources(self.cluster.pods)
+    def _derived(self) -> dict[Callable[["EligibilityContext"], Any], Any]:
+        return {}
+
+    def after_eviction(self, pod: Pod) -> str:
+        """What plugins know of the replacement of the pod; empty if nothing."""
+        notes = (plugin.after_eviction(pod, self) for plugin in self.policy.plugins)
+        return "; ".join(filter(None, notes))
+
+    def is_taken_over(self, pod: Pod) -> bool:
+        """Whether another controller answers the eviction of the pod, and moves it itself."""
+        return any(plugin.takes_over(pod) for plugin in self.policy.plugins)
 
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:
@@ -247,7 +262,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def kept_by_local_storage(self) -> int:
         """How many pods emptyDirs on disk keep in place."""
-        return len(kept_by_local_storage(self.cluster, self.now))
+        return len(kept_by_local_storage(self.cluster, self.now, self.policy.plugins))
 
     @cached_property
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:

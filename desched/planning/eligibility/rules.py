@@ -6,6 +6,7 @@ wait. `lifted` rules do not apply to a pod whose annotations request a move.
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
+from functools import cache
 from typing import NamedTuple
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
@@ -15,14 +16,13 @@ from desched.planning.eligibility import (
     availability,
     devices,
     pod_groups,
-    queues,
     recent_moves,
     volumes,
 )
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused, Terms, Why
-from desched.planning.eligibility.virtual_machines import is_virtual_machine, machine_uid
+from desched.planning.plugins import Plugin
 from desched.policy.durations import duration_seconds
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -65,7 +65,7 @@ def may_refuse_for(
 ) -> bool:
     """Whether one of the rules of these reasons refuses the pod; others may come before it."""
     workload = context.cluster.workload_of(pod)
-    rules = (rule for rule in RULES if rule.reason in reasons)
+    rules = (rule for rule in rules_of(context.policy.plugins) if rule.reason in reasons)
     return any(_finding(rule, pod, workload, context) is not None for rule in rules)
 
 
@@ -80,7 +80,7 @@ def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
 def rule_verdicts(pod: Pod, context: EligibilityContext) -> Iterator[RuleVerdict]:
     """What each rule finds, in their order, also after the first one that refuses."""
     workload = context.cluster.workload_of(pod)
-    for rule in RULES:
+    for rule in rules_of(context.policy.plugins):
         finding = _finding(rule, pod, workload, context)
         lifted = finding is not None and rule.lifted and _requests_move(pod, context)
         yield RuleVerdict(rule.reason, finding, lifted=lifted)
@@ -91,7 +91,7 @@ def _refusals(
 ) -> Iterator[Finding[RefusalReason]]:
     """What the rules find, without those of some reasons."""
     workload = context.cluster.workload_of(pod)
-    for rule in RULES:
+    for rule in rules_of(context.policy.plugins):
         if without and rule.reason in without:
             continue  # it may need usage that was not read
         finding = _finding(rule, pod, workload, context)
@@ -103,7 +103,7 @@ def _finding(
     rule: "Rule", pod: Pod, workload: Workload | None, context: EligibilityContext
 ) -> Refused:
     """Why the rule refuses the pod, whether or not that is lifted."""
-    reason, of_pod, of_workload, in_cluster, _ = rule
+    reason, of_pod, of_workload, in_cluster, *_ = rule
     found: Why | Refused = None
     if of_pod is not None:
         found = of_pod(pod, context.terms)
@@ -126,7 +126,8 @@ class Rule(NamedTuple):
     """Refuses a pod for this reason, unless a finding has another.
 
     It judges the pod by itself, by its workload, or in its cluster. `lifted` if annotations that
-    request a move lift it.
+    request a move lift it. A rule of a plugin has its place `before` the rule of another reason;
+    without one it comes last.
     """
 
     reason: RefusalReason
@@ -134,6 +135,17 @@ class Rule(NamedTuple):
     workload: Callable[[Workload, Terms], Why] | None = None
     in_cluster: Callable[[Pod, EligibilityContext], Why | Refused] | None = None
     lifted: bool = False
+    before: RefusalReason | None = None
+
+
+@cache
+def rules_of(plugins: tuple[Plugin, ...]) -> tuple[Rule, ...]:
+    """The rules of desched with those of these plugins, in their order."""
+    rules = list(RULES)
+    for rule in (rule for plugin in plugins for rule in plugin.rules):
+        reasons = [each.reason for each in rules]
+        rules.insert(reasons.index(rule.before) if rule.before else len(rules), rule)
+    return tuple(rules)
 
 
 # Never, under any policy.
@@ -258,14 +270,6 @@ def _grace_period(pod: Pod, terms: Terms) -> Why:
 # For now.
 
 
-def _migrating(pod: Pod, context: EligibilityContext) -> Why:
-    if not is_virtual_machine(pod):
-        return None
-    if pod.migrating:
-        return "KubeVirt migrates it"
-    return machine_uid(pod) in context.migration_sources and "it has a pod on another node, too"
-
-
 def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Why:
     window_seconds = context.book.longest_window_seconds
     young = context.book.seen_share(pod, window_seconds) < 1.0
@@ -323,18 +327,15 @@ RULES: tuple[Rule, ...] = (
         RefusalReason.RESIZE_UNDER_WAY,
         lambda pod, _: (pod.resize_deferred and "it waits for room on its node") or pod.resizing,
     ),
-    Rule(RefusalReason.MIGRATION_UNDER_WAY, in_cluster=_migrating),
     Rule(
         RefusalReason.REQUESTS_UNKNOWN,
         workload=lambda workload, _: workload.requests_unknown or None,
     ),
-    Rule(RefusalReason.QUEUE_BUSY, in_cluster=queues.waiting),
     Rule(RefusalReason.PAUSED, workload=recent_moves.paused),
     Rule(RefusalReason.IN_FLIGHT, workload=recent_moves.in_flight),
     Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),
     Rule(RefusalReason.MOVED_RECENTLY, recent_moves.resting),
     Rule(RefusalReason.LIMIT_HOURLY, workload=recent_moves.hourly_share),
-    Rule(RefusalReason.NOT_MIGRATABLE, in_cluster=availability.not_migratable),
     Rule(RefusalReason.WITHOUT_BUDGET, in_cluster=availability.missing_budget),
     Rule(RefusalReason.BUDGET_EXHAUSTED, in_cluster=availability.budgets),
     Rule(RefusalReason.SINGLE_REPLICA, in_cluster=availability.single_replica),

@@ -88,7 +88,9 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
 
 def disk_storage(pod: Pod, context: EligibilityContext) -> Why:
     """The emptyDirs on disk, which are lost with the pod unless it has a virtual machine."""
-    if not context.protections.local_storage or not (kept := disk_volumes(pod)):
+    if not context.protections.local_storage or not (
+        kept := disk_volumes(pod, context.policy.plugins)
+    ):
         return None
     names = sorted({volume.name for volume in kept if volume.name})
     further = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""

@@ -13,7 +13,6 @@ from desched.model.text import shortened
 from desched.planning.arrays import Floats
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
-from desched.planning.eligibility.queues import requeued
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.outlook import Pasts
@@ -154,5 +153,5 @@ def candidate_of(pod: Pod, context: EligibilityContext, pasts: Pasts) -> Candida
         cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod)),
         workload,
         {resource: max(book.measured(pod, resource), default=0.0) for resource in Resource},
-        requeued(pod, context),
+        context.after_eviction(pod),
     )

@@ -10,11 +10,6 @@ from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.eligibility import Eligibility
-from desched.planning.eligibility.virtual_machines import (
-    is_taken_over,
-    migration_limits,
-    migrations_under_way,
-)
 from desched.planning.selection.slow_start import most_evictions
 from desched.policy.share import Share, count_of
 
@@ -76,7 +71,8 @@ class EvictionQuota:
         )
         moved = eligibility.moved_within_hour
         self._taken.update({("hour", uid): count for uid, count in moved.items()})
-        self._taken.update(migrations_under_way(context.migration_sources, state))
+        for plugin in context.policy.plugins:
+            self._taken.update(plugin.under_way(context, state))
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
         self._over_next_cycles = False
         self._pods_in: Mapping[str, int] = (
@@ -152,10 +148,10 @@ class EvictionQuota:
             yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
         for gang, most, detail in self._eligibility.surpluses(pod):
             yield LimitUse(("gang", "/".join(gang)), most, RefusalReason.POD_GROUP, detail)
-        for key, limit in migration_limits(pod):
-            detail = f"{limit} from a node" if key[1] else f"{limit} at a time"
-            yield LimitUse(key, limit, RefusalReason.LIMIT_MIGRATIONS, detail)
-        budgets = () if is_taken_over(pod) else self._cluster.budgets_of(pod)
+        context = self._eligibility.context
+        for plugin in context.policy.plugins:
+            yield from plugin.limits(pod)
+        budgets = () if context.is_taken_over(pod) else self._cluster.budgets_of(pod)
         for budget in budgets:
             yield LimitUse(
                 ("budget", str(budget)),

@@ -9,7 +9,6 @@ from desched.model.cluster import Pod
 from desched.model.drains import Purpose
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.queues import requeued
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
 from desched.views.explained.drains import drains_of, eviction_of, measured_gpus, unserved
@@ -49,7 +48,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
         unserved(pod, decision),
         tuple(each for each in decision.locality.gangs if each.gang in gangs),
-        requeued(pod, context),
+        context.after_eviction(pod),
     )
 
 

@@ -19,7 +19,7 @@ from desched.model.model_caches import CACHE_KEY
 from desched.model.network_topology import GroupTopology, Topology
 from desched.model.pod_groups import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from desched.planning.annotations import ANNOTATIONS
+from desched.plugins.annotations import ANNOTATIONS
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy_file.loading import parse_policy
 from desched.snapshot_file.redaction import labels_read, labels_read_by, redacted

@@ -7,8 +7,8 @@ from msgspec import Raw
 from desched.adapters.kubernetes.client.api_types.metadata import OwnerReference
 from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.model.cluster import Owner
-from desched.planning.annotations import ANNOTATIONS
 from desched.planning.eligibility.controllers import LONGEST_NAME
+from desched.plugins.annotations import ANNOTATIONS
 
 _STRINGS = RawDecoder(dict[str, str])
 _OWNERS = RawDecoder(list[OwnerReference])

@@ -21,7 +21,7 @@ from desched.model.cluster import (
 )
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.annotations import ANNOTATIONS
+from desched.plugins.annotations import ANNOTATIONS
 from tests.unit.adapters.kubernetes import manifests
 
 GI = 2**30

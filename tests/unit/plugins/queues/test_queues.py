@@ -8,8 +8,8 @@ import pytest
 from desched.model.cluster import DeclaredGroup, Pod, Queue
 from desched.model.queues import KAI_QUEUE, MANAGED, QUEUE_NAME
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.queues import requeued
 from desched.planning.eligibility.rules import refuse
+from desched.plugins.queues.rule import requeued
 from desched.policy.compatibility import Queues
 from tests.builders import load, node, planned, pod, snapshot, workload
 from tests.unit.planning.eligibility.candidate import Candidate

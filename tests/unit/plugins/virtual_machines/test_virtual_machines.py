@@ -19,8 +19,8 @@ from desched.model.cluster import (
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.rules import refuse
-from desched.planning.eligibility.virtual_machines import AT_A_TIME, FROM_A_NODE, KIND, TAKES_OVER
 from desched.planning.selection.limits import EvictionQuota
+from desched.plugins.virtual_machines.kubevirt import AT_A_TIME, FROM_A_NODE, KIND, TAKES_OVER
 from desched.policy.policy import Protections
 from tests.builders import NOW, budget, certain, context_of, no_limits_but, pod, policy
 from tests.unit.planning.eligibility.candidate import Candidate

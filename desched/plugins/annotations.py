@@ -1,17 +1,16 @@
 """The annotations of pods, workloads and PodGroups that desched reads; no other is kept."""
 
 from desched.model.checkpoints import CHECKPOINTS
-from desched.model.cluster import MIGRATING_ANNOTATION
 from desched.model.devices import INTERFACES
 from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM
 from desched.model.pod_groups import GROUP_KEYS, PREEMPTABLE
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
-from desched.planning.eligibility.virtual_machines import TAKES_OVER
 from desched.planning.selection.eviction_cost import (
     DELETION_COST_ANNOTATION,
     DISRUPTION_COST_ANNOTATION,
 )
+from desched.plugins import HOUSE
 
 ANNOTATIONS = frozenset(
     {
@@ -25,9 +24,8 @@ ANNOTATIONS = frozenset(
         KSERVE_CLAIM,
         DELETION_COST_ANNOTATION,
         DISRUPTION_COST_ANNOTATION,
-        MIGRATING_ANNOTATION,
         MIRROR_ANNOTATION,
         SOURCE_ANNOTATION,
-        TAKES_OVER,
+        *(annotation for plugin in HOUSE for annotation in plugin.annotations),
     }
 )

@@ -1,0 +1,1 @@
+"""Virtual machines of KubeVirt: the eviction of their pod migrates them while they run."""
