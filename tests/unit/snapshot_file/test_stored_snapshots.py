@@ -17,12 +17,12 @@ def test_this_version_has_one() -> None:
 
 
 def like(then: Any, now: Any) -> Any:
-    """What is now, without fields that there were not then."""
+    """What is now, without fields that there were not then; last digits do not count."""
     if isinstance(then, dict) and isinstance(now, dict):
         return {key: like(value, now[key]) for key, value in then.items() if key in now}
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
         return [like(*both) for both in zip(then, now, strict=True)]
-    return now
+    return then if isinstance(then, float) and now == pytest.approx(then) else now
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
