@@ -174,9 +174,9 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 	$(BIN)/python -m tests.policy_reference > docs/policy-reference.md
 	$(BIN)/python -m tests.policy_reference --schema > policies/desched-policy.schema.json
 	$(BIN)/python -m tests.setting_flags > desched/cli/setting_flags.json
-	$(BIN)/python -m tests.command_reference
 	$(BIN)/python -m tests.man_page
 	$(BIN)/python -m tests.report_reference
+	$(BIN)/python -m tests.permission_tables
 	$(BIN)/python -m tests.controlplane.chart_rendering
 	$(BIN)/python -m tests.chart_reference
 	$(BIN)/python -m tests.chart_package

@@ -21,7 +21,7 @@ ALERTS = ROOT / "deploy" / "alerts.yaml"
 RUNBOOKS = ROOT / "docs" / "operations-reference.md"
 _COLUMNS = 120
 _BLOCK = re.compile(r"(<!-- (?:values|alerts) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_REFERENCE = re.compile(r'docs/([\w-]+\.md), "([^"]+)"')
+_REFERENCE = re.compile(r'docs/([\w/-]+\.md), "([^"]+)"')
 
 
 class Value(NamedTuple):

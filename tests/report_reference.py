@@ -1,134 +1,167 @@
-"""The references of reports and reasons in documents: `python -m tests.report_reference`.
+"""The JSON Schema of reports, and the tables of reasons: `python -m tests.report_reference`.
 
-People write the prose. What stands between `<!-- fields of TYPE -->` or `<!-- reasons of TYPE -->`
-and `<!-- end -->` is made here: fields from the types of the JSON and their docstrings, reasons
-from reasons.toml.
+The schema comes from the types of the JSON and their docstrings. In documents, what stands between
+`<!-- reasons of TYPE -->` and `<!-- end -->` comes from reasons.toml; people write the rest.
 """
 
 import inspect
+import json
 import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
+from desched.history.logbook import LoggedMove
 from desched.history.review import Review
 from desched.lab.figures import Backtest, Backtests, Simulated
 from desched.model.load import UnknownReason
 from desched.model.plan import NodeReason, NodeVerdict, VerdictReason
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, MoveResult
-from desched.views.cycle import NODE_COLUMNS
+from desched.views.cycle import NODE_COLUMNS, NodeColumn
 from desched.views.explained.values import Explanation
 from desched.views.reasons import texts
 from tests.repository import ROOT
 
-PAGES = (ROOT / "docs" / "report.md", ROOT / "docs" / "operations.md")
-ROOTS: Mapping[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        CycleReport,
-        Explanation,
-        Simulated,
-        Backtest,
-        Backtests,
-        Review,
-    )
-}
-_BLOCK = re.compile(r"(<!-- (fields|reasons) of (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_SECTIONS: Mapping[str, str] = {
-    "CycleResult": "results",
-    "NotActing": "not-acting",
-    "HoldReason": "holds",
-    "NodeReason": "node-reasons",
-    "UnknownReason": "unknown-loads",
-    "RefusalReason": "refusal-reasons",
-    "UnreservedReason": "pending-pods",
-    "GpusLeftOut": "gpus-left-out",
-    "GpuAnswer": "waits-for-gpus",
-    "EvictionVerdict": "verdicts",
-    "MoveResult": "move-results",
-    "Assumption": "assumptions",
-    "Caveat": "caveats",
-}
-"""Where the page has the values of an enumeration."""
+SCHEMA = ROOT / "docs" / "report.schema.json"
+PAGES = (ROOT / "docs" / "reasons.md", ROOT / "docs" / "operations.md")
+DOCUMENTS = (CycleReport, Explanation, Simulated, Backtest, Backtests, Review)
+"""What commands print as JSON; `desched history` prints a list of LoggedMove."""
 
-_RESULTS = {"CycleResult", "MoveResult", "NotActing"}
-_NAMES: Mapping[object, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    datetime: "time",
-    type(None): "null",
+_BLOCK = re.compile(r"(<!-- reasons of (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_CONSEQUENCES = {"CycleResult", "MoveResult", "NotActing"}
+_SIMPLE: Mapping[object, Mapping[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": ["number", "null"]},  # what is not a finite number is null
+    datetime: {"type": "string", "format": "date-time"},
+    type(None): {"type": "null"},
 }
 
 
-def generated(text: str) -> str:
-    """The page with its blocks as the code is now; each type is described where it comes first."""
-    described: set[type] = set()
-
-    def block(found: re.Match[str]) -> str:
-        lines = _reasons(found[3]) if found[2] == "reasons" else _fields(found[3], described)
-        return found[1] + "\n" + "\n".join(lines) + "\n"
-
-    return _BLOCK.sub(block, text)
-
-
-def _fields(root: str, described: set[type]) -> Iterator[str]:
-    """A section for each type that is not described yet, the one that holds others first."""
-    waiting = [ROOTS[root]]
+def schema() -> dict[str, Any]:
+    """The JSON Schema of all documents; further fields are allowed, as a version may gain some."""
+    definitions: dict[str, Any] = {}
+    waiting: list[type] = [*DOCUMENTS, LoggedMove]
     while waiting:
         kind = waiting.pop(0)
-        if kind in described:
-            continue
-        described.add(kind)
-        hints = typing.get_type_hints(kind)
-        yield from (f"### {kind.__name__}", "", _prose(inspect.getdoc(kind) or ""), "")
-        yield from ("| field | type |", "|---|---|")
-        yield from (f"| `{name}` | {_type(hint)} |" for name, hint in hints.items())
-        if kind is NodeVerdict:
-            added = (each for each in NODE_COLUMNS if each.key not in hints)
-            yield from (f"| `{each.key}` | string: {each.title} |" for each in added)
-        yield ""
-        waiting += [each for hint in hints.values() for each in _structs_in(hint)]
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = _definition(kind)
+            hints = typing.get_type_hints(kind).values() if _is_struct(kind) else ()
+            waiting += [each for hint in hints for each in _named_in(hint)]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Reports of desched",
+        "description": "What plan, explain, simulate, backtest, report and history print as JSON.",
+        "if": {"type": "array"},
+        "then": {"items": _reference(LoggedMove)},
+        "else": {
+            "type": "object",
+            "properties": {"version": {"enum": [_version(kind) for kind in DOCUMENTS]}},
+            "required": ["version"],
+        },
+        "allOf": [  # a validator names the wrong field then, which it does not with anyOf
+            {"if": {"properties": {"version": {"const": _version(kind)}}, "type": "object"}}
+            | {"then": _reference(kind)}
+            for kind in DOCUMENTS
+        ],
+        "$defs": definitions,
+    }
+
+
+def schema_text() -> str:
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _definition(kind: type) -> dict[str, Any]:
+    described = {"description": _prose(inspect.getdoc(kind) or "")}
+    if issubclass(kind, StrEnum):
+        return {**described, "enum": [each.value for each in kind]}
+    fields = {name: _schema(hint) for name, hint in typing.get_type_hints(kind).items()}
+    required = list(fields)
+    if kind in DOCUMENTS:
+        fields["version"] = {"const": _version(kind)}
+    if kind is NodeVerdict:
+        fields |= {each.key: _column(each) for each in NODE_COLUMNS if each.key not in fields}
+    return {**described, "type": "object", "properties": fields, "required": required}
+
+
+def _version(kind: type) -> str:
+    (version,) = (each for each in msgspec.structs.fields(kind) if each.name == "version")
+    return str(version.default)
+
+
+def _column(column: NodeColumn) -> dict[str, str]:
+    return {"type": "string", "description": f"{column.title}; only in the plan of a CycleReport."}
+
+
+def _schema(hint: Any) -> Mapping[str, Any]:
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    if hint is VerdictReason:
+        hint = NodeReason | UnknownReason
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in {typing.Union, types.UnionType}:
+        return _any_of([option for each in arguments for option in _options(_schema(each))])
+    if origin is tuple and ... in arguments:
+        return {"type": "array", "items": _schema(arguments[0])}
+    if origin is tuple:
+        items = [_schema(each) for each in arguments]
+        exactly = {"minItems": len(items), "maxItems": len(items)}
+        return {"type": "array", "prefixItems": items, **exactly}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema(arguments[1])}
+    if isinstance(hint, type) and (_is_struct(hint) or issubclass(hint, StrEnum)):
+        return _reference(hint)
+    raise TypeError(f"what is {hint}?")
+
+
+def _options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(schema.get("anyOf", [schema]))
+
+
+def _any_of(options: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if all(list(each) == ["type"] for each in options):
+        names = (name for each in options for name in _listed(each["type"]))
+        return {"type": list(dict.fromkeys(names))}
+    return {"anyOf": options}
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _reference(kind: type) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+def _named_in(hint: Any) -> Iterator[type]:
+    """The types of a hint that have a definition of their own."""
+    if hint is VerdictReason:
+        hint = NodeReason | UnknownReason
+    if isinstance(hint, type) and (_is_struct(hint) or issubclass(hint, StrEnum)):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _named_in(argument)
+
+
+def _is_struct(kind: type) -> bool:
+    return issubclass(kind, msgspec.Struct)
 
 
 def _prose(docstring: str) -> str:
-    text = re.sub(r"\bNone\b", "null", docstring)
-    return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
+    return " ".join(re.sub(r"\bNone\b", "null", docstring).split())
 
 
-def _structs_in(hint: object) -> Iterator[type]:
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        yield hint
-    for argument in typing.get_args(hint):
-        yield from _structs_in(argument)
-
-
-def _type(hint: object) -> str:
-    if hint is VerdictReason:
-        hint = NodeReason | UnknownReason
-    parts = [_type(each) for each in typing.get_args(hint) if each is not ...]
-    origin = typing.get_origin(hint)
-    if origin in {typing.Union, types.UnionType}:
-        return " or ".join(parts)
-    if origin is tuple:
-        alike = ... in typing.get_args(hint)
-        return f"list of {parts[0]}" if alike else f"[{', '.join(parts)}]"
-    if origin is not None:
-        return f"object: {parts[1]} by {parts[0]}"
-    if isinstance(hint, type) and issubclass(hint, StrEnum) and hint.__name__ not in texts():
-        return ", ".join(f"`{value.value}`" for value in hint)
-    if hint in _NAMES:
-        return _NAMES[hint]
-    if not isinstance(hint, type):
-        raise TypeError(f"what is {hint}?")
-    name = hint.__name__
-    return f"[{name}](#{_SECTIONS.get(name, name.lower())})"
+def with_reasons(text: str) -> str:
+    """The page with its tables of reasons as the code is now."""
+    return _BLOCK.sub(lambda found: "\n".join((found[1], *_reasons(found[2]), "")), text)
 
 
 def _reasons(name: str) -> Iterator[str]:
@@ -136,7 +169,7 @@ def _reasons(name: str) -> Iterator[str]:
     counts = name == MoveResult.__name__
     heads = ["value", "meaning", *(["counts as"] if counts else [])]
     if remedies := any(text.remedy for text in rows.values()):
-        heads.append("what to do" if name in _RESULTS else "what would change it")
+        heads.append("what to do" if name in _CONSEQUENCES else "what would change it")
     yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
     for value, text in rows.items():
         cells = [f"`{value}`", text.means]
@@ -155,5 +188,6 @@ def _counts_as(result: MoveResult) -> str:
 
 
 if __name__ == "__main__":
+    SCHEMA.write_text(schema_text())
     for page in PAGES:
-        page.write_text(generated(page.read_text()))
+        page.write_text(with_reasons(page.read_text()))

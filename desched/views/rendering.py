@@ -1,4 +1,4 @@
-"""JSON and YAML for programs (docs/report.md), and tables for people, as text or on a terminal."""
+"""JSON, YAML (docs/report.schema.json) and tables for people, as text or on a terminal."""
 
 import io
 import math

@@ -2,40 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.client.access import (
-    CUSTOM_METRICS_ACCESS,
-    DEVICE_ACCESS,
-    EVENT_ACCESS,
-    EVICTING_ACCESS,
-    GET_VOLCANO_CONFIGURATION,
-    LEASE_ACCESS,
-    LOGBOOK_ACCESS,
-    METRICS_ACCESS,
-    MODEL_CACHE_ACCESS,
-    OBSERVING_ACCESS,
-    OWN_EVENT_ACCESS,
-    POD_GROUP_ACCESS,
-    QUEUE_ACCESS,
-    SIZING_ACCESS,
-    STATE_READING_ACCESS,
-    STATE_WRITING_ACCESS,
-    STEERING_ACCESS,
-    WATCHING_ACCESS,
-    Access,
-    owners_access,
-)
 from desched.cli import ExitCode
 from desched.model.report import Mode
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
 from tests.chart_reference import ALERTS, RUNBOOKS, with_alerts
 from tests.documented_commands import documented_commands
+from tests.permission_tables import PERMISSIONS, with_permissions
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
 
@@ -98,50 +76,11 @@ def reference() -> str:
     return (ROOT / "docs" / "operations-reference.md").read_text()
 
 
-def rows(accesses: Iterable[Access]) -> list[str]:
-    """One row for each right; what happens without it is one sentence if it is the same for all."""
-    ends = {a.without for a in accesses}
-    shared = len(ends) == 1
-    table = [
-        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} |"
-        + ("" if shared else f" {a.without} |")
-        for a in accesses
-    ]
-    which = "it" if len(table) == 1 else "one of them"
-    return [*table, f"Without {which}, {ends.pop()}."] if shared else table
-
-
-PERMISSIONS = {
-    "Planning": OBSERVING_ACCESS,
-    "Watching": WATCHING_ACCESS,
-    "Sizes of replacements": SIZING_ACCESS,
-    "Devices of ResourceClaims": DEVICE_ACCESS,
-    "Load by metrics-server": METRICS_ACCESS,
-    "Load by the custom metrics API": CUSTOM_METRICS_ACCESS,
-    "PodGroups": tuple(access for rights in POD_GROUP_ACCESS.values() for access in rights),
-    "Model caches": tuple(access for rights in MODEL_CACHE_ACCESS.values() for access in rights),
-    "Queues": tuple(access for rights in QUEUE_ACCESS.values() for access in rights),
-    "Configuration of Volcano": (GET_VOLCANO_CONFIGURATION,),
-    "Declared kinds": (owners_access("argoproj.io", "rollouts", "v1alpha1"),),
-    "Leader election": LEASE_ACCESS,
-    "State": STATE_READING_ACCESS,
-    "Logbook": LOGBOOK_ACCESS,
-    "Events about itself": OWN_EVENT_ACCESS,
-    "Evicting": EVICTING_ACCESS,
-    "Recording evictions": STATE_WRITING_ACCESS,
-    "Events about moves": EVENT_ACCESS,
-    "Steering": STEERING_ACCESS,
-}
-
-
 def test_the_documented_permissions_are_the_required_ones() -> None:
-    permissions = reference().partition("## Permissions")[2].partition("\n## ")[0]
-    _, *sections = re.split(r"^### ", permissions, flags=re.MULTILINE)
+    tables = re.findall(r"<!-- rights of (.+?) -->", reference())
 
-    assert {
-        section.partition("\n")[0]: re.findall(r"^(?:\| `|Without ).*$", section, re.MULTILINE)
-        for section in sections
-    } == {name: rows(accesses) for name, accesses in PERMISSIONS.items()}
+    assert sorted(tables) == sorted(PERMISSIONS)
+    assert with_permissions(reference()) == reference(), "run `make generated`"
 
 
 def exposed_metrics() -> set[str]:

@@ -1,4 +1,4 @@
-"""Explanations as values; docs/report.md has their JSON."""
+"""Explanations as values; docs/report.schema.json has their JSON."""
 
 from datetime import datetime
 from enum import StrEnum

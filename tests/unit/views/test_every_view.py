@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator, ValidationError
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -24,6 +25,7 @@ from desched.views.rendering import Printer, rendered
 from desched.views.review import print_history, print_review
 from desched.views.status import Status, print_status
 from tests.properties.outputs import FORMATS, harmless
+from tests.report_reference import SCHEMA, schema
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
 from tests.unit.lab.test_backtest_view import replayed
 from tests.unit.lab.test_simulation_view import simulated
@@ -114,6 +116,38 @@ def test_json_and_yaml_have_the_same_content(name: str) -> None:
 
     assert document == yaml.safe_load(rendered(view, shown.print_table, "yaml"))
     assert shown.version is None or document["version"] == f"desched.io/{shown.version}"
+
+
+IN_SCHEMA = sorted(VIEWS.keys() - {"status", "differences", "diagnosis"})
+
+
+@pytest.mark.parametrize("name", IN_SCHEMA)
+def test_json_is_what_the_schema_has_and_nothing_else(name: str) -> None:
+    shown = VIEWS[name]
+    document = json.loads(rendered(shown.view(shown.value()), shown.print_table, "json"))
+
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
+    Draft202012Validator(without_further_fields()).validate(document)
+
+
+@pytest.mark.parametrize(
+    "change", [{"result": "fine"}, {"cycle": "7"}, {"version": "v0"}, {"plan": {}}]
+)
+def test_the_schema_refuses_another_document_and_names_the_field(change: dict[str, Any]) -> None:
+    view = CycleView(FOLLOWED_UP)
+    document = json.loads(rendered(view, print_cycle, "json")) | change
+
+    with pytest.raises(ValidationError) as refused:
+        Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
+    assert list(refused.value.path) == list(change)
+
+
+def without_further_fields() -> dict[str, Any]:
+    strict = schema()
+    for each in strict["$defs"].values():
+        if "properties" in each:
+            each["additionalProperties"] = False
+    return strict
 
 
 @pytest.mark.parametrize("name", VIEWS)
