@@ -32,7 +32,7 @@ from tests.unit.views.test_every_view import VIEWS
 
 PAGE = ROOT / "docs" / "commands.md"
 POLICY = ROOT / "desched" / "lab" / POLICY_FILE
-CONVERTED = ROOT / "tests" / "unit" / "policy" / "conversion" / "originals" / "v1alpha1.yaml"
+CONVERTED = ROOT / "tests" / "unit" / "convert" / "originals" / "v1alpha1.yaml"
 
 
 def examples() -> dict[str, str]:
