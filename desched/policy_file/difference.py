@@ -25,12 +25,11 @@ from desched.policy.policy import (
 )
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from desched.policy.share import Share
-from desched.policy_file.document.default_evictor import DefaultEvictorArgs
-from desched.policy_file.document.gpu_fragmentation import GpuFragmentationArgs
-from desched.policy_file.document.load_aware import LoadAwareArgs
-from desched.policy_file.document.sections import keys, names, sections_below
-from desched.policy_file.document.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
-from desched.policy_file.document.values import Section
+from desched.policy_file.section import Section, keys, names, sections_below
+from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
+from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
+from desched.policy_file.sections.load_aware import LoadAwareArgs
+from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
 
 NONE = "none"
 UNLIMITED = "no limit"

@@ -1,7 +1,7 @@
 import pytest
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.policy_file.document.label_syntax import parse_selector
+from desched.policy_file.sections.label_syntax import parse_selector
 
 PARSED = {
     "": (),
