@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, get_args
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
@@ -84,6 +85,34 @@ def keys(section: type[Section]) -> dict[str, FieldInfo]:
 def names(section: type[Section]) -> dict[str, str]:
     """The attributes of a section by the key that the document uses."""
     return dict(zip(keys(section), section.model_fields, strict=True))
+
+
+def given(section: Section | None) -> Iterator[tuple[str, str, Any]]:
+    """The keys of a section that are written, each with its attribute and its value."""
+    for key, name in names(type(section)).items() if section else ():
+        value = getattr(section, name)
+        if value is not None:
+            yield key, name, value
+
+
+def attribute(of: type[msgspec.Struct], name: str) -> str:
+    """The attribute of a value that has what a key of this name sets; durations are in seconds."""
+    seconds = f"{name}_seconds"
+    return seconds if seconds in of.__struct_fields__ else name
+
+
+def values_of(section: Section | None, of: type[msgspec.Struct], above: str = "") -> dict[str, Any]:
+    """What is written, by the attributes of a value that has them all.
+
+    Attributes for the keys of a section below begin with the name of that section.
+    """
+    values: dict[str, Any] = {}
+    for _key, name, value in given(section):
+        if isinstance(value, Section):
+            values |= values_of(value, of, f"{above}{name}_")
+        else:
+            values[attribute(of, f"{above}{name}")] = value
+    return values
 
 
 def sections_below(annotation: object) -> Iterator[type[Section]]:

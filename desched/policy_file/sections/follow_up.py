@@ -4,17 +4,15 @@ from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_snake
 
 from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional, written
+from desched.policy_file.section import Section, optional, values_of
 from desched.policy_file.sections.values import LabelKey, Span, UpTo1000
 
 _DEFAULTS = FollowUpRules()
-_NO_TIMES = frozenset({"rounds", "workloads", "owner_label"})
-"""Keys of the follow-up that are no durations."""
 
 
 class CoolDownSection(Section):
@@ -78,26 +76,19 @@ def follow_up_rules(section: FollowUpSection | None, notes: Notes) -> FollowUpRu
     A default for `longest` gives way to a longer `first`, one for `first` to a shorter `longest`;
     where both are given in the wrong order, that is noted.
     """
-    own = section or FollowUpSection()
-    given = written(patience_seconds=own.patience)
-    for prefix in ("cool_down", "node_cool_down", "pause"):
-        times = written(**dict(getattr(own, prefix) or ()))
-        given |= {_field(prefix, name): value for name, value in times.items()}
-        _order(given, prefix, notes.below(to_camel(prefix)))
-    return msgspec.structs.replace(_DEFAULTS, **given)
+    values = values_of(section, FollowUpRules)
+    for key in ("coolDown", "nodeCoolDown", "pause"):
+        _order(values, to_snake(key), notes.below(key))
+    return msgspec.structs.replace(_DEFAULTS, **values)
 
 
-def _field(prefix: str, name: str) -> str:
-    return f"{prefix}_{name}" if name in _NO_TIMES else f"{prefix}_{name}_seconds"
-
-
-def _order(given: dict[str, Any], prefix: str, notes: Notes) -> None:
-    first, longest = _field(prefix, "first"), _field(prefix, "longest")
-    if first in given and longest in given:
-        if given[first] > given[longest]:
-            found, least = duration_text(given[longest]), duration_text(given[first])
+def _order(values: dict[str, Any], above: str, notes: Notes) -> None:
+    first, longest = f"{above}_first_seconds", f"{above}_longest_seconds"
+    if first in values and longest in values:
+        if values[first] > values[longest]:
+            found, least = duration_text(values[longest]), duration_text(values[first])
             notes.refuse(f'found "{found}", which is shorter than first ("{least}").', "longest")
-    elif first in given:
-        given[longest] = max(given[first], getattr(_DEFAULTS, longest))
-    elif longest in given:
-        given[first] = min(given[longest], getattr(_DEFAULTS, first))
+    elif first in values:
+        values[longest] = max(values[first], getattr(_DEFAULTS, longest))
+    elif longest in values:
+        values[first] = min(values[longest], getattr(_DEFAULTS, first))

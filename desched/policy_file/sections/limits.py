@@ -9,7 +9,7 @@ from desched.policy.compatibility import EXTENDED, Defaults
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional, written
+from desched.policy_file.section import Section, optional, values_of
 from desched.policy_file.sections.values import Count, CountOrShare, UpTo1000, lasting
 
 _LIMITS = EvictionLimits()
@@ -96,26 +96,21 @@ def eviction_limits(
     for at, key in zeros:
         at.warn("is 0, so nothing is ever evicted until this line is removed.", key)
     totals = [at.place(key) for at, key in zeros if LIMITS_OF_POLICY.get(key, key) == "total"]
-    flight = {"workload": most["workload"], **written(**dict(own.in_flight or ()))}
-    given = {
+    values: dict[str, Any] = {
         "workload_hourly": defaults.workload_hourly_limit,
         "slow_start": defaults.slow_start,
-        **written(
-            per_minute=own.per_minute,
-            deadline_seconds=own.deadline,
-            workload_hourly=own.workload_hourly,
-            slow_start=own.slow_start,
-        ),
+        "in_flight_workload": most["workload"],
+        **values_of(section, EvictionLimits),
+        **most,
     }
-    given |= {f"in_flight_{name}": value for name, value in flight.items()}
     if totals:
-        given |= {
+        values |= {
             "zero_at": totals[0],
             "otherwise": _smaller(
                 own.total or None, further["total"] or None, defaults.total_limit
             ),
         }
-    return EvictionLimits(**most, **given)
+    return EvictionLimits(**values)
 
 
 def _smaller(own: int | Share | None, other: int | None, default: int | Share | None) -> Any:

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import msgspec
 from pydantic import Field
-from pydantic.alias_generators import to_camel
 
 from desched.model.resources import Resource
 from desched.policy.compatibility import (
@@ -32,7 +31,7 @@ from desched.policy.policy import (
 from desched.policy.share import Share
 from desched.policy.wording import quoted
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import PluginArgs, Section, optional, written
+from desched.policy_file.section import PluginArgs, Section, given, optional, written
 from desched.policy_file.sections.acting_window import ActingWindowSection
 from desched.policy_file.sections.follow_up import FollowUpSection
 from desched.policy_file.sections.limits import EvictionLimitsSection
@@ -273,11 +272,11 @@ _FORMER = {
 """What replaces the keys of earlier versions."""
 
 _INERT_ELSEWHERE = {
-    "evict_local_storage_pods",
-    "evict_system_critical_pods",
-    "ignore_pvc_pods",
-    "label_selector",
-    "priority_threshold",
+    "evictLocalStoragePods",
+    "evictSystemCriticalPods",
+    "ignorePvcPods",
+    "labelSelector",
+    "priorityThreshold",
 }
 """Keys that Volcano's LoadAware accepts and never reads."""
 
@@ -288,8 +287,8 @@ def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...
     watched = {rule.resource.value for rule in rules}
     windows = {"windows": args.windows, "destinationWindows": args.destination_windows}
     for key, section in windows.items():
-        for name, given in dict(section or ()).items():
-            if given and name not in watched:
+        for name, _, value in given(section):
+            if value and name not in watched:
                 text = f"has no effect, because targetThresholds has no {name}."
                 notes.warn(text, key, name)
     if Resource.GPU in watched:
@@ -354,17 +353,6 @@ def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:
         )
 
 
-def _warn_of_former_keys(args: LoadAwareArgs, notes: Notes) -> None:
-    """Name the keys of earlier versions that have no effect any more."""
-    former = written(
-        sustainedFor=args.sustained_for,
-        sustainedForAtLeast=args.sustained_for_at_least,
-        chainedMoves=args.chained_moves,
-    )
-    for name in former:
-        notes.warn(f"has no effect any more; {_FORMER[name]}", name)
-
-
 def _warn_of_other_meanings(args: LoadAwareArgs, notes: Notes) -> None:
     """Where the same file would act differently under another descheduler, or not at all."""
     if args.compatibility is Compatibility.STRICT:
@@ -374,11 +362,13 @@ def _warn_of_other_meanings(args: LoadAwareArgs, notes: Notes) -> None:
             "the list.",
             "compatibility",
         )
-    _warn_of_former_keys(args, notes)
     if args.deviation_floor is not None and not args.use_deviation_thresholds:
         notes.warn("has no effect, because useDeviationThresholds is not set.", "deviationFloor")
-    for name in written(**dict(args)).keys() & _INERT_ELSEWHERE:
-        notes.warn("has no effect in Volcano's LoadAware; here it has one.", to_camel(name))
+    for key, _, _ in given(args):
+        if key in _FORMER:
+            notes.warn(f"has no effect any more; {_FORMER[key]}", key)
+        elif key in _INERT_ELSEWHERE:
+            notes.warn("has no effect in Volcano's LoadAware; here it has one.", key)
     if args.node_selector is not None and args.node_selector.requirements:
         here = "here it selects the nodes that are looked at, as sources and destinations."
         notes.warn(f"limits only destinations in Volcano's LoadAware; {here}", "nodeSelector")

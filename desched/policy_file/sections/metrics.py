@@ -9,7 +9,7 @@ from desched.policy.policy import MetricsSource, MetricsType, Policy, Prometheus
 from desched.policy.windows_of_samples import KEPT_WINDOW_SECONDS
 from desched.policy.wording import quoted
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, names, optional, refusal, written
+from desched.policy_file.section import Section, given, optional, refusal
 from desched.policy_file.sections.queries import Queries, Sources, queries_of, sources_of
 from desched.policy_file.sections.values import Form, NamespaceName, lasting, matching
 
@@ -161,12 +161,10 @@ def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
 
 
 def _sampled_source(metrics: Metrics, kind: MetricsType, notes: Notes) -> MetricsSource:
-    spelt = {name: key for key, name in names(Metrics).items()}
-    used = {"type"}
-    if kind is MetricsType.PROMETHEUS_ADAPTOR:
-        used.add("averaged_over")
-    for name in written(**dict(metrics)).keys() - used:
-        notes.warn(f"has no effect with {kind.in_words}.", spelt[name])
+    used = {"type", "averagedOver"} if kind is MetricsType.PROMETHEUS_ADAPTOR else {"type"}
+    for key, _, _ in given(metrics):
+        if key not in used:
+            notes.warn(f"has no effect with {kind.in_words}.", key)
     return MetricsSource("", type=kind, averaged_seconds=averaged_seconds(metrics))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, names, optional
+from desched.policy_file.section import Section, given, optional
 
 WINDOW_PLACEHOLDER = "{window}"
 _NOT_NAMES = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\{[^{}]*\}|\[[^\[\]]*\]')
@@ -79,29 +79,19 @@ class Sources(Section):
 
 def sources_of(section: Sources | None, notes: Notes) -> dict[str, str]:
     """The matchers by what they are of; what is wrong with them is noted."""
-    found: dict[str, str] = {}
-    for key, name in names(Sources).items():
-        matchers: str | None = getattr(section, name, None)
-        if matchers is None:
-            continue
+    for key, _, matchers in given(section):
         if not _MATCHERS.fullmatch(matchers):
             notes.refuse(
                 'is not a list of label matchers; write it like job="kubelet",metrics_path='
                 '"/metrics/cadvisor", without braces.',
                 key,
             )
-        found[name] = matchers.strip()
-    return found
+    return {name: matchers.strip() for _, name, matchers in given(section)}
 
 
 def queries_of(section: Queries | None, notes: Notes) -> dict[str, str]:
     """The queries by what they are of; what is wrong with them is noted."""
-    found: dict[str, str] = {}
-    for key, name in names(Queries).items():
-        query: str | None = getattr(section, name, None)
-        if query is None:
-            continue
-        found[name] = query
+    for key, _, query in given(section):
         if WINDOW_PLACEHOLDER in query:
             continue
         if _RECORDED.search(_NOT_NAMES.sub(" ", query)):
@@ -114,4 +104,4 @@ def queries_of(section: Queries | None, notes: Notes) -> dict[str, str]:
                 f'{WINDOW_PLACEHOLDER}])". Only a recording rule may do without.',
                 key,
             )
-    return found
+    return {name: query for _, name, query in given(section)}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
-from pydantic.alias_generators import to_camel, to_pascal
+from pydantic.alias_generators import to_pascal
 
 from desched.model.cluster import DEFAULT_SCHEDULER, SpreadConstraint
 from desched.policy.compatibility import SteeringMode
@@ -18,7 +18,7 @@ from desched.policy.schedulers import (
     VolcanoWeights,
 )
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional, written
+from desched.policy_file.section import Section, given, optional, values_of, written
 from desched.policy_file.sections.kube_scheduler_configuration import configured_schedulers
 from desched.policy_file.sections.values import LabelKey, matching
 
@@ -177,9 +177,9 @@ _KEYS_OF = {
     "strategy": SchedulerProfile.KUBE_SCHEDULER,
     "weights": SchedulerProfile.KUBE_SCHEDULER,
     "arguments": SchedulerProfile.VOLCANO,
-    "further_points": SchedulerProfile.VOLCANO,
-    "network_topology_aware": SchedulerProfile.VOLCANO,
-    "config_map": SchedulerProfile.VOLCANO,
+    "furtherPoints": SchedulerProfile.VOLCANO,
+    "networkTopologyAware": SchedulerProfile.VOLCANO,
+    "configMap": SchedulerProfile.VOLCANO,
 }
 
 
@@ -198,9 +198,9 @@ def scheduler_rules(section: SchedulerSection, notes: Notes) -> SchedulerRules:
         scores = _scores(section.strategy, section.weights)
         spread = _default_spread(section.default_constraints)
         return SchedulerRules(**scores, default_spread=spread, others=dict(sorted(found.items())))
-    for key in ("strategy", "weights", "default_constraints"):
-        if getattr(section, key) is not None:
-            notes.refuse("is in the configuration, too; remove one of them.", to_camel(key))
+    for key, _, _ in given(section):
+        if key not in {"configuration", "others"}:
+            notes.refuse("is in the configuration, too; remove one of them.", key)
     return SchedulerRules(
         default.strategy, default.weights, dict(sorted(found.items())), default.default_spread
     )
@@ -209,9 +209,9 @@ def scheduler_rules(section: SchedulerSection, notes: Notes) -> SchedulerRules:
 def _other(name: str, section: OtherSchedulerSection, notes: Notes) -> OtherScheduler:
     if name == DEFAULT_SCHEDULER:
         notes.refuse("is kube-scheduler itself; write its strategy and weights in scheduler.")
-    for key, profile in _KEYS_OF.items():
-        if getattr(section, key) is not None and section.profile is not profile:
-            notes.refuse(f"has no effect here; it is for profile: {profile}.", to_camel(key))
+    for key, _, _ in given(section):
+        if (profile := _KEYS_OF.get(key, section.profile)) is not section.profile:
+            notes.refuse(f"has no effect here; it is for profile: {profile}.", key)
     arguments = section.arguments or {}
     aware, points = bool(section.network_topology_aware), section.further_points
     if points is None:  # the configuration, where it is named, may have further plugins
@@ -241,5 +241,5 @@ def _default_spread(
 def _scores(strategy: str | None, weights: ScoreWeightsSection | None) -> dict[str, Any]:
     return written(
         strategy=strategy and ScoringStrategy(strategy),
-        weights=weights and ScoreWeights(**written(**dict(weights))),
+        weights=weights and ScoreWeights(**values_of(weights, ScoreWeights)),
     )

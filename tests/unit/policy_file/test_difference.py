@@ -211,6 +211,10 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tupl
             {"followUp.pause.workloads": ("3", "5")},
         ),
         (
+            {"followUp": {"pause": {"ownerLabel": "example.com/team"}}},
+            {"followUp.pause.ownerLabel": ("none", "example.com/team")},
+        ),
+        (
             {"evictableNamespaces": {"include": ["a", "b"]}},
             {
                 "evictableNamespaces.include": ("all", "a, b"),
