@@ -20,16 +20,15 @@ from desched.policy.compatibility import (
 )
 from desched.policy.durations import LONGEST_SECONDS, duration_text
 from desched.policy.share import Share
-from desched.policy_file.document.load_aware import LoadAwareArgs
-from desched.policy_file.document.root import (
+from desched.policy_file.section import Section, all_sections, keys
+from desched.policy_file.sections.load_aware import LoadAwareArgs
+from desched.policy_file.sections.plugins import (
     DefaultEvictorConfig,
-    DeschedulerPolicy,
     GpuFragmentationConfig,
     LoadAwareConfig,
     UpstreamPluginConfig,
 )
-from desched.policy_file.document.sections import all_sections, keys
-from desched.policy_file.document.values import Section
+from desched.policy_file.sections.root import DeschedulerPolicy
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",
@@ -159,7 +158,7 @@ def _limit(limit: int | Share | None, whole: str = "") -> str:
 
 def _sections_by_place() -> Iterator[tuple[list[str], type[Section]]]:
     places: dict[type[Section], list[str]] = {}
-    for place, section in all_sections():
+    for place, section in all_sections(DeschedulerPolicy):
         known = places.setdefault(section, [])
         if place not in known:
             known.append(place)

@@ -18,7 +18,7 @@ from desched.adapters.prometheus.stacks import (
 )
 from desched.errors import ConfigurationError, ObservationError
 from desched.policy.policy import MetricsSource, PrometheusStack
-from desched.policy_file.resolution.metrics_source import OPENSHIFT_NAMESPACE
+from desched.policy_file.sections.metrics import OPENSHIFT_NAMESPACE
 
 _log = structlog.get_logger(__name__)
 

@@ -17,14 +17,14 @@ from desched.convert.original import OriginalSection, Record
 from desched.convert.strategies import convert_strategies
 from desched.convert.yaml_text import yaml_text
 from desched.model.text import on_one_line
-from desched.policy_file.document.root import KIND
-from desched.policy_file.document.sections import places_of
-from desched.policy_file.document.upstream_plugins import LOAD_AWARE
 from desched.policy_file.loading import validate_policy
+from desched.policy_file.reading.document import YamlDocument
 from desched.policy_file.reading.envelope import CCE_KEY, find_document
 from desched.policy_file.reading.findings import InvalidPolicy, KeyPath, Place, Severity
 from desched.policy_file.reading.problems import unfilled
-from desched.policy_file.reading.yaml_source import YamlDocument
+from desched.policy_file.section import KIND, places_of
+from desched.policy_file.sections.root import DeschedulerPolicy
+from desched.policy_file.upstream_plugins import LOAD_AWARE
 
 _KOORDINATOR_KIND = "DeschedulerConfiguration"
 _ARGS_KINDS = {"LowNodeLoadArgs": "LowNodeLoad", "MigrationControllerArgs": "MigrationController"}
@@ -182,7 +182,7 @@ def _convert_profile(root: OriginalSection, draft: Draft, dialect: Dialect) -> N
 def _leave_out(section: OriginalSection, why: str) -> None:
     """Note the keys that nobody has read; those of another place hold the policy."""
     for key in section.unread():
-        if section.value(key) and (homes := places_of(key)):
+        if section.value(key) and (homes := places_of(key, DeschedulerPolicy)):
             section.held(key, _MISPLACED.format(" and of ".join(homes)))
         else:
             section.dropped(key, why)

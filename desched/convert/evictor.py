@@ -10,7 +10,7 @@ from desched.convert.selectors import label_selector, selector_text
 from desched.policy.durations import duration_text
 from desched.policy.policy import HIGHEST_PRIORITY_THRESHOLD
 from desched.policy.wording import quoted
-from desched.policy_file.document.default_evictor import (
+from desched.policy_file.sections.default_evictor import (
     DefaultProtection,
     ExtraProtection,
     NoEvictionPolicy,

@@ -19,7 +19,7 @@ from desched.convert.load_aware import set_address
 from desched.convert.original import OriginalSection
 from desched.convert.selectors import selector_text
 from desched.convert.thresholds import ALL, UNWATCHED, Bounds, bounds, set_bounds
-from desched.policy_file.document.upstream_plugins import DEFAULT_EVICTOR
+from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR
 
 PLUGIN = "LowNodeUtilization"
 KEYS = ("thresholds", "targetThresholds")

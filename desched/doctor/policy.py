@@ -4,7 +4,6 @@ from desched.doctor.checks import Check, CheckName, Verdict, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.errors import ConfigurationError
 from desched.planning.eligibility.priority_threshold import resolve_threshold
-from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
 from desched.views.formatting import count
 
 
@@ -26,7 +25,8 @@ def check_policy(examination: Examination) -> Check:
         except ConfigurationError as error:
             fix = "Correct `priorityThreshold`; `kubectl get priorityclasses` lists the names."
             return Check(name, Verdict.PROBLEM, str(error), fix, invalid_configuration=True)
-        warnings += impossible_reserves(policy, cluster)
+        for plugin in policy.plugins:
+            warnings += plugin.warnings(policy, cluster)
     if warnings:
         return warning(
             name,

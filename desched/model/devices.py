@@ -99,6 +99,9 @@ FAST_NETWORK_RESOURCES = (
 NVIDIA = ("nvidia.com/", f"{DEVICES}gpu.nvidia.com")
 """The prefixes of GPUs whose load can be measured, and of their parts."""
 
+SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
+"""The label of a node whose GPUs pods share, with how."""
+
 
 def has_nvidia_gpu(amounts: Amounts) -> bool:
     """Whether there is a GPU of NVIDIA, or a part of one, among the amounts."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
-from desched.model.cluster import Pod
+from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import PlannedTaint
 from desched.model.state import State
+from desched.policy.policy import Policy
 
 if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.arrays import Mask
@@ -60,6 +61,10 @@ class Plugin:
 
     rules: "ClassVar[tuple[Rule, ...]]" = ()
     annotations: ClassVar[frozenset[str]] = frozenset()
+
+    def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
+        """What the policy asks of the plugin that cannot be had in this cluster."""
+        return ()
 
     def takes_over(self, pod: Pod) -> bool:
         """Whether another controller answers the eviction of the pod, and moves it itself."""

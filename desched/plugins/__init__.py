@@ -9,5 +9,9 @@ from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.queues.plugin import Queues
 from desched.plugins.virtual_machines.plugin import VirtualMachines
 
-HOUSE: tuple[Plugin, ...] = (Gpus(), Queues(), VirtualMachines())
+HOUSE: tuple[Plugin, ...] = (
+    Gpus(),
+    Queues(),
+    VirtualMachines(),
+)
 """The plugins of desched, in the order in which they take part."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from desched.model.cluster import SpreadConstraint
-from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import on_one_line
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import GpuPods
@@ -16,7 +15,6 @@ from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.placement_domains import PlacementDomains
 from desched.policy.policy import (
     DestinationWindow,
-    EvictionLimits,
     MetricsSource,
     Policy,
     PriorityThreshold,
@@ -25,12 +23,12 @@ from desched.policy.policy import (
 )
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from desched.policy.share import Share
-from desched.policy_file.document.default_evictor import DefaultEvictorArgs
-from desched.policy_file.document.gpu_fragmentation import GpuFragmentationArgs
-from desched.policy_file.document.load_aware import LoadAwareArgs
-from desched.policy_file.document.sections import keys, names, sections_below
-from desched.policy_file.document.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
-from desched.policy_file.document.values import Section
+from desched.policy_file.section import Section, attribute, keys, names, sections_below
+from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
+from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
+from desched.policy_file.sections.label_syntax import selector_text
+from desched.policy_file.sections.load_aware import LoadAwareArgs
+from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
 
 NONE = "none"
 UNLIMITED = "no limit"
@@ -74,11 +72,14 @@ def _rows(policy: Policy) -> _Rows:
     yield from _thresholds(policy.rules, ())
     yield ("useDeviationThresholds",), _flag(policy.deviation)
     yield ("numberOfNodes",), str(policy.min_underloaded_nodes)
-    yield ("nodeSelector",), _selector(policy.node_selector, "all nodes")
+    yield ("nodeSelector",), selector_text(policy.node_selector) or "all nodes"
     yield from _protections(policy.protections)
     yield from _domains(policy.domains)
     yield ("balanceScope",), policy.balance_scope or NONE
-    yield (DEFAULT_EVICTOR, "nodeSelector"), _selector(policy.destination_selector, "all nodes")
+    yield (
+        (DEFAULT_EVICTOR, "nodeSelector"),
+        selector_text(policy.destination_selector) or "all nodes",
+    )
     yield from _metrics(policy.metrics)
     yield from _windows(policy.rules)
     yield ("evictionPrice",), duration_text(round(60 * policy.eviction_price_minutes))
@@ -87,10 +88,10 @@ def _rows(policy: Policy) -> _Rows:
         f"{_percent(policy.deviation_floor_ratio)}, {_percent(policy.dead_band_ratio)} from mean"
     )
     yield ("deviationFloor",), floor
-    yield from _limits(policy.limits)
+    yield from _as_in_section(("evictionLimits",), policy.limits)
     yield ("maintenanceWindows",), _acting(policy.maintenance_windows, "at any time")
     yield ("blackoutWindows",), _acting(policy.blackout_windows, NONE)
-    yield from _follow_up(policy)
+    yield from _as_in_section(("followUp",), policy.follow_up)
     yield ("maxLandingRisk",), f"{policy.max_landing_risk:g}"
     yield from _scheduler(policy.scheduler)
     yield ("steering",), policy.steering.mode.value
@@ -108,8 +109,7 @@ def _rows(policy: Policy) -> _Rows:
 
 def _scheduler(rules: SchedulerRules) -> _Rows:
     yield ("scheduler", "strategy"), rules.strategy.value
-    for key, name in names(_section(("scheduler", "weights"))).items():
-        yield ("scheduler", "weights", key), str(getattr(rules.weights, name))
+    yield from _as_in_section(("scheduler", "weights"), rules.weights)
     yield ("scheduler", "defaultConstraints"), _spread(rules.default_spread)
     for name, other in rules.others.items():
         yield from _other_scheduler(("scheduler", "others", name), other)
@@ -126,8 +126,7 @@ def _other_scheduler(at: tuple[str, ...], other: OtherScheduler) -> _Rows:
     yield (*at, "profile"), other.profile.value
     if other.profile is SchedulerProfile.KUBE_SCHEDULER:
         yield (*at, "strategy"), other.strategy.value
-        for key, name in names(_section(("scheduler", "weights"))).items():
-            yield (*at, "weights", key), str(getattr(other.weights, name))
+        yield from _as_in_section((*at, "weights"), other.weights)
         yield (*at, "defaultConstraints"), _spread(other.default_spread)
     if other.profile is SchedulerProfile.VOLCANO:
         for argument, weight in other.volcano.arguments.items():
@@ -169,7 +168,7 @@ def _protections(found: Protections) -> _Rows:
     yield ("evictSystemCriticalPods",), _flag(not found.system_critical)
     claims = "claims of " + ", ".join(found.protected_storage_classes or ("all classes",))
     yield ("ignorePvcPods",), claims if found.pvc_pods else _flag(value=False)
-    yield ("labelSelector",), _selector(found.labels, "all pods")
+    yield ("labelSelector",), selector_text(found.labels) or "all pods"
     yield ("priorityThreshold",), _priority(found.priority_threshold)
     yield ("evictableNamespaces", "include"), ", ".join(found.included_namespaces) or "all"
     yield ("evictableNamespaces", "exclude"), ", ".join(found.excluded_namespaces) or NONE
@@ -181,7 +180,7 @@ def _protections(found: Protections) -> _Rows:
     yield (of, "ignorePodsWithoutPDB"), _flag(found.pods_without_budget)
     listed = (of, "podProtections", "extraEnabled", "PodsWithResourceClaims")
     yield listed, _flag(found.resource_claims)
-    yield (of, "namespaceLabelSelector"), _selector(found.namespace_labels, "all namespaces")
+    yield (of, "namespaceLabelSelector"), selector_text(found.namespace_labels) or "all namespaces"
     yield (of, "minReplicas"), str(found.min_replicas)
     yield (of, "minPodAge"), duration_text(found.min_pod_age_seconds)
     mandatory = found.prefer_no_eviction_is_mandatory
@@ -218,7 +217,7 @@ def _metrics(metrics: MetricsSource) -> _Rows:
 def _pools(policy: Policy) -> _Rows:
     yield ("nodePools",), ", ".join(_pool_names(policy)) or NONE
     for pool in policy.pools:
-        yield ("nodePools", pool.name, "nodeSelector"), _selector(pool.selector, "all nodes")
+        yield ("nodePools", pool.name, "nodeSelector"), selector_text(pool.selector) or "all nodes"
         yield from _thresholds(pool.rules, ("nodePools", pool.name))
 
 
@@ -228,34 +227,33 @@ def _pool_names(policy: Policy) -> Iterator[str]:
         yield "all others"
 
 
-def _limits(limits: EvictionLimits) -> _Rows:
-    at = "evictionLimits"
-    yield (at, "total"), _limit(limits.total, "the nodes")
-    yield (at, "slowStart"), _flag(limits.slow_start)
-    yield (at, "node"), _limit(limits.node)
-    yield (at, "namespace"), _limit(limits.namespace, "its pods")
-    yield (at, "workload"), _limit(limits.workload, "its replicas")
-    yield (at, "workloadHourly"), _limit(limits.workload_hourly, "its replicas")
-    yield (at, "inFlight", "total"), _limit(limits.in_flight_total, "the nodes")
-    yield (at, "inFlight", "workload"), _limit(limits.in_flight_workload, "its replicas")
-    yield (at, "inFlight", "destination"), _limit(limits.in_flight_destination)
-    yield (at, "perMinute"), _limit(limits.per_minute)
-    yield (at, "deadline"), duration_text(limits.deadline_seconds)
+_OF: Mapping[str, str] = {
+    "total": "the nodes",
+    "namespace": "its pods",
+    "workload": "its replicas",
+    "workloadHourly": "its replicas",
+}
+"""What limits that may be a share are a share of."""
 
 
-def _follow_up(policy: Policy) -> _Rows:
-    rules = policy.follow_up
-    section = _section(("followUp",))
+def _as_in_section(at: tuple[str, ...], values: msgspec.Struct, above: str = "") -> _Rows:
+    """The rows of a section whose values have the names of its keys."""
+    section = _section(at)
     for key, name in names(section).items():
-        below = _section(("followUp", key))
-        inner = names(below) if below is not section else {}
-        if not inner:
-            yield ("followUp", key), duration_text(getattr(rules, f"{name}_seconds"))
-        for further, part in inner.items():
-            seconds = getattr(rules, f"{name}_{part}_seconds", None)
-            count = getattr(rules, f"{name}_{part}", None)
-            text = str(count) if seconds is None else duration_text(seconds)
-            yield ("followUp", key, further), text
+        path = (*at, key)
+        if _section(path) is not section:
+            yield from _as_in_section(path, values, f"{above}{name}_")
+            continue
+        name_of_value = attribute(type(values), f"{above}{name}")
+        value = getattr(values, name_of_value)
+        if name_of_value.endswith("_seconds"):
+            yield path, duration_text(value)
+        elif isinstance(value, bool):
+            yield path, _flag(value)
+        elif isinstance(value, str):
+            yield path, value or NONE
+        else:
+            yield path, _limit(value, _OF.get(key, ""))
 
 
 def _gpu_drains(rules: GpuDrainRules) -> _Rows:
@@ -302,34 +300,6 @@ def _priority(threshold: PriorityThreshold) -> str:
     if threshold.class_name is not None:
         return f"that of PriorityClass {threshold.class_name}"
     return NONE if threshold.value is None else str(threshold.value)
-
-
-_WORDS = {Operator.IN: "in", Operator.NOT_IN: "notin"}
-_SIGNS = {Operator.GREATER: ">", Operator.LESS: "<"}
-
-
-def _selector(selector: LabelSelector, everything: str) -> str:
-    return ",".join(map(_requirement, selector.requirements)) or everything
-
-
-def _requirement(condition: Requirement) -> str:
-    key, values = condition.key, condition.values
-    match condition.operator:
-        case Operator.EXISTS:
-            return key
-        case Operator.DOES_NOT_EXIST:
-            return f"!{key}"
-        case Operator.GREATER | Operator.LESS:
-            return f"{key}{_SIGNS[condition.operator]}{values[0]}"
-        case Operator.IN | Operator.NOT_IN:
-            return _membership(condition)
-
-
-def _membership(condition: Requirement) -> str:
-    key, values = condition.key, condition.values
-    if len(values) == 1:
-        return f"{key}{'=' if condition.operator is Operator.IN else '!='}{values[0]}"
-    return f"{key} {_WORDS[condition.operator]} ({', '.join(values)})"
 
 
 def _acting(windows: Sequence[ActingWindow], without: str) -> str:

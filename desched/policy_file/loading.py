@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from desched.model.text import on_one_line
 from desched.policy.policy import Policy
-from desched.policy_file.document.root import API_VERSION, KIND, DeschedulerPolicy
 from desched.policy_file.reading.envelope import CCE_KEY, POLICY_KEY, find_policy
 from desched.policy_file.reading.findings import (
     FindingRule,
@@ -19,10 +18,12 @@ from desched.policy_file.reading.findings import (
     in_order,
     refused,
 )
-from desched.policy_file.reading.problems import Notes, schema_problems, unfilled
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.reading.problems import schema_problems, unfilled
 from desched.policy_file.reading.valid_part import valid_part
 from desched.policy_file.reading.yaml_source import LARGEST_TEXT
-from desched.policy_file.resolution.resolution import resolve
+from desched.policy_file.section import API_VERSION, KIND
+from desched.policy_file.sections.root import DeschedulerPolicy, resolve
 
 STANDARD_INPUT = "-"
 _DIGEST_CHARACTERS = 12
@@ -141,13 +142,14 @@ def validate_policy(text: str, source: str) -> Validation:
     try:
         parsed = DeschedulerPolicy.model_validate_json(canonical)
     except ValidationError as error:
-        problems = schema_problems(error, value)
+        problems = schema_problems(error, value, DeschedulerPolicy)
         notes = notes.after(*problems)
         # What remains is resolved as well, so that all problems are found at once.
         remains = valid_part(value, (problem.path for problem in problems))
-        if remains is None:
+        try:
+            parsed = DeschedulerPolicy.model_validate_json(json.dumps(remains))
+        except ValidationError:
             return Validation(None, in_order(findings))
-        parsed = remains
     return Validation(resolve(parsed, source, digest, notes), in_order(findings))
 
 

@@ -17,6 +17,7 @@ from desched.model.cluster import (
     SchedulingClass,
     Workload,
 )
+from desched.model.devices import SHARING_STRATEGY
 from desched.model.model_caches import KSERVE_LABELS, models_of
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
 from desched.model.queues import QUEUE_LABELS
@@ -29,7 +30,6 @@ from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
 from desched.planning.overload.scope import VIRTUAL_LABELS
 from desched.plugins.annotations import ANNOTATIONS
-from desched.plugins.gpus.whole_gpus import SHARING_STRATEGY
 from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import LabelKeys

@@ -18,7 +18,7 @@ from desched.model.plan import Plan, PlannedEviction
 from desched.model.snapshot import Snapshot
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import Policy, Protections
-from desched.policy_file.document.placement_domains import (
+from desched.policy_file.sections.placement_domains import (
     PlacementDomainsSection,
     placement_domains,
 )

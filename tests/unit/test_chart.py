@@ -14,8 +14,8 @@ from jsonschema import Draft7Validator
 from desched import __version__
 from desched.cli.command_table import COMMANDS
 from desched.policy.policy import MetricsType
-from desched.policy_file.document.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy_file.loading import load_policy
+from desched.policy_file.sections.metrics import METRICS_SERVER_SPELLINGS
 from desched.settings import Settings, load_settings, variable_of
 from tests.chart_reference import PAGE, documented_values, with_table
 from tests.controlplane.chart_rendering import (

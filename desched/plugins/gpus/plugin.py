@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from desched.model.cluster import ClusterState
 from desched.model.devices import whole_gpus
 from desched.model.plan import Plan, PlannedTaint
 from desched.model.state import State
@@ -22,6 +23,7 @@ from desched.plugins.gpus.drains.ledger import judged
 from desched.plugins.gpus.drains.planned import plan_drains
 from desched.plugins.gpus.limit import UnknownGpus
 from desched.plugins.gpus.survey import survey
+from desched.policy.policy import Policy
 
 
 class Gpus(Plugin):
@@ -70,5 +72,9 @@ class Gpus(Plugin):
 
     def facts(self, context: EligibilityContext) -> Mapping[str, Any]:
         """What is idle of GPUs, and the reserves that the nodes cannot give."""
-        reserves = impossible_reserves(context.policy, context.cluster)
-        return {"gpus": survey(context), "impossible_reserves": reserves}
+        impossible = self.warnings(context.policy, context.cluster)
+        return {"gpus": survey(context), "impossible_reserves": impossible}
+
+    def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
+        """The reserves that the nodes cannot give."""
+        return impossible_reserves(policy, cluster)

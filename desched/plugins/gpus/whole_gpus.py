@@ -6,14 +6,19 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import ClusterState, Node, Pod
-from desched.model.devices import is_whole_gpu, nvidia_gpus, summed_devices_of, whole_gpus
+from desched.model.devices import (
+    SHARING_STRATEGY,
+    is_whole_gpu,
+    nvidia_gpus,
+    summed_devices_of,
+    whole_gpus,
+)
 from desched.model.gpus import SIZES, GpusLeftOut
 from desched.model.load import Measured, Unknown
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 
-SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
 """A label by which NVIDIA's GPU feature discovery says how pods share a GPU."""
 
 _STRATEGIES = frozenset({"time-slicing", "mps"})

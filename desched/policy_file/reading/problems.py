@@ -1,93 +1,35 @@
-"""What is wrong with a policy, or worth knowing of it: sentences, each about a key."""
+"""What is wrong with the keys and values of a policy: sentences, each about a key."""
 
 import math
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
-import msgspec
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from desched.policy.wording import close_word, did_you_mean, quoted
-from desched.policy_file.document.root import API_VERSION, KIND
-from desched.policy_file.document.sections import keys, places_of, sections_at
-from desched.policy_file.document.upstream_plugins import UPSTREAM_KEYS
-from desched.policy_file.document.values import REFUSAL
-from desched.policy_file.reading.findings import (
-    FindingRule,
-    KeyPath,
-    PolicyFinding,
-    Severity,
-    key_path,
+from desched.policy_file.reading.findings import KeyPath
+from desched.policy_file.reading.notes import Problem
+from desched.policy_file.section import (
+    API_VERSION,
+    KIND,
+    REFUSAL,
+    Section,
+    keys,
+    places_of,
+    sections_at,
 )
-from desched.policy_file.reading.yaml_source import YamlDocument
+from desched.policy_file.upstream_plugins import UPSTREAM_KEYS
 
 FEW_KEYS = 8
 
 
-class Problem(NamedTuple):
-    """What is wrong at a key, and the text to write instead if a single one is known."""
-
-    path: KeyPath
-    text: str
-    instead: str = ""
-
-
-class Notes(msgspec.Struct, frozen=True):
-    """Collects findings about the keys below `path`.
-
-    The policy begins at `base` in its document. Nothing is noted at or right above a key in
-    `broken`: its value is not the one in the file.
-    """
-
-    document: YamlDocument
-    base: KeyPath = ()
-    path: KeyPath = ()
-    broken: frozenset[KeyPath] = frozenset()
-    findings: list[PolicyFinding] = []
-
-    def below(self, *keys: str | int) -> "Notes":
-        """The same notes, for what is at these keys below the path."""
-        return msgspec.structs.replace(self, path=(*self.path, *keys))
-
-    def refuse(self, text: str, *keys: str | int, instead: str = "") -> None:
-        """Note a problem at these keys; the policy is refused when all have been collected."""
-        self._note(Problem((*self.path, *keys), text, instead), FindingRule.VALUE)
-
-    def warn(self, text: str, *keys: str | int) -> None:
-        """Note something that the policy's author may not expect."""
-        self._note(Problem((*self.path, *keys), text), FindingRule.MEANING)
-
-    def after(self, *problems: Problem) -> "Notes":
-        """The notes to go on with when these problems are noted."""
-        for problem in problems:
-            self._note(problem, FindingRule.VALUE)
-        return msgspec.structs.replace(self, broken=self.broken | {each.path for each in problems})
-
-    def _note(self, problem: Problem, rule: FindingRule) -> None:
-        path, text, instead = problem
-        if any(path == b[:-1] or path[: len(b)] == b for b in self.broken):
-            return
-        place = self.document.place_of((*self.base, *path))
-        self.findings.append(PolicyFinding(self.document.source, place, path, text, rule, instead))
-
-    def place(self, *keys: str | int) -> str:
-        """The place of a key, as `FILE:LINE: key.path`."""
-        path = (*self.path, *keys)
-        line = self.document.place_of((*self.base, *path)).line
-        return f"{self.document.source}:{line}: {key_path(path)}"
-
-    @property
-    def refused(self) -> bool:
-        """Whether a finding is an error."""
-        return any(finding.severity is Severity.ERROR for finding in self.findings)
-
-
-def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:
-    """The problems that pydantic found in the value, in our words."""
-    found = [(details, *_sentence(details)) for details in error.errors(include_url=False)]
+def schema_problems(
+    error: ValidationError, value: object, root: type[Section]
+) -> tuple[Problem, ...]:
+    """The problems that pydantic found in the value of a root section, in our words."""
+    found = [(details, *_sentence(details, root)) for details in error.errors(include_url=False)]
     meant = {
         (*details["loc"][:-1], instead)
         for details, _, instead in found
@@ -114,7 +56,7 @@ def _path_in(value: object, location: KeyPath) -> KeyPath:
     return tuple(path)
 
 
-def _sentence(details: ErrorDetails) -> tuple[str, str]:
+def _sentence(details: ErrorDetails, root: type[Section]) -> tuple[str, str]:
     """What is wrong, and the text to write instead if a single one is known."""
     kind, found, location = details["type"], details["input"], details["loc"]
     context = details.get("ctx", {})
@@ -122,22 +64,24 @@ def _sentence(details: ErrorDetails) -> tuple[str, str]:
         text = details["msg"] if details["msg"].endswith(("?", ".")) else f"{details['msg']}."
         return text, context["instead"]
     if kind == "extra_forbidden":
-        return _unknown_key(location)
+        return _unknown_key(location, root)
     if kind == "missing":
-        return _missing(location), ""
+        return _missing(location, root), ""
     if kind in {"enum", "literal_error"}:
         return _not_one_of(found, str(context.get("expected", "")))
-    return _not_allowed(kind, found, details)
+    return _not_allowed(kind, found, details, root)
 
 
-def _not_allowed(kind: str, found: object, details: ErrorDetails) -> tuple[str, str]:
+def _not_allowed(
+    kind: str, found: object, details: ErrorDetails, root: type[Section]
+) -> tuple[str, str]:
     if kind not in _ALLOWED:
         return f"found {quoted(found)}: {details['msg']}.", ""
     allowed = _ALLOWED[kind].format(**details.get("ctx", {}))
     text = f"found {quoted(found)}, allowed is {allowed}"
     if kind in {"float_type", "int_type"} and isinstance(found, str) and _is_number(found):
         return f"{text}; write the number without quotes.", found.strip()
-    example = _example(details["loc"]) if kind in _OF_SEVERAL else ""
+    example = _example(details["loc"], root) if kind in _OF_SEVERAL else ""
     return f"{text}{example}.", ""
 
 
@@ -163,12 +107,12 @@ _OF_SEVERAL = frozenset({"tuple_type", "too_short", "dict_type", "model_type"})
 """What is wrong with the form of a list or a mapping."""
 
 
-def _example(location: KeyPath) -> str:
+def _example(location: KeyPath, root: type[Section]) -> str:
     """The end of a sentence with an example of the key, empty if it has none."""
     while location and isinstance(location[-1], int):
         location = location[:-1]
     *above, key = location or ("",)
-    fields = (keys(section).get(str(key)) for section in sections_at(tuple(above)))
+    fields = (keys(section).get(str(key)) for section in sections_at(tuple(above), root))
     for field in fields:
         if field and field.examples:
             flow = yaml.safe_dump(
@@ -188,10 +132,10 @@ def _not_one_of(found: object, expected: str) -> tuple[str, str]:
     return f"{text}{did_you_mean(found, options) or '.'}", close_word(found, options)
 
 
-def _unknown_key(location: KeyPath) -> tuple[str, str]:
+def _unknown_key(location: KeyPath, root: type[Section]) -> tuple[str, str]:
     key = str(location[-1])
     named = key.rpartition("/")[2]  # nvidia.com/gpu is gpu here
-    sections = sections_at(location[:-1])
+    sections = sections_at(location[:-1], root)
     known = [name for section in sections for name in keys(section)]
     nouns = {section.key_noun for section in sections} or {"key"}
     if key in UPSTREAM_KEYS:
@@ -199,7 +143,7 @@ def _unknown_key(location: KeyPath) -> tuple[str, str]:
     for section in sections:
         if key in section.absent:
             return section.absent[key], ""
-    homes = places_of(key)
+    homes = places_of(key, root)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}.", ""
     word = close_word(named, known)
@@ -220,11 +164,11 @@ _TO_WRITE = {
 }
 
 
-def _missing(location: KeyPath) -> str:
+def _missing(location: KeyPath, root: type[Section]) -> str:
     key = str(location[-1])
     if key in _TO_WRITE:
         return f"is missing; write {_TO_WRITE[key]}."
-    fields = [keys(section).get(key) for section in sections_at(location[:-1])]
+    fields = [keys(section).get(key) for section in sections_at(location[:-1], root)]
     text = " ".join(next((field.description or "" for field in fields if field), "").split())
     return f"is missing: {text[:1].lower()}{text[1:]}" if text else "is missing."
 

@@ -1,14 +1,11 @@
 """What remains of a policy without its problems, so that those of the rest are found at once."""
 
 import copy
-import json
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import ValidationError
-
-from desched.policy_file.document.root import API_VERSION, KIND, DeschedulerPolicy
 from desched.policy_file.reading.findings import KeyPath
+from desched.policy_file.section import API_VERSION, KIND
 
 _STAND_INS: dict[str, Any] = {
     "apiVersion": API_VERSION,
@@ -22,15 +19,12 @@ _EXTREMES = {"thresholds": 0, "targetThresholds": 100}
 _RESOURCES = ("cpu", "memory")
 
 
-def valid_part(value: object, problems: Iterable[KeyPath]) -> DeschedulerPolicy | None:
-    """The policy without the keys of these problems, None if nothing useful remains."""
+def valid_part(value: object, problems: Iterable[KeyPath]) -> object:
+    """The policy without the keys of these problems."""
     remains = copy.deepcopy(value)
     for path in problems:
         _leave_out(remains, path)
-    try:
-        return DeschedulerPolicy.model_validate_json(json.dumps(remains))
-    except ValidationError:
-        return None
+    return remains
 
 
 def _leave_out(document: Any, path: KeyPath) -> None:

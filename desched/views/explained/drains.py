@@ -6,7 +6,7 @@ from desched.model.drains import Drain
 from desched.model.gpus import ClusterGpus
 from desched.model.plan import Unserved
 from desched.model.state import EvictionRecord
-from desched.plugins.gpus.drains.holds import held_nodes
+from desched.planning.plugins import held_nodes
 
 
 def measured_gpus(decision: Decision) -> ClusterGpus | None:

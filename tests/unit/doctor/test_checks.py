@@ -13,9 +13,10 @@ from desched.cli.setting_flags import SETTING_OF_FLAG
 from desched.doctor.checks import CheckName, Verdict
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.prometheus_address import NETWORK_POLICY_PORTS
-from desched.policy_file.document.default_evictor import DefaultProtection, ExtraProtection
-from desched.policy_file.document.sections import places_of
-from desched.policy_file.document.thresholds import Windows
+from desched.policy_file.section import places_of
+from desched.policy_file.sections.default_evictor import DefaultProtection, ExtraProtection
+from desched.policy_file.sections.root import DeschedulerPolicy
+from desched.policy_file.sections.windows import Windows
 from tests.repository import ROOT
 from tests.unit.doctor.cases import CASES
 from tests.unit.doctor.examinations import Case, described, examination
@@ -117,7 +118,7 @@ def folder_exists(word: str) -> bool:
 
 
 def key_exists(key: str) -> bool:
-    return bool(places_of(key)) or key in WORDS
+    return bool(places_of(key, DeschedulerPolicy)) or key in WORDS
 
 
 def command_exists(words: list[str]) -> bool:

@@ -7,7 +7,7 @@ from desched.planning.selection.slow_start import FIRST_CYCLES
 from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, CacheAffinity
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.share import count_of
-from desched.policy_file.document.limits import EvictionLimitsSection, InFlightSection
+from desched.policy_file.sections.limits import EvictionLimitsSection, InFlightSection
 from tests.builders import (
     evicted,
     load,

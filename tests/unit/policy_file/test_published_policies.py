@@ -5,6 +5,7 @@ import pytest
 import yaml
 
 from desched.model.resources import Resource
+from desched.plugins import HOUSE
 from desched.policy.policy import (
     MetricsSource,
     Policy,
@@ -37,6 +38,7 @@ def test_the_published_config_map_means_what_its_users_expect():
             excluded_namespaces=("default",),
         ),
         eviction_price_minutes=5,
+        plugins=HOUSE,
         deviation_floor_ratio=0.5,
     )
     assert loaded.policy == expected

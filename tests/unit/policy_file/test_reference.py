@@ -6,9 +6,9 @@ from functools import cache
 import jsonschema
 import pytest
 
-from desched.policy_file.document.sections import all_sections, keys
-from desched.policy_file.document.thresholds import NodePoolSection
-from desched.policy_file.document.values import Section
+from desched.policy_file.section import Section, all_sections, keys
+from desched.policy_file.sections.pools import NodePoolSection
+from desched.policy_file.sections.root import DeschedulerPolicy
 from tests.policy_reference import json_schema, reference
 from tests.repository import ROOT
 from tests.unit.policy_file.published import POLICIES
@@ -72,7 +72,7 @@ def test_the_json_schema_is_one():
 def test_every_key_of_every_section_is_described_in_the_reference():
     text = reference()
     described: set[type[Section]] = set()
-    for _place, section in all_sections():
+    for _place, section in all_sections(DeschedulerPolicy):
         described.add(section)
         for key, field in keys(section).items():
             assert field.description
@@ -82,7 +82,7 @@ def test_every_key_of_every_section_is_described_in_the_reference():
 
 def own_keys():
     """Each key that only desched has, with its section."""
-    for section in dict.fromkeys(section for _place, section in all_sections()):
+    for section in dict.fromkeys(section for _place, section in all_sections(DeschedulerPolicy)):
         if section.__name__ not in SECTIONS_OF_THE_FIELD:
             of_pool = section is NodePoolSection  # its thresholds are as nobody else has them
             yield from (

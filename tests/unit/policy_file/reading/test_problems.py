@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from desched.policy_file.document.upstream_plugins import COUNTERPARTS, UPSTREAM_PLUGINS
+from desched.policy_file.upstream_plugins import COUNTERPARTS, UPSTREAM_PLUGINS
 from tests.unit.policy_file.published import PUBLISHED, PUBLISHED_TEXT, REMOVED, published, refusal
 
 ARGS = "profiles[0].pluginConfig[1].args"

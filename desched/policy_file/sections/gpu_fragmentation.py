@@ -1,29 +1,29 @@
 """The arguments of the plugin GpuFragmentation: for whose GPUs nodes are drained, and how far."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
-from desched.policy.policy import HIGHEST_PRIORITY_THRESHOLD
-from desched.policy_file.document.limits import Span
-from desched.policy_file.document.placement_domains import LabelKey
-from desched.policy_file.document.values import (
+from desched.policy.placement_domains import NO_TIER, names_no_tier
+from desched.policy.wording import quoted
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.section import PluginArgs, Section, optional, written
+from desched.policy_file.sections.values import (
     WEEK_SECONDS,
+    LabelKey,
     NamespaceName,
-    PluginArgs,
-    Section,
+    Priority,
+    Span,
+    UpTo1000,
     lasting,
-    optional,
 )
 
 _RULES = GpuDrainRules()
 _RESERVE = Reserve(gpus=8)
 LEAST_DEADLINE_SECONDS = 300
 """Pods need their grace period to leave, and the demand the time until it is scheduled."""
-
-_Priority = Annotated[int, Field(ge=-(2**31), le=HIGHEST_PRIORITY_THRESHOLD)]
-_UpTo1000 = Annotated[int, Field(ge=1, le=1000)]
 
 
 class DemandSection(Section):
@@ -32,7 +32,7 @@ class DemandSection(Section):
     namespaces: tuple[NamespaceName, ...] | None = optional(example=["train"])
     """Pods of these namespaces, whatever their priority. List only namespaces that nodes may be
     drained for: who creates pods there makes others move."""
-    min_priority: _Priority | None = optional(example=1000)
+    min_priority: Priority | None = optional(example=1000)
     """Pods of this priority and above, in all namespaces."""
     pending_for: Span | None = optional(seconds=_RULES.pending_seconds, example="10m")
     """How long they must have been unschedulable, from 10s to 168h."""
@@ -41,21 +41,21 @@ class DemandSection(Section):
 class ReserveSection(Section):
     """Nodes with idle GPUs that are kept free although no pod waits for them."""
 
-    gpus: _UpTo1000 = Field(examples=[8])
+    gpus: UpTo1000 = Field(examples=[8])
     """The number of idle GPUs on each of the nodes."""
-    nodes: _UpTo1000 | None = optional(_RESERVE.nodes, example=2)
+    nodes: UpTo1000 | None = optional(_RESERVE.nodes, example=2)
     """The number of such nodes."""
     domain: LabelKey | None = optional(example="topology.kubernetes.io/zone")
     """All nodes of the reserve are then in one domain of this label of nodes, or of
     `topology.volcano.sh/tier-1` for the HyperNodes of tier 1; as for `balanceScope`."""
-    max_priority: _Priority | None = optional(_RESERVE.priority, example=1000)
+    max_priority: Priority | None = optional(_RESERVE.priority, example=1000)
     """Only pods of this priority and below leave for it."""
 
 
 class DrainLimitsSection(Section):
     """How much drains may disturb, and for how long; `evictionLimits` hold as well."""
 
-    moves: _UpTo1000 | None = optional(_RULES.most_moves, example=20)
+    moves: UpTo1000 | None = optional(_RULES.most_moves, example=20)
     """The most evictions of one drain; a drain that needs more does not begin."""
     moves_daily: Annotated[int, Field(ge=1, le=100_000)] | None = optional(
         _RULES.daily_moves, example=50
@@ -78,3 +78,51 @@ class GpuFragmentationArgs(PluginArgs):
     """Nodes with idle GPUs that are kept free although no pod waits for them."""
     drain_limits: DrainLimitsSection | None = optional(example={"moves": 20})
     """How much drains may disturb, and for how long."""
+
+
+def gpu_drain_rules(args: GpuFragmentationArgs, notes: Notes) -> GpuDrainRules:
+    """The rules of the plugin's arguments; what is wrong with them is noted."""
+    demand = args.demand or DemandSection()
+    limits = args.drain_limits or DrainLimitsSection()
+    if not args.demand and not args.reserve:
+        notes.refuse(
+            "has neither demand nor reserve, so no node would be drained; write one of them, for "
+            'example "demand: {namespaces: [train]}".'
+        )
+    if args.demand and not demand.namespaces and demand.min_priority is None:
+        notes.refuse(
+            "is missing, and so is minPriority, so no pod would count; write one of them.",
+            *("demand", "namespaces"),
+        )
+    return GpuDrainRules(
+        namespaces=tuple(dict.fromkeys(demand.namespaces or ())),
+        least_priority=demand.min_priority,
+        reserves=tuple(_reserves(args.reserve or (), notes)),
+        **written(
+            pending_seconds=demand.pending_for,
+            longest_seconds=limits.deadline,
+            most_moves=limits.moves,
+            daily_moves=limits.moves_daily,
+        ),
+    )
+
+
+def _reserves(sections: tuple[ReserveSection, ...], notes: Notes) -> Iterator[Reserve]:
+    earlier: dict[tuple[int, str], int] = {}
+    for index, section in enumerate(sections):
+        key = section.gpus, section.domain or ""
+        if key in earlier:
+            notes.refuse(
+                f"has the gpus and the domain of reserve[{earlier[key]}]; write one entry with "
+                "all the nodes.",
+                *("reserve", index),
+            )
+        earlier.setdefault(key, index)
+        if names_no_tier(section.domain or ""):
+            text = f"found {quoted(section.domain)}, which {NO_TIER}"
+            notes.refuse(text, "reserve", index, "domain")
+        yield Reserve(
+            section.gpus,
+            place=notes.place("reserve", index),
+            **written(nodes=section.nodes, domain=section.domain, priority=section.max_priority),
+        )

@@ -1,40 +1,51 @@
-"""Which plugins a policy runs, and with which arguments."""
+"""Profiles: which configurations of LoadAware run, beside which of the other plugins."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import count
 
 import msgspec
 
-from desched.policy.compatibility import Defaults, SteeringMode, defaults_of
-from desched.policy_file.document.default_evictor import DefaultEvictorArgs
-from desched.policy_file.document.gpu_fragmentation import GpuFragmentationArgs
-from desched.policy_file.document.load_aware import LoadAwareArgs
-from desched.policy_file.document.root import (
+from desched.model.selectors import LabelSelector
+from desched.policy.policy import NodePool
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.section import Section, names
+from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
+from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
+from desched.policy_file.sections.load_aware import LoadAwareArgs
+from desched.policy_file.sections.plugins import (
     DefaultEvictorConfig,
-    DeschedulerPolicy,
     GpuFragmentationConfig,
     LoadAwareConfig,
+    PluginConfig,
     Plugins,
-    PluginSet,
-    Profile,
     UpstreamPluginConfig,
+    check_plugins,
 )
-from desched.policy_file.document.sections import names
-from desched.policy_file.document.upstream_plugins import (
-    COUNTERPARTS,
+from desched.policy_file.sections.thresholds import rules_between
+from desched.policy_file.upstream_plugins import (
     DEFAULT_EVICTOR,
     GPU_FRAGMENTATION,
     LOAD_AWARE,
     UPSTREAM_PLUGINS,
-    no_such_plugin,
 )
-from desched.policy_file.document.values import written
-from desched.policy_file.reading.problems import Notes
 
-_ACTS_AT: Mapping[str, tuple[str, ...]] = {
-    LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
-    GPU_FRAGMENTATION: ("balance",),
-    DEFAULT_EVICTOR: ("filter", "preevictionfilter", "preEvictionFilter"),
-}
+_OF_A_POOL = ("nodeSelector", "thresholds", "targetThresholds", "stopMargin", "ceilingMargin")
+_ALL_THE_SAME = "one cycle serves all of them, so they must name the same."
+_MAY_DIFFER = (
+    "from that of the first LoadAware entry; one cycle serves all of them, so they may differ only "
+    f"in {', '.join(_OF_A_POOL[:-1])} and {_OF_A_POOL[-1]}."
+)
+
+
+class Profile(Section):
+    """A set of plugins and their configuration."""
+
+    name: str | None = None
+    """For logs and reports."""
+    plugin_config: tuple[PluginConfig, ...] | None = None
+    """The configuration of plugins, one entry for each."""
+    plugins: Plugins | None = None
+    """Which plugins run."""
 
 
 class ChosenProfile(msgspec.Struct, frozen=True):
@@ -46,40 +57,21 @@ class ChosenProfile(msgspec.Struct, frozen=True):
     evictor: DefaultEvictorArgs
     evictor_notes: Notes
 
-    @property
-    def plugins(self) -> tuple[tuple[LoadAwareArgs | DefaultEvictorArgs, Notes], ...]:
-        """The args of both plugins, for keys that both have."""
-        return (self.load_aware, self.notes), (self.evictor, self.evictor_notes)
 
-    @property
-    def defaults(self) -> Defaults:
-        """The defaults, replaced by the values of LoadAware's args; margins and limits excepted."""
-        args = self.load_aware
-        evicts = args.evict_single_replica
-        price = args.eviction_price
-        given = written(
-            eviction_price_minutes=None if price is None else price / 60,
-            deviation_floor=args.deviation_floor,
-            max_landing_risk=args.max_landing_risk,
-            max_grace_period_seconds=args.max_grace_period,
-            steering=args.steering and SteeringMode(args.steering),
-            gpu_pods=args.gpu_pods,
-            relieve_staying_excess=args.relieve_staying_excess,
-            cache_affinity=args.cache_affinity,
-            single_replicas=None if evicts is None else not evicts,
-        )
-        return msgspec.structs.replace(defaults_of(args.compatibility), **given)
-
-
-def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenProfile]:
+def choose_profiles(profiles: Sequence[Profile], notes: Notes) -> list[ChosenProfile]:
     """Every LoadAware that is enabled, in order; none, with problems noted, if none is."""
-    if not document.profiles:
-        notes.refuse("there is no profile; one must enable LoadAware.", "profiles")
+    if not profiles:
+        notes.refuse("there is no profile; one must enable LoadAware.")
         return []
     chosen: list[ChosenProfile] = []
-    for index, profile in enumerate(document.profiles):
-        at = notes.below("profiles", index)
-        _check_plugins(profile, at)
+    for index, profile in enumerate(profiles):
+        at = notes.below(index)
+        check_plugins(profile.plugins, at.below("plugins"))
+        for position, config in enumerate(profile.plugin_config or ()):
+            if isinstance(config, UpstreamPluginConfig):
+                runs = UPSTREAM_PLUGINS[config.name]
+                text = f"{config.name} is a plugin of {runs}; its configuration has no effect here."
+                at.warn(text, "pluginConfig", position)
         if LOAD_AWARE in _balancing(profile):
             chosen += _configured(profile, at)
         elif _configures_load_aware(profile):
@@ -92,19 +84,18 @@ def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenPro
     if not chosen and not notes.refused:
         notes.refuse(
             "no profile enables LoadAware, so nothing would happen; "
-            "add it to plugins.balance.enabled of one.",
-            "profiles",
+            "add it to plugins.balance.enabled of one."
         )
     return chosen
 
 
 def choose_gpu_fragmentation(
-    document: DeschedulerPolicy, notes: Notes
+    profiles: Sequence[Profile], notes: Notes
 ) -> tuple[GpuFragmentationArgs, Notes] | None:
     """The arguments of GpuFragmentation with their notes, None if no profile enables it."""
     chosen: tuple[GpuFragmentationArgs, Notes] | None = None
-    for index, profile in enumerate(document.profiles):
-        at = notes.below("profiles", index)
+    for index, profile in enumerate(profiles):
+        at = notes.below(index)
         enabled = _balancing(profile)
         if GPU_FRAGMENTATION in enabled:
             listed = at.below("plugins", "balance", "enabled", enabled.index(GPU_FRAGMENTATION))
@@ -155,39 +146,6 @@ def _configures_load_aware(profile: Profile) -> bool:
     return any(isinstance(config, LoadAwareConfig) for config in profile.plugin_config or ())
 
 
-def _check_plugins(profile: Profile, notes: Notes) -> None:
-    for key, name in names(Plugins).items():
-        plugin_set = getattr(profile.plugins, name, None) or PluginSet()
-        at = notes.below("plugins", key)
-        for index, plugin in enumerate(plugin_set.enabled or ()):
-            if problem := _why_not(plugin, key, plugin_set):
-                at.refuse(problem, "enabled", index)
-        for index, plugin in enumerate(plugin_set.disabled or ()):
-            if plugin == DEFAULT_EVICTOR:
-                at.warn("DefaultEvictor's protections hold all the same.", "disabled", index)
-    for index, config in enumerate(profile.plugin_config or ()):
-        if isinstance(config, UpstreamPluginConfig):
-            runs = UPSTREAM_PLUGINS[config.name]
-            text = f"{config.name} is a plugin of {runs}; its configuration has no effect here."
-            notes.warn(text, "pluginConfig", index)
-
-
-def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
-    """Why a plugin cannot be enabled here, empty if it can."""
-    if name in UPSTREAM_PLUGINS:
-        advice = ", which can run it beside desched; desched does not have it, so remove it here."
-        if name in COUNTERPARTS:
-            advice = "; `desched policy convert` translates it to LoadAware."
-        return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"
-    if name not in _ACTS_AT:
-        return no_such_plugin(name)
-    if key not in _ACTS_AT[name]:
-        return f"{name} does nothing at this extension point; enable it at {_ACTS_AT[name][0]}."
-    if name in (plugin_set.disabled or ()) and name != DEFAULT_EVICTOR:
-        return f"{name} is enabled and disabled at once; remove it from one of the lists."
-    return ""
-
-
 def _configured(profile: Profile, notes: Notes) -> list[ChosenProfile]:
     load_aware: list[tuple[LoadAwareArgs, Notes]] = []
     evictor, evictor_notes = None, notes
@@ -209,3 +167,47 @@ def _configured(profile: Profile, notes: Notes) -> list[ChosenProfile]:
         ChosenProfile(profile.name or "", args, at, evictor, evictor_notes)
         for args, at in load_aware
     ]
+
+
+def as_pools(profiles: Sequence[ChosenProfile]) -> tuple[NodePool, ...]:
+    """Several configurations of LoadAware as pools: the first that selects a node has it.
+
+    They may differ only in their nodes and in the thresholds of these.
+    """
+    found: dict[str, NodePool] = {}
+    for profile in profiles:
+        args, notes = profile.load_aware, profile.notes
+        _check_alike(profile, profiles[0])
+        if not args.node_selector and profile is not profiles[-1]:
+            notes.refuse(
+                "has no nodeSelector, so the LoadAware entries after it would never have a node; "
+                "give it one, or put it last."
+            )
+        name = profile.name or "profile"
+        numbered = (f"{name}-{i}" for i in count(2))
+        while name in found:
+            name = next(numbered)
+        rules = rules_between(args.lines, notes)
+        found[name] = NodePool(name, args.node_selector or LabelSelector(), rules)
+    return tuple(found.values())
+
+
+def _check_alike(profile: ChosenProfile, first: ChosenProfile) -> None:
+    args, notes = profile.load_aware, profile.notes
+    for key, name in names(LoadAwareArgs).items():
+        same = getattr(args, name) == getattr(first.load_aware, name)
+        if not same and key not in {*_OF_A_POOL, "nodePools"}:
+            notes.refuse(f"differs {_MAY_DIFFER}", key)
+    if args.node_pools:
+        notes.refuse(
+            "cannot be combined with a second LoadAware entry; write all pools here, or none.",
+            "nodePools",
+        )
+    resources = first.load_aware.target_thresholds.model_fields_set
+    if args.target_thresholds.model_fields_set != resources:
+        notes.refuse(
+            f"names other resources than that of the first LoadAware entry; {_ALL_THE_SAME}",
+            "targetThresholds",
+        )
+    if profile.evictor != first.evictor:
+        profile.evictor_notes.refuse(f"differs {_MAY_DIFFER}")

@@ -2,47 +2,58 @@
 
 from typing import Annotated
 
+import msgspec
 from pydantic import Field
 
+from desched.model.resources import Resource
 from desched.policy.compatibility import (
     EXTENDED,
     CacheAffinity,
     Compatibility,
+    Defaults,
     GangMode,
     GpuPods,
     Queues,
+    SteeringMode,
     VolcanoJobs,
+    defaults_of,
 )
-from desched.policy.policy import MOST_STEERED_NODES, OtherDescheduler
-from desched.policy_file.document.limits import (
-    ActingWindowSection,
-    CountOrShare,
-    EvictionLimitsSection,
-    FollowUpSection,
+from desched.policy.durations import duration_text
+from desched.policy.eviction_price import MOST_PRICE_MINUTES
+from desched.policy.placement_domains import NO_TIER, names_no_tier
+from desched.policy.policy import (
+    MOST_STEERED_NODES,
+    MetricsType,
+    OtherDescheduler,
+    Policy,
+    ResourceRule,
 )
-from desched.policy_file.document.metrics import Metrics
-from desched.policy_file.document.placement_domains import LabelKey, PlacementDomainsSection
-from desched.policy_file.document.scheduler import SchedulerSection, SteeringWord
-from desched.policy_file.document.thresholds import (
-    DestinationWindows,
-    NodePoolSection,
-    ResourcePercentages,
-    Windows,
-)
-from desched.policy_file.document.values import (
+from desched.policy.share import Share
+from desched.policy.wording import quoted
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.section import PluginArgs, Section, given, optional, written
+from desched.policy_file.sections.acting_window import ActingWindowSection
+from desched.policy_file.sections.follow_up import FollowUpSection
+from desched.policy_file.sections.limits import EvictionLimitsSection
+from desched.policy_file.sections.metrics import Metrics, averaged_seconds
+from desched.policy_file.sections.placement_domains import PlacementDomainsSection
+from desched.policy_file.sections.pools import NodePoolSection
+from desched.policy_file.sections.scheduler import SchedulerSection, SteeringWord
+from desched.policy_file.sections.thresholds import Lines, ResourcePercentages, rules_between
+from desched.policy_file.sections.values import (
     Count,
+    CountOrShare,
+    LabelKey,
     LabelSelectorSection,
     NamespaceName,
     OwnerKind,
     Percent,
-    PluginArgs,
     PriorityThresholdSection,
     Ratio,
     Seconds,
-    Section,
     SelectorText,
-    optional,
 )
+from desched.policy_file.sections.windows import DestinationWindows, Windows
 
 DEFAULT_WINDOW_SECONDS = 300
 """Five samples where Prometheus scrapes once a minute, as its community chart does."""
@@ -213,3 +224,151 @@ class LoadAwareArgs(PluginArgs):
     )
     """Other deschedulers that run in this cluster on purpose, for example for nodes of their own.
     The warnings and the alert about them fall silent."""
+
+    @property
+    def lines(self) -> Lines:
+        """What makes a node overloaded that is in no pool."""
+        usual = DEFAULT_WINDOW_SECONDS + averaged_seconds(self.metrics)
+        return Lines(
+            self.thresholds,
+            self.target_thresholds,
+            self.stop_margin,
+            self.ceiling_margin,
+            is_deviation=bool(self.use_deviation_thresholds),
+            windows=self.windows,
+            usual_window_seconds=usual if self.duration is None else self.duration,
+            destination_windows=self.destination_windows,
+            defaults=self.defaults,
+        )
+
+    @property
+    def defaults(self) -> Defaults:
+        """The defaults, replaced by the values of these keys; margins and limits excepted."""
+        evicts = self.evict_single_replica
+        price = self.eviction_price
+        given = written(
+            eviction_price_minutes=None if price is None else price / 60,
+            deviation_floor=self.deviation_floor,
+            max_landing_risk=self.max_landing_risk,
+            max_grace_period_seconds=self.max_grace_period,
+            steering=self.steering and SteeringMode(self.steering),
+            gpu_pods=self.gpu_pods,
+            relieve_staying_excess=self.relieve_staying_excess,
+            cache_affinity=self.cache_affinity,
+            single_replicas=None if evicts is None else not evicts,
+        )
+        return msgspec.structs.replace(defaults_of(self.compatibility), **given)
+
+
+_LASTING = (
+    "desched forecasts how long an overload lasts, and evictionPrice says how many minutes of it a "
+    "move must save."
+)
+_FORMER = {
+    "sustainedFor": _LASTING,
+    "sustainedForAtLeast": _LASTING,
+    "chainedMoves": "each move relieves its own node.",
+}
+"""What replaces the keys of earlier versions."""
+
+_INERT_ELSEWHERE = {
+    "evictLocalStoragePods",
+    "evictSystemCriticalPods",
+    "ignorePvcPods",
+    "labelSelector",
+    "priorityThreshold",
+}
+"""Keys that Volcano's LoadAware accepts and never reads."""
+
+
+def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...]:
+    """The rules in the order of relief; what is wrong with them is noted."""
+    rules = rules_between(args.lines, notes)
+    watched = {rule.resource.value for rule in rules}
+    windows = {"windows": args.windows, "destinationWindows": args.destination_windows}
+    for key, section in windows.items():
+        for name, _, value in given(section):
+            if value and name not in watched:
+                text = f"has no effect, because targetThresholds has no {name}."
+                notes.warn(text, key, name)
+    if Resource.GPU in watched:
+        _check_gpu(args, watched, notes)
+    if Resource.PODS in watched:
+        text = "is read as a percentage of the node's allocatable pods, not as a number of pods."
+        notes.warn(text, "targetThresholds", "pods")
+    return rules
+
+
+def _check_gpu(args: LoadAwareArgs, watched: set[str], notes: Notes) -> None:
+    """Note why `gpu` would move nothing, or move it to nodes without other room."""
+    if not watched & {Resource.CPU, Resource.MEMORY}:
+        text = "has gpu alone; add cpu or memory, of which a destination must have room as well."
+        notes.refuse(text, "targetThresholds")
+    text = ""
+    if args.metrics.type not in {None, MetricsType.PROMETHEUS}:
+        text = "relieves no node: only Prometheus has what pods use of GPUs."
+    elif args.defaults.gpu_pods is not GpuPods.ALLOW:
+        text = (
+            'relieves nodes only of pods with desched.io/evict: "true"; set gpuPods: Allow, so '
+            "that all pods with a GPU may move."
+        )
+    if text:
+        notes.warn(text, "targetThresholds", "gpu")
+
+
+def check_load_aware(args: LoadAwareArgs, policy: Policy, notes: Notes) -> None:
+    """Note what is wrong with keys that no section has, or worth knowing of them."""
+    if names_no_tier(args.balance_scope or ""):
+        notes.refuse(f"found {quoted(args.balance_scope)}, which {NO_TIER}", "balanceScope")
+    _check_price(policy, notes)
+    _warn_of_other_meanings(args, notes)
+    _warn_of_gangs_that_stay(policy, notes)
+
+
+def _check_price(policy: Policy, notes: Notes) -> None:
+    if policy.eviction_price_minutes > MOST_PRICE_MINUTES:
+        notes.refuse(
+            f'found "{duration_text(round(60 * policy.eviction_price_minutes))}", allowed is at '
+            f'most "{MOST_PRICE_MINUTES}m": more overload is hardly ever expected of an hour.',
+            "evictionPrice",
+        )
+
+
+def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:
+    if policy.gang_mode is not GangMode.WHOLE:
+        return
+    if policy.protections.gpu_pods:
+        notes.warn(
+            "is Whole, but gpuPods: Protect keeps each gang with GPUs; set gpuPods: Allow, or "
+            'annotate their pods with desched.io/evict: "true".',
+            "gangMode",
+        )
+    hourly = policy.limits.workload_hourly
+    if isinstance(hourly, Share) and hourly.ratio < 1:
+        notes.warn(
+            f"is Whole, but evictionLimits.workloadHourly lets {hourly.ratio:.0%} of a workload's "
+            "replicas move within an hour, so that a gang stays that is more of its workload; "
+            '"100%" lets it move.',
+            "gangMode",
+        )
+
+
+def _warn_of_other_meanings(args: LoadAwareArgs, notes: Notes) -> None:
+    """Where the same file would act differently under another descheduler, or not at all."""
+    if args.compatibility is Compatibility.STRICT:
+        notes.warn(
+            "is Strict: what is not written has no default that other deschedulers lack, so that "
+            "more pods move, sooner, and less surely for the better; docs/policy-reference.md has "
+            "the list.",
+            "compatibility",
+        )
+    if args.deviation_floor is not None and not args.use_deviation_thresholds:
+        notes.warn("has no effect, because useDeviationThresholds is not set.", "deviationFloor")
+    for key, _, _ in given(args):
+        if key in _FORMER:
+            notes.warn(f"has no effect any more; {_FORMER[key]}", key)
+        elif key in _INERT_ELSEWHERE:
+            notes.warn("has no effect in Volcano's LoadAware; here it has one.", key)
+    if args.node_selector is not None and args.node_selector.requirements:
+        here = "here it selects the nodes that are looked at, as sources and destinations."
+        notes.warn(f"limits only destinations in Volcano's LoadAware; {here}", "nodeSelector")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
+from pydantic.alias_generators import to_pascal
 
 from desched.model.cluster import DEFAULT_SCHEDULER, SpreadConstraint
 from desched.policy.schedulers import (
@@ -18,10 +19,8 @@ from desched.policy.schedulers import (
     ScoreWeights,
     ScoringStrategy,
 )
-from desched.policy_file.document.scheduler import ScoreWeightsSection
-from desched.policy_file.document.sections import names
-from desched.policy_file.document.values import LARGEST_COUNT
-from desched.policy_file.reading.problems import Notes
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.sections.values import LARGEST_COUNT
 
 MOST_WEIGHT = 1_000
 
@@ -51,7 +50,7 @@ _OTHERS = frozenset(
 )
 """Plugins of kube-scheduler whose scores the forecast does not need."""
 
-_SCORES = names(ScoreWeightsSection)
+_SCORES = {to_pascal(name): name for name in ScoreWeights.__struct_fields__}
 _PLUGINS = _OTHERS.union(_FILTERS, _SCORES)
 _NOT_NOTED = frozenset({"DefaultPreemption", "DynamicResources", "PodTopologySpread"})
 """Plugins whose arguments have no effect on landings, or are noted where they are read."""

@@ -1,7 +1,7 @@
 import pytest
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.policy_file.document.label_syntax import parse_selector
+from desched.policy_file.sections.label_syntax import parse_selector, selector_text
 
 PARSED = {
     "": (),
@@ -31,6 +31,11 @@ PARSED = {
 @pytest.mark.parametrize("text", PARSED)
 def test_a_selector_text_means_what_the_api_server_takes_it_for(text):
     assert parse_selector(text) == LabelSelector(PARSED[text])
+
+
+@pytest.mark.parametrize("text", PARSED)
+def test_the_text_of_a_selector_means_the_same(text):
+    assert parse_selector(selector_text(parse_selector(text))) == parse_selector(text)
 
 
 REFUSED = {

@@ -1,22 +1,20 @@
-"""The kinds of values that several parts of the policy document share.
-
-Shapes only: `resolution` checks what needs two keys at once.
-"""
+"""The kinds of values that several sections of a policy file share."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
-from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic_core import core_schema
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.policy.durations import LONGEST_SECONDS, duration_seconds, duration_text
 from desched.policy.policy import HIGHEST_PRIORITY_THRESHOLD
+from desched.policy.share import Share
 from desched.policy.wording import quoted
-from desched.policy_file.document.label_syntax import (
+from desched.policy_file.section import Section, refusal
+from desched.policy_file.sections.label_syntax import (
     check_label_key,
     check_label_value,
     parse_selector,
@@ -24,62 +22,10 @@ from desched.policy_file.document.label_syntax import (
 
 LARGEST_COUNT = 2**31 - 1
 WEEK_SECONDS = 7 * 24 * 3600
-REFUSAL = "refusal"
-"""The error type whose message is already our own sentence."""
-
-
-def refusal(text: str, instead: str = "") -> PydanticCustomError:
-    """An error whose text reaches the user as it is; `instead` is the one text to write instead."""
-    return PydanticCustomError(REFUSAL, "{text}", {"text": text, "instead": instead})
-
-
-class Section(BaseModel):
-    """A mapping of the policy document; unknown keys and converted types are refused.
-
-    The text below a key is its description in the reference and in the JSON Schema.
-    """
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=to_camel,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-    )
-    key_noun: ClassVar[str] = "key"
-    absent: ClassVar[Mapping[str, str]] = {}
-    """Keys that one may expect here, with a sentence on why there are none."""
-
-
-def optional(
-    default: Any = None,
-    *,
-    seconds: int | None = None,
-    example: Any = None,
-    alias: str | None = None,
-) -> Any:
-    """A key that may be missing or null; `default`, or a duration of `seconds`, is what holds then.
-
-    The value is None in both cases, because the default may depend on `compatibility`, and because
-    it can matter whether a key is written.
-    """
-    shown = default if seconds is None else duration_text(seconds)
-    return Field(
-        default=None,
-        alias=alias,
-        json_schema_extra=None if shown is None else {"default": shown},
-        examples=None if example is None else [example],
-    )
-
-
-def written(**values: Any) -> dict[str, Any]:
-    """The values of keys that are written, so that defaults hold for the others."""
-    return {name: value for name, value in values.items() if value is not None}
 
 
 class Form(msgspec.Struct, frozen=True, eq=False):
-    """An annotation: how a value is read from the document, and the JSON Schema of its text."""
+    """An annotation: how a value is read from the file, and the JSON Schema of its text."""
 
     read: Callable[[object], object]
     schema: dict[str, Any]
@@ -128,7 +74,7 @@ DURATION_SCHEMA = {
 
 
 def lasting(least: int = 0, most: int = LONGEST_SECONDS) -> Form:
-    """A Go duration in the document, whole seconds here, within bounds that include both ends."""
+    """A Go duration in the file, whole seconds here, within bounds that include both ends."""
 
     def read(value: object) -> object:
         hint = f'; write "{value}s" for seconds' if type(value) in {int, float} else ""
@@ -145,6 +91,8 @@ def lasting(least: int = 0, most: int = LONGEST_SECONDS) -> Form:
 
 
 Seconds = Annotated[int, lasting()]
+Span = Annotated[int, lasting(10, WEEK_SECONDS)]
+"""A duration from ten seconds to a week."""
 
 SelectorText = Annotated[
     LabelSelector,
@@ -156,6 +104,14 @@ SelectorText = Annotated[
     ),
 ]
 """A label selector written as one text."""
+
+LabelKey = Annotated[
+    str,
+    matching(
+        "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        'allowed is the key of a label, such as "example.com/rack"',
+    ),
+]
 
 NamespaceName = Annotated[
     str,
@@ -215,6 +171,44 @@ def _ratio(value: object) -> object:
 Ratio = Annotated[float, BeforeValidator(_ratio), Field(ge=0, le=1), _or_percentage(1)]
 """A share from 0 to 1, also as a percentage in a text."""
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+UpTo1000 = Annotated[int, Field(ge=1, le=1000)]
+
+
+def _count_or_share(value: object) -> int | Share:
+    if isinstance(value, str) and re.fullmatch(PERCENTAGE_PATTERN, value):
+        percent = float(value.removesuffix("%"))
+        if 0 < percent <= _ALL:
+            return Share(percent / _ALL)
+    elif type(value) is int and 0 <= value <= LARGEST_COUNT:
+        return value
+    instead = ""
+    if isinstance(value, float) and 0 < value < 1:
+        instead = f'"{value * 100:g}%"'
+    elif isinstance(value, str) and value.isdecimal():
+        instead = value
+    hint = f"; write {instead}" if instead else ""
+    raise refusal(
+        f"found {quoted(value)}, allowed is a whole number, or a percentage above 0 such as "
+        f'"10%"{hint}',
+        instead,
+    )
+
+
+CountOrShare = Annotated[
+    int | Share,
+    Form(
+        _count_or_share,
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": LARGEST_COUNT},
+                {"type": "string", "pattern": PERCENTAGE_PATTERN},
+            ]
+        },
+    ),
+]
+"""A number, or a share as a percentage in a text."""
+
+Priority = Annotated[int, Field(ge=-(2**31), le=HIGHEST_PRIORITY_THRESHOLD)]
 
 
 class MatchExpression(Section):
@@ -269,19 +263,10 @@ class LabelSelectorSection(Section):
 class PriorityThresholdSection(Section):
     """The priority from which pods stay."""
 
-    value: Annotated[int, Field(ge=-(2**31), le=HIGHEST_PRIORITY_THRESHOLD)] | None = None
+    value: Priority | None = None
     """Pods of this priority and above stay; pods strictly below may move. At most 2000000000."""
     name: str | None = None
     """The PriorityClass whose value is the threshold; instead of `value`."""
-
-
-class PluginArgs(Section):
-    """What the arguments of every plugin may carry."""
-
-    api_version: str | None = None
-    """Accepted and not used."""
-    kind: str | None = None
-    """Accepted and not used."""
 
 
 def all_of(*selectors: LabelSelector | LabelSelectorSection | None) -> LabelSelector:

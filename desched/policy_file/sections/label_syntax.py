@@ -28,6 +28,12 @@ _OPERATORS = {
     "in": Operator.IN,
     "notin": Operator.NOT_IN,
 }
+_SIGNS = {
+    Operator.IN: "=",
+    Operator.NOT_IN: "!=",
+    Operator.GREATER: ">",
+    Operator.LESS: "<",
+}
 
 
 def check_label_key(key: str) -> str:
@@ -62,6 +68,20 @@ def parse_selector(text: str) -> LabelSelector:
     words = " ".join(text.split())
     conditions = _PART.findall(f"{words},") if words else ()
     return LabelSelector(tuple(_requirement(condition.strip()) for condition in conditions))
+
+
+def selector_text(selector: LabelSelector) -> str:
+    """The text of a selector, empty if it selects everything."""
+    return ",".join(map(_condition_text, selector.requirements))
+
+
+def _condition_text(condition: Requirement) -> str:
+    key, operator, values = condition.key, condition.operator, condition.values
+    if operator in {Operator.EXISTS, Operator.DOES_NOT_EXIST}:
+        return key if operator is Operator.EXISTS else f"!{key}"
+    if len(values) == 1:
+        return f"{key}{_SIGNS[operator]}{values[0]}"
+    return f"{key} {'in' if operator is Operator.IN else 'notin'} ({', '.join(values)})"
 
 
 def _requirement(text: str) -> Requirement:

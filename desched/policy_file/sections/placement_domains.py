@@ -6,16 +6,18 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from desched.policy.compatibility import EXTENDED
-from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
-from desched.policy_file.document.values import Section, matching, optional, written
-
-LabelKey = Annotated[
-    str,
-    matching(
-        "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-        'allowed is the key of a label, such as "example.com/rack"',
-    ),
-]
+from desched.policy.placement_domains import (
+    KNOWN_DOMAINS,
+    NO_TIER,
+    DomainMode,
+    PlacementDomains,
+    names_no_tier,
+    tier_of,
+)
+from desched.policy.wording import did_you_mean
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.section import Section, optional, written
+from desched.policy_file.sections.values import LabelKey
 
 _Level = Annotated[tuple[LabelKey, ...], Field(min_length=1)]
 
@@ -46,17 +48,6 @@ class PlacementDomainsSection(Section):
     which the first that a node has counts. A pod of a gang stays as close to its nearest peer."""
 
 
-def named_labels(section: PlacementDomainsSection) -> frozenset[str]:
-    """All labels of levels and groups, also of those that are ignored."""
-    lists = written(
-        rungs=section.levels,
-        groups=section.groups,
-        accelerator_groups=section.accelerator_groups,
-        equivalence=section.equivalence,
-    )
-    return replace(KNOWN_DOMAINS, **lists).keys
-
-
 def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> PlacementDomains:
     """The domains that a policy requires or prefers."""
     known, default = KNOWN_DOMAINS, section.mode or mode
@@ -80,3 +71,29 @@ def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> Pla
         default,
         modes,
     )
+
+
+def check_modes(section: PlacementDomainsSection, notes: Notes) -> None:
+    """Note the keys of `modes` that stand for no tier and no label."""
+    labels, at = _named_labels(section), notes.below("modes")
+    for key in section.modes or {}:
+        if names_no_tier(key):
+            at.refuse(NO_TIER, key)
+        elif tier_of(key) is None and key not in labels:
+            hint = did_you_mean(key, labels) or "."
+            at.warn(
+                "is a label of no level and no group, so that it counts only in Topologies of "
+                f"Kueue and KAI{hint}",
+                key,
+            )
+
+
+def _named_labels(section: PlacementDomainsSection) -> frozenset[str]:
+    """All labels of levels and groups, also of those that are ignored."""
+    lists = written(
+        rungs=section.levels,
+        groups=section.groups,
+        accelerator_groups=section.accelerator_groups,
+        equivalence=section.equivalence,
+    )
+    return replace(KNOWN_DOMAINS, **lists).keys

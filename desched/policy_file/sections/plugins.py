@@ -1,21 +1,31 @@
-"""The policy document as people write it: DeschedulerPolicy of descheduler/v1alpha2."""
+"""Which plugins a profile runs, and the configuration of each."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 
-from desched.policy_file.document.default_evictor import DefaultEvictorArgs
-from desched.policy_file.document.gpu_fragmentation import GpuFragmentationArgs
-from desched.policy_file.document.load_aware import LoadAwareArgs
-from desched.policy_file.document.upstream_plugins import (
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.section import Section, names, refusal
+from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
+from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
+from desched.policy_file.sections.load_aware import LoadAwareArgs
+from desched.policy_file.sections.values import Form
+from desched.policy_file.upstream_plugins import (
+    COUNTERPARTS,
+    DEFAULT_EVICTOR,
+    GPU_FRAGMENTATION,
+    LOAD_AWARE,
     OWN_PLUGINS,
     UPSTREAM_PLUGINS,
     no_such_plugin,
 )
-from desched.policy_file.document.values import Count, Form, Section, SelectorText, refusal
 
-API_VERSION = "descheduler/v1alpha2"
-KIND = "DeschedulerPolicy"
+_ACTS_AT: Mapping[str, tuple[str, ...]] = {
+    LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
+    GPU_FRAGMENTATION: ("balance",),
+    DEFAULT_EVICTOR: ("filter", "preevictionfilter", "preEvictionFilter"),
+}
 
 
 def _plugin_name(value: Any) -> Any:
@@ -131,33 +141,30 @@ PluginConfig = Annotated[
 ]
 
 
-class Profile(Section):
-    """A set of plugins and their configuration."""
+def check_plugins(plugins: Plugins | None, notes: Notes) -> None:
+    """Note what cannot be enabled, or disabled, where it is."""
+    for key, name in names(Plugins).items():
+        plugin_set = getattr(plugins, name, None) or PluginSet()
+        at = notes.below(key)
+        for index, plugin in enumerate(plugin_set.enabled or ()):
+            if problem := _why_not(plugin, key, plugin_set):
+                at.refuse(problem, "enabled", index)
+        for index, plugin in enumerate(plugin_set.disabled or ()):
+            if plugin == DEFAULT_EVICTOR:
+                at.warn("DefaultEvictor's protections hold all the same.", "disabled", index)
 
-    name: str | None = None
-    """For logs and reports."""
-    plugin_config: tuple[PluginConfig, ...] | None = None
-    """The configuration of plugins, one entry for each."""
-    plugins: Plugins | None = None
-    """Which plugins run."""
 
-
-class DeschedulerPolicy(Section):
-    """What may be disturbed, and when."""
-
-    api_version: Literal["descheduler/v1alpha2"]
-    """The version of this format."""
-    kind: Literal["DeschedulerPolicy"]
-    """The kind of document."""
-    node_selector: SelectorText | None = None
-    """Label selector of the nodes that are looked at, as sources and destinations."""
-    max_no_of_pods_to_evict_per_node: Count | None = None
-    """The most evictions from one node in one cycle. If `evictionLimits` sets the limit too, the
-    smaller applies; so for the next two keys."""
-    max_no_of_pods_to_evict_per_namespace: Count | None = None
-    """The most evictions from one namespace in one cycle."""
-    max_no_of_pods_to_evict_total: Count | None = None
-    """The most evictions in one cycle."""
-    profiles: tuple[Profile, ...]
-    """Profiles; at least one of them enables LoadAware. Several, with different `nodeSelector`, are
-    pools of nodes; a node belongs to the first that selects it."""
+def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
+    """Why a plugin cannot be enabled here, empty if it can."""
+    if name in UPSTREAM_PLUGINS:
+        advice = ", which can run it beside desched; desched does not have it, so remove it here."
+        if name in COUNTERPARTS:
+            advice = "; `desched policy convert` translates it to LoadAware."
+        return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"
+    if name not in _ACTS_AT:
+        return no_such_plugin(name)
+    if key not in _ACTS_AT[name]:
+        return f"{name} does nothing at this extension point; enable it at {_ACTS_AT[name][0]}."
+    if name in (plugin_set.disabled or ()) and name != DEFAULT_EVICTOR:
+        return f"{name} is enabled and disabled at once; remove it from one of the lists."
+    return ""

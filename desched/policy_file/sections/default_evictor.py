@@ -1,27 +1,125 @@
-"""Which pods the policy protects, by LoadAware and DefaultEvictor together.
+"""Which pods stay: the arguments of DefaultEvictor, with those of LoadAware for the same pods.
 
 If both have a key for the same pods, the more protective value applies.
 """
 
+from enum import StrEnum
+
+from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.policy.compatibility import GpuPods, VolcanoJobs
 from desched.policy.policy import PriorityThreshold, Protections
-from desched.policy_file.document.default_evictor import (
-    DefaultEvictorArgs,
-    DefaultProtection,
-    ExtraProtection,
-    NoEvictionPolicy,
-    PodProtections,
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.section import PluginArgs, Section, names, optional
+from desched.policy_file.sections.load_aware import EvictableNamespaces, LoadAwareArgs
+from desched.policy_file.sections.values import (
+    Count,
+    LabelSelectorSection,
+    PriorityThresholdSection,
+    Seconds,
+    SelectorText,
+    all_of,
 )
-from desched.policy_file.document.load_aware import EvictableNamespaces
-from desched.policy_file.document.sections import names
-from desched.policy_file.document.values import PriorityThresholdSection, all_of
-from desched.policy_file.reading.problems import Notes
-from desched.policy_file.resolution.plugins import ChosenProfile
 
 DEFAULT_NAMESPACE = "default"
+
+
+class DefaultProtection(StrEnum):
+    """A protection that holds unless it is disabled."""
+
+    LOCAL_STORAGE = "PodsWithLocalStorage"
+    DAEMON_SETS = "DaemonSetPods"
+    SYSTEM_CRITICAL = "SystemCriticalPods"
+    FAILED_BARE_PODS = "FailedBarePods"
+
+
+class ExtraProtection(StrEnum):
+    """A protection that holds only if it is enabled."""
+
+    PVC = "PodsWithPVC"
+    WITHOUT_BUDGET = "PodsWithoutPDB"
+    RESOURCE_CLAIMS = "PodsWithResourceClaims"
+
+
+class NoEvictionPolicy(StrEnum):
+    """What the annotation prefer-no-eviction means."""
+
+    PREFERRED = "Preferred"
+    MANDATORY = "Mandatory"
+
+
+class ProtectedStorageClass(Section):
+    """A StorageClass, by name."""
+
+    name: str = Field(min_length=1)
+    """The StorageClass."""
+
+
+class PVCProtection(Section):
+    """Which claims protect a pod."""
+
+    protected_storage_classes: tuple[ProtectedStorageClass, ...] | None = None
+    """Only claims of these StorageClasses. Default: all claims."""
+
+
+class ProtectionConfig(Section):
+    """Details of single protections."""
+
+    pods_with_pvc: PVCProtection | None = optional(alias="PodsWithPVC")
+    """Details of `PodsWithPVC`."""
+
+
+class PodProtections(Section):
+    """Protections switched off and on, by name."""
+
+    default_disabled: tuple[DefaultProtection, ...] | None = None
+    """Default protections to switch off. `DaemonSetPods` is accepted and has no effect: those pods
+    never move."""
+    extra_enabled: tuple[ExtraProtection, ...] | None = None
+    """Further protections to switch on."""
+    config: ProtectionConfig | None = None
+    """Details of single protections."""
+
+
+class DefaultEvictorArgs(PluginArgs):
+    """Which pods stay, whatever the load."""
+
+    node_selector: SelectorText | None = None
+    """Label selector of the nodes that may be destinations."""
+    evict_local_storage_pods: bool | None = optional(default=False)
+    """Whether pods with an emptyDir on disk may move. Older form of `podProtections`."""
+    evict_daemon_set_pods: bool | None = None
+    """Accepted; pods of DaemonSets never move."""
+    evict_system_critical_pods: bool | None = optional(default=False)
+    """Whether pods of system-critical priority may move; `priorityThreshold` still applies. Older
+    form of `podProtections`."""
+    evict_failed_bare_pods: bool | None = optional(default=False)
+    """Accepted; a failed pod makes no load that a move could relieve."""
+    ignore_pvc_pods: bool | None = optional(default=False)
+    """Whether pods with a PersistentVolumeClaim stay. Older form of `podProtections`."""
+    ignore_pods_without_pdb: bool | None = optional(default=False, alias="ignorePodsWithoutPDB")
+    """Whether pods that no PodDisruptionBudget covers stay. Older form of `podProtections`."""
+    label_selector: LabelSelectorSection | None = None
+    """Only pods with these labels may move."""
+    namespace_label_selector: LabelSelectorSection | None = None
+    """Only pods of namespaces with these labels may move."""
+    priority_threshold: PriorityThresholdSection | None = optional(example={"name": "high"})
+    """Pods of this priority and above stay. Default: system-critical pods stay."""
+    node_fit: bool | None = None
+    """Accepted; whether a pod fits elsewhere is always checked."""
+    min_replicas: Count | None = optional(0)
+    """Pods of workloads with fewer replicas than this stay; without a PodDisruptionBudget, this
+    number must stay Ready while a pod moves."""
+    min_pod_age: Seconds | None = None
+    """Pods that started less than this ago stay. Default: no limit."""
+    no_eviction_policy: NoEvictionPolicy | None = optional(NoEvictionPolicy.PREFERRED)
+    """Whether the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` lets other pods
+    go first that suffice (`Preferred`) or protects the pod (`Mandatory`)."""
+    pod_protections: PodProtections | None = None
+    """Protections switched off and on, by name."""
+
 
 _OLDER_FORM = ("evict", "ignore")
 """Keys of DefaultEvictor that `podProtections` replaces begin with these words."""
@@ -45,29 +143,35 @@ _OTHER_THAN_EXPECTED = (
 """A key of the plugins, its newer form in `podProtections`, and what either does here."""
 
 
-def resolve_protections(profile: ChosenProfile) -> Protections:
+_Plugin = tuple[LoadAwareArgs | DefaultEvictorArgs, Notes]
+
+
+def resolve_protections(
+    args: LoadAwareArgs, notes: Notes, evictor: DefaultEvictorArgs, evictor_notes: Notes
+) -> Protections:
     """The protections of both plugins; what is wrong with them is noted."""
-    args, evictor = profile.load_aware, profile.evictor
+    plugins: tuple[_Plugin, ...] = ((args, notes), (evictor, evictor_notes))
+    defaults = args.defaults
     switches = evictor.pod_protections or PodProtections()
     extra = switches.extra_enabled or ()
     namespaces = args.evictable_namespaces or EvictableNamespaces()
-    _check_forms(evictor, switches, profile.evictor_notes)
-    _warn_of_other_effects(profile, switches)
+    _check_forms(evictor, switches, evictor_notes)
+    _warn_of_other_effects(plugins, switches)
     if namespaces.include and namespaces.exclude:
-        profile.notes.refuse(
+        notes.refuse(
             "has include and exclude; give one of them: include names the only namespaces whose "
             "pods may move, exclude those whose pods stay.",
             "evictableNamespaces",
         )
     if DEFAULT_NAMESPACE in (namespaces.exclude or ()):
-        profile.notes.warn(
+        notes.warn(
             "names default, where kubectl creates objects without a namespace; the pods of your "
             "Deployments there never move.",
             "evictableNamespaces",
             "exclude",
         )
     every_claim = bool(args.ignore_pvc_pods or evictor.ignore_pvc_pods)
-    classes = _storage_classes(switches, profile.evictor_notes)
+    classes = _storage_classes(switches, evictor_notes)
 
     def protected(name: str, protection: DefaultProtection) -> bool:
         """Whether the pods stay: unless one plugin allows their eviction and none forbids it."""
@@ -79,7 +183,7 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
     if args.volcano_jobs is VolcanoJobs.SURPLUS:
         kinds = (*kinds, VOLCANO_JOB_KIND)
     return Protections(
-        priority_threshold=_priority_threshold(profile),
+        priority_threshold=_priority_threshold(plugins),
         system_critical=protected("evict_system_critical_pods", DefaultProtection.SYSTEM_CRITICAL),
         local_storage=protected("evict_local_storage_pods", DefaultProtection.LOCAL_STORAGE),
         pvc_pods=every_claim or ExtraProtection.PVC in extra,
@@ -88,8 +192,8 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
             bool(evictor.ignore_pods_without_pdb) or ExtraProtection.WITHOUT_BUDGET in extra
         ),
         resource_claims=ExtraProtection.RESOURCE_CLAIMS in extra,
-        single_replicas=profile.defaults.single_replicas,
-        gpu_pods=profile.defaults.gpu_pods is GpuPods.PROTECT,
+        single_replicas=defaults.single_replicas,
+        gpu_pods=defaults.gpu_pods is GpuPods.PROTECT,
         prefer_no_eviction_is_mandatory=evictor.no_eviction_policy is NoEvictionPolicy.MANDATORY,
         labels=all_of(args.label_selector, evictor.label_selector),
         namespace_labels=all_of(evictor.namespace_label_selector),
@@ -97,7 +201,7 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
         excluded_namespaces=namespaces.exclude or (),
         min_replicas=evictor.min_replicas or 0,
         min_pod_age_seconds=evictor.min_pod_age or 0,
-        max_grace_period_seconds=profile.defaults.max_grace_period_seconds,
+        max_grace_period_seconds=defaults.max_grace_period_seconds,
         understood_owner_kinds=tuple(dict.fromkeys(kinds)),
     )
 
@@ -120,15 +224,18 @@ def _check_forms(evictor: DefaultEvictorArgs, switches: PodProtections, notes: N
                 notes.refuse(f"{name} is listed twice; remove one.", "podProtections", key, index)
 
 
-def _warn_of_other_effects(profile: ChosenProfile, switches: PodProtections) -> None:
+def _warn_of_other_effects(plugins: tuple[_Plugin, ...], switches: PodProtections) -> None:
     for name, protection, effect in _OTHER_THAN_EXPECTED:
-        for args, notes in profile.plugins:
+        for args, notes in plugins:
             if getattr(args, name, None):
                 notes.warn(effect, to_camel(name))
         if protection in (switches.default_disabled or ()):
-            profile.evictor_notes.warn(
-                f"{protection} {effect}", "podProtections", "defaultDisabled"
-            )
+            _, at = plugins[-1]
+            at.warn(f"{protection} {effect}", "podProtections", "defaultDisabled")
+    for args, notes in plugins:
+        if args.node_fit is False:
+            text = "has no effect; whether a pod fits elsewhere is always checked."
+            notes.warn(text, "nodeFit")
 
 
 def _storage_classes(switches: PodProtections, notes: Notes) -> tuple[str, ...]:
@@ -141,9 +248,9 @@ def _storage_classes(switches: PodProtections, notes: Notes) -> tuple[str, ...]:
     return classes
 
 
-def _priority_threshold(profile: ChosenProfile) -> PriorityThreshold:
+def _priority_threshold(plugins: tuple[_Plugin, ...]) -> PriorityThreshold:
     found: list[PriorityThreshold] = []
-    for args, notes in profile.plugins:
+    for args, notes in plugins:
         given = args.priority_threshold or PriorityThresholdSection()
         at = notes.below("priorityThreshold")
         if given.value is not None and given.name:
@@ -154,7 +261,8 @@ def _priority_threshold(profile: ChosenProfile) -> PriorityThreshold:
             found.append(PriorityThreshold(given.value))
     named = [threshold for threshold in found if threshold.class_name]
     if named and len({(t.value, t.class_name) for t in found}) > 1:
-        profile.notes.refuse(
+        _, of_load_aware = plugins[0]
+        of_load_aware.refuse(
             "differs from the priorityThreshold of DefaultEvictor, and because one of them names a "
             "PriorityClass, only the cluster knows which is lower; give it once.",
             "priorityThreshold",

@@ -1,0 +1,115 @@
+"""The policy as people write it: DeschedulerPolicy of descheduler/v1alpha2, and what it means."""
+
+from typing import Literal
+
+from desched.plugins import HOUSE
+from desched.policy.compatibility import GangMode, Queues, SteeringMode, VolcanoJobs
+from desched.policy.policy import Policy, SteeringRules
+from desched.policy_file.reading.notes import Notes
+from desched.policy_file.section import Section, names, written
+from desched.policy_file.sections.default_evictor import resolve_protections
+from desched.policy_file.sections.follow_up import follow_up_rules
+from desched.policy_file.sections.gpu_fragmentation import gpu_drain_rules
+from desched.policy_file.sections.limits import LIMITS_OF_POLICY, eviction_limits
+from desched.policy_file.sections.load_aware import check_load_aware, resource_rules
+from desched.policy_file.sections.metrics import check_kept_windows, metrics_source
+from desched.policy_file.sections.placement_domains import (
+    PlacementDomainsSection,
+    check_modes,
+    placement_domains,
+)
+from desched.policy_file.sections.pools import node_pools
+from desched.policy_file.sections.profiles import (
+    Profile,
+    as_pools,
+    choose_gpu_fragmentation,
+    choose_profiles,
+)
+from desched.policy_file.sections.scheduler import SchedulerSection, scheduler_rules
+from desched.policy_file.sections.values import Count, SelectorText, all_of
+
+
+class DeschedulerPolicy(Section):
+    """What may be disturbed, and when."""
+
+    api_version: Literal["descheduler/v1alpha2"]
+    """The version of this format."""
+    kind: Literal["DeschedulerPolicy"]
+    """The kind of document."""
+    node_selector: SelectorText | None = None
+    """Label selector of the nodes that are looked at, as sources and destinations."""
+    max_no_of_pods_to_evict_per_node: Count | None = None
+    """The most evictions from one node in one cycle. If `evictionLimits` sets the limit too, the
+    smaller applies; so for the next two keys."""
+    max_no_of_pods_to_evict_per_namespace: Count | None = None
+    """The most evictions from one namespace in one cycle."""
+    max_no_of_pods_to_evict_total: Count | None = None
+    """The most evictions in one cycle."""
+    profiles: tuple[Profile, ...]
+    """Profiles; at least one of them enables LoadAware. Several, with different `nodeSelector`, are
+    pools of nodes; a node belongs to the first that selects it."""
+
+
+def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes) -> Policy | None:
+    """The policy that the document defines.
+
+    None, with the reasons in `notes`, if it defines none.
+    """
+    profiles = choose_profiles(document.profiles, notes.below("profiles"))
+    gpu_fragmentation = choose_gpu_fragmentation(document.profiles, notes.below("profiles"))
+    if not profiles:
+        return None
+    profile, alone = profiles[0], len(profiles) == 1
+    args, at, defaults = profile.load_aware, profile.notes, profile.load_aware.defaults
+    domains = args.placement_domains or PlacementDomainsSection()
+    of_policy = {key: getattr(document, names(DeschedulerPolicy)[key]) for key in LIMITS_OF_POLICY}
+    gpu_drains = None
+    if gpu_fragmentation is not None:
+        gpu_drains = gpu_drain_rules(*gpu_fragmentation)
+        if defaults.steering is SteeringMode.OFF:
+            at.refuse(
+                "is Off, but GpuFragmentation holds the nodes that it drains with soft taints, and "
+                "drains none without them; set steering: WhenNeeded.",
+                "steering",
+            )
+    policy = Policy(
+        source=source,
+        digest=digest,
+        rules=resource_rules(args, at),
+        metrics=metrics_source(args.metrics, at.below("metrics")),
+        limits=eviction_limits(
+            args.eviction_limits, at.below("evictionLimits"), of_policy, notes, defaults
+        ),
+        protections=resolve_protections(args, at, profile.evictor, profile.evictor_notes),
+        deviation=bool(args.use_deviation_thresholds),
+        min_underloaded_nodes=args.number_of_nodes or 0,
+        node_selector=all_of(document.node_selector, args.node_selector if alone else None),
+        destination_selector=all_of(profile.evictor.node_selector),
+        eviction_price_minutes=defaults.eviction_price_minutes,
+        deviation_floor_ratio=defaults.deviation_floor / 100,
+        pools=node_pools(args.node_pools or (), args.lines, at.below("nodePools"))
+        if alone
+        else as_pools(profiles),
+        only_pools=not alone,
+        dead_band_ratio=defaults.dead_band / 100,
+        max_landing_risk=defaults.max_landing_risk,
+        scheduler=scheduler_rules(args.scheduler or SchedulerSection(), at.below("scheduler")),
+        maintenance_windows=tuple(s.window() for s in args.maintenance_windows or ()),
+        blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
+        follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
+        steering=SteeringRules(defaults.steering, **written(most_nodes=args.steering_max_nodes)),
+        domains=placement_domains(domains, defaults.domains),
+        cache_affinity=defaults.cache_affinity,
+        gang_mode=args.gang_mode or GangMode.SURPLUS,
+        volcano_jobs=args.volcano_jobs or VolcanoJobs.STAY,
+        queues=args.queues or Queues.RESPECT,
+        relieves_staying_excess=defaults.relieve_staying_excess,
+        balance_scope=args.balance_scope or "",
+        gpu_drains=gpu_drains,
+        plugins=HOUSE,
+        acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
+    )
+    check_kept_windows(policy, at)
+    check_load_aware(args, policy, at)
+    check_modes(domains, at.below("placementDomains"))
+    return None if notes.refused else policy

@@ -1,0 +1,43 @@
+"""To remove a plugin is to delete its folder and its row."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import desched.plugins
+from desched import __version__
+from desched.plugins import HOUSE
+from tests.repository import ROOT
+from tests.stored_snapshots import STORED
+from tests.unit.test_annexes import IMPORT_ALL, run
+
+FOLDERS = {type(plugin).__module__.split(".")[2]: type(plugin).__name__ for plugin in HOUSE}
+SNAPSHOT = STORED / f"desched-{__version__}.snapshot"
+
+
+def test_each_folder_has_its_row() -> None:
+    folders = {
+        path.parent.name for path in Path(desched.plugins.__file__).parent.glob("*/plugin.py")
+    }
+    assert FOLDERS.keys() == folders
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_without_a_plugin_all_others_and_the_core_work(folder: str, tmp_path: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "desched", tmp_path / "desched", ignore=ignored)
+    shutil.rmtree(tmp_path / "desched" / "plugins" / folder)
+    rows = tmp_path / "desched" / "plugins" / "__init__.py"
+    kept = [
+        line
+        for line in rows.read_text().splitlines(keepends=True)
+        if f"plugins.{folder}." not in line and f"{FOLDERS[folder]}()," not in line
+    ]
+    rows.write_text("".join(kept))
+    imported = run(tmp_path, "-c", IMPORT_ALL)
+    assert imported.returncode == 0, imported.stderr
+    planned = run(tmp_path, "-m", "desched", "plan", "--snapshot", str(SNAPSHOT), "-o", "json")
+    assert planned.returncode == 0, planned.stderr
+    assert json.loads(planned.stdout)["plan"]["nodes"]
