@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from desched import garbage_collection
 from desched.eviction.follow_up import follow_up
 from desched.model.plan import Plan
+from desched.model.report import GangSpread
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.locality import Locality
+from desched.planning.gang_spread import gang_spreads
 from desched.planning.newcomers import seen_newcomers
 from desched.planning.overload.classification import Pressure
 from desched.planning.planner import plan_moves
@@ -29,7 +30,8 @@ class Decision(NamedTuple):
 
     `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
     taints. `state` is the one of the context with what plugins keep of the plan. `facts` are what
-    plugins have observed, as fields of the report. `locality` is where gangs and models are.
+    plugins have observed, as fields of the report. `gangs` is how far apart their
+    pods are.
     """
 
     context: EligibilityContext
@@ -39,7 +41,7 @@ class Decision(NamedTuple):
     may_steer: bool
     state: State
     facts: Mapping[str, Any]
-    locality: Locality
+    gangs: tuple[GangSpread, ...]
 
 
 def decide(
@@ -74,8 +76,8 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
         for plugin in context.policy.plugins:
             state = plugin.keep(state, plan)
             facts |= plugin.facts(context)
-        locality = Locality.of(context, plan.nodes)
-        return Decision(context, plan, settled, pressure, may_steer, state, facts, locality)
+        gangs = gang_spreads(context, plan.nodes)
+        return Decision(context, plan, settled, pressure, may_steer, state, facts, gangs)
 
 
 def time_for_planning(clock: Clock) -> OutOfTime:

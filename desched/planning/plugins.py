@@ -4,13 +4,14 @@ A policy has its plugins in the order in which they take part (`Policy.plugins`)
 `Plugin` is one place of the decision where they are asked; by default a plugin adds nothing there.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod
-from desched.model.plan import PlannedTaint
+from desched.model.plan import PlannedTaint, RefusalReason
 from desched.model.state import State
 from desched.policy.policy import Policy
 
@@ -26,16 +27,27 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.selection.outcomes import Chosen
 
 
-class PlacementLimit(Protocol):
+class PlacementLimit(ABC):
     """Where a pod must not land, though the scheduler would place it there.
 
-    `words` say it of nodes, such as "node(s) have GPUs of unknown load".
+    `words` say it of nodes, such as "node(s) do not hold its model". A pod that stays for nothing
+    else has the `reason`; without one, that no node is under its ceiling.
     """
 
-    words: str
+    words: ClassVar[str]
+    reason: ClassVar[RefusalReason | None] = None
 
+    @abstractmethod
     def outside(self, pod: Pod) -> "Mask":
         """The nodes that must not take the pod. Do not modify."""
+
+    def describe(self, pod: Pod) -> str:
+        """What limits the pod, for a limit with a reason."""
+        return ""
+
+    def relaxed(self, pod: Pod) -> "PlacementLimit | None":
+        """The limit that counts if the pod finds no place; None if there is no other."""
+        return None
 
 
 class OtherMove(msgspec.Struct, frozen=True):
@@ -72,6 +84,16 @@ class Plugin:
 
     def limits(self, pod: Pod) -> "Iterable[LimitUse]":
         """What counts against limits if the pod is evicted."""
+        return ()
+
+    def extra_cost(self, pod: Pod, context: "EligibilityContext") -> float:
+        """What the eviction of the pod costs more than that of others; 1 is an eviction."""
+        return 0.0
+
+    def remedies(
+        self, reason: RefusalReason, pod: Pod, context: "EligibilityContext"
+    ) -> Iterable[str]:
+        """Further sentences about what would have to change for a pod with this reason."""
         return ()
 
     def under_way(

@@ -5,12 +5,14 @@ decision where plugins are asked.
 """
 
 from desched.planning.plugins import Plugin
+from desched.plugins.caches.plugin import Caches
 from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.queues.plugin import Queues
 from desched.plugins.virtual_machines.plugin import VirtualMachines
 
 HOUSE: tuple[Plugin, ...] = (
     Gpus(),
+    Caches(),
     Queues(),
     VirtualMachines(),
 )

@@ -2,7 +2,7 @@
 
 from desched.model.checkpoints import CHECKPOINTS
 from desched.model.devices import INTERFACES
-from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM
+from desched.model.model_caches import KSERVE_CLAIM
 from desched.model.pod_groups import GROUP_KEYS, PREEMPTABLE
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
@@ -19,7 +19,6 @@ ANNOTATIONS = frozenset(
         PREEMPTABLE,
         COOLDOWN_TIME,
         INTERFACES,
-        CACHE_KEY,
         CHECKPOINTS,
         KSERVE_CLAIM,
         DELETION_COST_ANNOTATION,

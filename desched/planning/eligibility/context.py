@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from desched.model.cache import cached
 from desched.model.cluster import (
     ClusterState,
     ControllerKey,
@@ -19,7 +18,6 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.groups import grouped
-from desched.model.model_caches import CachedModel, models_of
 from desched.model.plan import RefusalReason
 from desched.model.pod_groups import VOLCANO_JOB, PodGroup, groups_of
 from desched.model.queues import KnownQueues, Requeue
@@ -33,7 +31,7 @@ from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.planning.eligibility.terms import Terms
 from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.compatibility import CacheAffinity, VolcanoJobs
+from desched.policy.compatibility import VolcanoJobs
 from desched.policy.policy import Policy, Protections
 
 T = TypeVar("T")
@@ -211,23 +209,6 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """Each pod with each of its gangs once, also if several marks name the same one."""
         return [(pod, group) for pod in self.cluster.pods for group in _once(self.gangs_of(pod))]
 
-    def models_of(self, pod: Pod) -> tuple[CachedModel, ...]:
-        """The models that the pod needs where it goes; none if the policy ignores caches."""
-        if self.policy.cache_affinity is CacheAffinity.IGNORE:
-            return ()
-        return models_of(pod, self.cluster.workload_of(pod), self.cluster.nodes_by_model)
-
-    def model_elsewhere(self, pod: Pod) -> bool | None:
-        """Whether another node holds all models of the pod; None if it needs none."""
-        models = self.models_of(pod)
-        return any(name != pod.node for name in self._holders(models)) if models else None
-
-    @cached
-    def _holders(self, models: tuple[CachedModel, ...]) -> Sequence[str]:
-        """The schedulable nodes with all these models."""
-        nodes = (node for node in self.cluster.nodes if node.ready and not node.unschedulable)
-        return [node.name for node in nodes if all(model.is_on(node) for model in models)]
-
     def derived(self, derive: Callable[["EligibilityContext"], T]) -> T:
         """What a function derives from the context, computed once; for plugins."""
         known: dict[Callable[[EligibilityContext], Any], Any] = self._derived
@@ -239,6 +220,10 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _derived(self) -> dict[Callable[["EligibilityContext"], Any], Any]:
         return {}
+
+    def extra_cost(self, pod: Pod) -> float:
+        """What plugins add to the cost of an eviction of the pod."""
+        return sum(plugin.extra_cost(pod, self) for plugin in self.policy.plugins)
 
     def after_eviction(self, pod: Pod) -> str:
         """What plugins know of the replacement of the pod; empty if nothing."""

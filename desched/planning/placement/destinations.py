@@ -146,8 +146,9 @@ class Destinations:
             if isinstance(found, Destination):
                 found = msgspec.structs.replace(found, beyond_preferred=step / steps)
                 break
-        if isinstance(found, Finding) and free.limits.models.may_download(pod):
-            free = free.within(free.limits.with_downloads())
+        relaxed = free.limits.relaxed(pod) if isinstance(found, Finding) else None
+        if relaxed is not None:
+            free = free.within(relaxed)
             found = self._find_within(free, pod, charge, bearable)
         return found, free
 

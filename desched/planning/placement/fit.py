@@ -10,11 +10,11 @@ import numpy as np
 from desched.model.resources import Resource
 from desched.model.text import count_of_nodes
 from desched.planning.arrays import Floats, Mask
+from desched.planning.plugins import PlacementLimit
 
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
 OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
-WITHOUT_MODEL = "node(s) do not hold its model"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
 
 
@@ -22,10 +22,9 @@ class Fit(msgspec.Struct, frozen=True):
     """The nodes where a pod fits, each mask a part of the one before.
 
     `requests` has those that pass the filters, `in_domains` those of them within its placement
-    domains, `inside` those that hold its model if it needs one, `destinations` those that may get
-    pods, `limited` those that the limit of each plugin leaves, with its words, `under_ceiling`
-    those that stay under their ceiling. The node that it leaves is among them only if its whole
-    gang leaves.
+    domains, `limited` those that the limit of each plugin leaves, `destinations` those that may get
+    pods, `under_ceiling` those that stay under their ceiling. The node that it leaves is among them
+    only if its whole gang leaves.
 
     `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
     else it is empty. `loads` is the load of each node with the pod.
@@ -33,21 +32,25 @@ class Fit(msgspec.Struct, frozen=True):
 
     requests: Mask
     in_domains: Mask
-    inside: Mask
+    limited: tuple[tuple[PlacementLimit, Mask], ...]
     destinations: Mask
-    limited: tuple[tuple[str, Mask], ...]
     under_ceiling: Mask
     loads: Mapping[Resource, Floats]
     explanation: str = ""
 
     @property
+    def inside(self) -> Mask:
+        """The nodes that all limits leave."""
+        return self.limited[-1][1] if self.limited else self.in_domains
+
+    @property
     def exclusions(self) -> Counter[str]:
         """Why nodes that pass the filters are none of those under their ceiling, with counts."""
-        words = [words for words, _ in self.limited]
-        limited = [mask for _, mask in self.limited]
-        able = self.requests, self.in_domains, self.inside, self.destinations, *limited
-        counts = [int(np.count_nonzero(mask)) for mask in (*able, self.under_ceiling)]
-        reasons = OUTSIDE_DOMAIN, WITHOUT_MODEL, NO_DESTINATION, *words, ABOVE_CEILING
+        limits = [limit.words for limit, _ in self.limited]
+        masks = [mask for _, mask in self.limited]
+        able = self.requests, self.in_domains, *masks, self.destinations, self.under_ceiling
+        counts = [int(np.count_nonzero(mask)) for mask in able]
+        reasons = OUTSIDE_DOMAIN, *limits, NO_DESTINATION, ABOVE_CEILING
         lost = (before - after for before, after in pairwise(counts))
         return Counter(dict(zip(reasons, lost, strict=True)))
 

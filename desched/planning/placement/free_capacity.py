@@ -202,14 +202,13 @@ class FreeCapacity:
         requests = passing.copy()
         requests[position] &= self.may_return
         in_domains = requests & ~self.limits.outside_domains(pod)
-        inside = in_domains & ~self.limits.without_model(pod)
-        destinations = inside & self.load.is_destination
-        limited, able = [], destinations
+        limited, inside = [], in_domains
         for limit in self.limits.of_plugins:
-            able = able & ~limit.outside(pod)
-            limited.append((limit.words, able))
-        under, loads = self.load.under_ceiling(usage, able, at_most)
-        fit = Fit(requests, in_domains, inside, destinations, tuple(limited), under, loads)
+            inside = inside & ~limit.outside(pod)
+            limited.append((limit, inside))
+        destinations = inside & self.load.is_destination
+        under, loads = self.load.under_ceiling(usage, destinations, at_most)
+        fit = Fit(requests, in_domains, tuple(limited), destinations, under, loads)
         if np.count_nonzero(under):
             return fit
         excluded = Counter(filters.excluded(pod, position, verdicts))

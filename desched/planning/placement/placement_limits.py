@@ -10,28 +10,24 @@ from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.domains import DomainLimits
-from desched.planning.placement.model_caches import ModelLimits
 from desched.planning.plugins import PlacementLimit
 
 
 class PlacementLimits:
-    """The limits by placement domains, by caches of models, and by plugins.
+    """The limits by placement domains, and those of plugins.
 
     All pods are on a node. No mask may be modified.
     """
 
-    def __init__(
-        self, domains: DomainLimits, models: ModelLimits, of_plugins: Sequence[PlacementLimit]
-    ) -> None:
-        self.domains, self.models, self.of_plugins = domains, models, of_plugins
-        self._may_download, self._loosened = False, 0
+    def __init__(self, domains: DomainLimits, of_plugins: Sequence[PlacementLimit]) -> None:
+        self.domains, self.of_plugins = domains, of_plugins
+        self._loosened = 0
 
     @classmethod
     def of(cls, context: EligibilityContext, arrays: NodeArrays) -> "PlacementLimits":
         """The limits of one plan."""
         limits = (plugin.limit(context, arrays) for plugin in context.policy.plugins)
-        of_plugins = [limit for limit in limits if limit is not None]
-        return cls(DomainLimits(context, arrays), ModelLimits(context, arrays), of_plugins)
+        return cls(DomainLimits(context, arrays), [limit for limit in limits if limit is not None])
 
     def loosened(self, steps: int) -> "PlacementLimits":
         """The same, but pods may leave domains that they only prefer, see `preferred_steps`."""
@@ -39,24 +35,24 @@ class PlacementLimits:
         relaxed._loosened = steps
         return relaxed
 
-    def with_downloads(self) -> "PlacementLimits":
-        """The same, but pods may download their models again where that is possible."""
+    def relaxed(self, pod: Pod) -> "PlacementLimits | None":
+        """The same with what plugins let the pod do if it finds no place; None if nothing."""
+        others = [limit.relaxed(pod) for limit in self.of_plugins]
+        if not any(others):
+            return None
         relaxed: PlacementLimits = copy.copy(self)
-        relaxed._may_download = True
+        both = zip(others, self.of_plugins, strict=True)
+        relaxed.of_plugins = [other or limit for other, limit in both]
         return relaxed
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes where the pod must not land."""
         masks = (limit.outside(pod) for limit in self.of_plugins)
-        return reduce(or_, masks, self.outside_domains(pod) | self.without_model(pod))
+        return reduce(or_, masks, self.outside_domains(pod))
 
     def outside_domains(self, pod: Pod) -> Mask:
         """The nodes outside the placement domains of the pod."""
         return self.domains.outside(pod, loosened=self._loosened)
-
-    def without_model(self, pod: Pod) -> Mask:
-        """The nodes that lack a model of the pod."""
-        return self.models.lacking(pod, may_download=self._may_download)
 
     def preferred_steps(self, pod: Pod) -> int:
         """In how many steps the pod may leave domains, see `DomainLimits.preferred_steps`."""
@@ -69,3 +65,8 @@ class PlacementLimits:
     def domains_of(self, pod: Pod) -> str:
         """The placement domains of the pod; empty without any."""
         return self.domains.describe(pod)
+
+    def named(self, nodes: Mask, pod: Pod) -> list[str]:
+        """What limits of plugins with a reason say, if they exclude some of these nodes."""
+        limits = (limit for limit in self.of_plugins if limit.reason is not None)
+        return [limit.describe(pod) for limit in limits if (nodes & limit.outside(pod)).any()]

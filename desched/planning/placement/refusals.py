@@ -15,20 +15,17 @@ _UNNAMED = "scheduler.others in the policy can name its profile"
 
 def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]:
     """Why no node can take the pod."""
-    if fit.inside.any():
-        named = [
-            *([limits.domains_of(pod)] if (fit.requests & ~fit.in_domains).any() else ()),
-            *([limits.models.describe(pod)] if (fit.in_domains & ~fit.inside).any() else ()),
-        ]
-        why = ": ".join((*named, fit.explanation))
-        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
-    if fit.in_domains.any():
-        why = f"{limits.models.describe(pod)}: {fit.explanation}"
-        return Finding(RefusalReason.MODEL_CACHE, why)
-    if fit.requests.any():
+    if not fit.requests.any():
+        return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
+    if not fit.in_domains.any():
         why = f"{limits.domains_of(pod)}: {fit.explanation}"
         return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
-    return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
+    last = next((limit for limit, left in fit.limited if not left.any()), None)
+    if last is not None and last.reason is not None:
+        return Finding(last.reason, f"{last.describe(pod)}: {fit.explanation}")
+    outside = [limits.domains_of(pod)] if (fit.requests & ~fit.in_domains).any() else []
+    why = ": ".join((*outside, *limits.named(fit.in_domains, pod), fit.explanation))
+    return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
 
 
 def choice_of_others(
@@ -44,9 +41,10 @@ def choice_of_others(
     if (landing.destinations & limits.outside_domains(pod)).any():
         why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside; {remedy}"
         return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
-    if (landing.destinations & limits.without_model(pod)).any():
-        why = f"{limits.models.describe(pod)}: {pod.scheduler} may place it elsewhere; {remedy}"
-        return Finding(RefusalReason.MODEL_CACHE, why)
+    for limit in limits.of_plugins:
+        if limit.reason is not None and (landing.destinations & limit.outside(pod)).any():
+            why = f"{limit.describe(pod)}: {pod.scheduler} may place it elsewhere; {remedy}"
+            return Finding(limit.reason, why)
     return None
 
 
@@ -77,8 +75,7 @@ def too_risky(
     else:
         found += "; soft taints on those nodes could prevent this"
     possible: Mask = np.asarray(landing.probabilities > 0)
-    named = [
-        *([limits.domains_of(pod)] if (possible & limits.outside_domains(pod)).any() else ()),
-        *([limits.models.describe(pod)] if (possible & limits.without_model(pod)).any() else ()),
-    ]
-    return Finding(RefusalReason.LANDING_RISK, ": ".join((*named, found)))
+    may_leave = (possible & limits.outside_domains(pod)).any()
+    outside = [limits.domains_of(pod)] if may_leave else []
+    why = ": ".join((*outside, *limits.named(possible, pod), found))
+    return Finding(RefusalReason.LANDING_RISK, why)

@@ -103,7 +103,7 @@ class _VacatedCapacity(FreeCapacity):
     def __init__(self, gang: Sequence[GangMember], before: FreeCapacity) -> None:
         vars(self).update(vars(before.copy()))
         limits = before.limits
-        self.limits: _GangLimits = _GangLimits(limits.domains, limits.models, limits.of_plugins)
+        self.limits: _GangLimits = _GangLimits(limits.domains, limits.of_plugins)
         for member in gang:
             self._filters.remove(member.pod, self.arrays.index[member.pod.node])
         _vacate(self.load, gang)

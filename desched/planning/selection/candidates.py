@@ -150,7 +150,7 @@ def candidate_of(pod: Pod, context: EligibilityContext, pasts: Pasts) -> Candida
         {resource: book.relief(pod, resource) for resource in book.windows},
         book.charge(pod),
         pasts.lasting(pod),
-        cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod)),
+        cost(pod, workload, context.now) + context.extra_cost(pod),
         workload,
         {resource: max(book.measured(pod, resource), default=0.0) for resource in Resource},
         context.after_eviction(pod),

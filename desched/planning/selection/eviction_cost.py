@@ -24,8 +24,6 @@ MOST_FOR_PRIORITY = 3.0
 MOST_FOR_PREFERENCE = 2.0
 MOST_FOR_SHARE = 0.5
 MOST_FOR_YOUTH = 0.5
-FOR_MODEL = 0.5
-FOR_DOWNLOAD = 2.0
 FOR_QOS = {"Guaranteed": 0.5, "Burstable": 0.25, "BestEffort": 0.0}
 
 OUTSIDE_PREFERRED = 1.0
@@ -40,13 +38,10 @@ _COST_DIGITS_PER_UNIT = 2  # a deletion cost of 100 costs 1, of 10,000 and above
 _LARGEST_INT32 = 2**31 - 1
 
 
-def cost(
-    pod: Pod, workload: Workload | None, now: datetime, *, model_elsewhere: bool | None = None
-) -> float:
-    """The cost of the eviction of this pod, from 1 to 9.5.
+def cost(pod: Pod, workload: Workload | None, now: datetime) -> float:
+    """The cost of the eviction of this pod, from 1 to 7.5, without what plugins add.
 
-    `workload` is None if not understood. `model_elsewhere` is whether another node holds its model,
-    None if it needs none.
+    `workload` is None if not understood.
     """
     return (
         EVICTION
@@ -55,7 +50,6 @@ def cost(
         + FOR_QOS.get(pod.qos, max(FOR_QOS.values()))
         + MOST_FOR_SHARE / max(1, workload.desired_replicas if workload else 1)
         + _of_youth(pod, now)
-        + {None: 0.0, True: FOR_MODEL, False: FOR_DOWNLOAD}[model_elsewhere]
     )
 
 

@@ -9,9 +9,10 @@ from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.plugins import PlacementLimit
 
 
-class UnknownGpus:
+class UnknownGpus(PlacementLimit):
     """The nodes with GPUs of unknown load, if the policy has a threshold for it."""
 
     words = "node(s) have GPUs of unknown load"

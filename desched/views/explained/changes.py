@@ -1,15 +1,14 @@
 """What would have to change for a pod to move, or for a node to be relieved: one sentence each."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.load import Unknown
-from desched.model.model_caches import CACHE_KEY, CachedModel
 from desched.model.plan import Finding, NodeReason, NodeVerdict, Plan, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
-from desched.policy.compatibility import CacheAffinity, SteeringMode
+from desched.policy.compatibility import SteeringMode
 from desched.views.explained.values import LoadSummary, Placement, PodOutcome
 from desched.views.reasons import sentence_of, text_of
 
@@ -77,24 +76,9 @@ def _for_pod(reason: RefusalReason, pod: Pod, decision: Decision) -> str:
     path = f"{workload.namespace}/{workload.name}" if workload else str(pod.ref)
     verdict = next((each for each in decision.plan.nodes if each.node == pod.node), None)
     sentence = text_of(reason).remedy.format(workload=path, pool=verdict.pool if verdict else "")
-    if reason is RefusalReason.MODEL_CACHE:
-        sentence = " ".join([sentence, *_for_models(context.models_of(pod), context)])
+    for plugin in context.policy.plugins:
+        sentence = " ".join([sentence, *plugin.remedies(reason, pod, context)])
     return _with_time(sentence, _end(text_of(reason).ends, pod, verdict, context))
-
-
-def _for_models(models: Sequence[CachedModel], context: EligibilityContext) -> Iterator[str]:
-    """How more nodes would hold the models, or need not."""
-    for model in models:
-        if not model.is_named:
-            yield f"Name the model in {CACHE_KEY}, or remove that annotation."
-        elif model.system:
-            yield f"Let {model.system} put model {model.name} on another node."
-        else:
-            label = f"{model.label}={model.values[-1]}"
-            yield f"Put model {model.name} on another node, and label that node {label}."
-    affinity = context.policy.cache_affinity
-    if affinity is CacheAffinity.REQUIRE and not all(each.needed_to_start for each in models):
-        yield "With cacheAffinity: Prefer, it may also move to other nodes."
 
 
 def _end(

@@ -55,13 +55,6 @@ def test_each_surcharge_is_bounded(fields: dict[str, Any], surcharge: float) -> 
     assert price(**fields) - price() == pytest.approx(surcharge)
 
 
-@pytest.mark.parametrize(("elsewhere", "surcharge"), [(None, 0.0), (True, 0.5), (False, 2.0)])
-def test_a_pod_with_a_model_costs_more(surcharge: float, *, elsewhere: bool | None) -> None:
-    """S1.5: most if it would have to be downloaded again."""
-    old: Pod = pod("p", started_at=NOW - timedelta(days=2), qos="BestEffort")
-    assert cost(old, MANY, NOW, model_elsewhere=elsewhere) - price() == pytest.approx(surcharge)
-
-
 def test_the_smaller_the_workload_the_dearer_its_pod() -> None:
     old: Pod = pod("p", started_at=NOW - timedelta(days=2), qos="BestEffort")
     prices = [cost(old, workload("web", replicas), NOW) for replicas in (1, 2, 20)]
@@ -81,7 +74,7 @@ def test_all_surcharges_together_are_bounded() -> None:
         },
     )
     one = workload("one", 1)
-    assert cost(dearest, one, NOW, model_elsewhere=False) == pytest.approx(9.5)
+    assert cost(dearest, one, NOW) == pytest.approx(7.5)
 
 
 @pytest.mark.parametrize(

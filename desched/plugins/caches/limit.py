@@ -7,30 +7,36 @@ from collections.abc import Sequence
 
 from desched.model.cluster import Pod
 from desched.model.model_caches import CACHE_KEY, CachedModel
+from desched.model.plan import RefusalReason
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.plugins import PlacementLimit
+from desched.plugins.caches.needed import models_needed
 from desched.policy.compatibility import CacheAffinity
 
 MOST_NAMED = 5
 """The maximum number of nodes with a model that a refusal names."""
 
 
-class ModelLimits:
-    """The nodes without the models of a pod, and where these models are."""
+class ModelLimit(PlacementLimit):
+    """The nodes without the models of a pod; with `may_download` those where it could not start."""
 
-    def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
+    words = "node(s) do not hold its model"
+    reason = RefusalReason.MODEL_CACHE
+
+    def __init__(
+        self, context: EligibilityContext, arrays: NodeArrays, *, may_download: bool = False
+    ) -> None:
         self._context = context
         self._arrays = arrays
+        self._may_download = may_download
         self._cold: dict[tuple[CachedModel, ...], Mask] = {}
 
-    def lacking(self, pod: Pod, *, may_download: bool) -> Mask:
-        """The nodes that lack a model of the pod. Do not modify.
-
-        With `may_download`, only those where it could not start.
-        """
-        models = self._context.models_of(pod)
-        if may_download:
+    def outside(self, pod: Pod) -> Mask:
+        """The nodes that lack a model of the pod. Do not modify."""
+        models = models_needed(pod, self._context)
+        if self._may_download:
             models = tuple(model for model in models if model.needed_to_start)
         mask = self._cold.get(models)
         if mask is None:
@@ -38,15 +44,17 @@ class ModelLimits:
             self._cold[models] = mask
         return mask
 
-    def may_download(self, pod: Pod) -> bool:
-        """Whether the pod may move to nodes without its models, if need be."""
-        return self._context.policy.cache_affinity is CacheAffinity.PREFER and not all(
-            model.needed_to_start for model in self._context.models_of(pod)
-        )
+    def relaxed(self, pod: Pod) -> "ModelLimit | None":
+        """The limit where the pod may download its models, if the policy lets it."""
+        models = models_needed(pod, self._context)
+        prefers = self._context.policy.cache_affinity is CacheAffinity.PREFER
+        if not prefers or self._may_download or all(model.needed_to_start for model in models):
+            return None
+        return ModelLimit(self._context, self._arrays, may_download=True)
 
     def describe(self, pod: Pod) -> str:
         """Where its models are, as in `model llama-70b is on te4 and te9 only`."""
-        return "; ".join(self._where(model) for model in self._context.models_of(pod))
+        return "; ".join(self._where(model) for model in models_needed(pod, self._context))
 
     def _without(self, models: Sequence[CachedModel]) -> Mask:
         return self._arrays.where(lambda node: not all(each.is_on(node) for each in models))

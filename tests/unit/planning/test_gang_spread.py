@@ -1,4 +1,4 @@
-"""How far apart gangs are, and how many nodes hold the models that pods need."""
+"""How far apart the pods of gangs are."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +7,8 @@ import pytest
 
 from desched.decision import decide
 from desched.model.network_topology import HyperNode
-from desched.model.report import GangSpread, ModelNodes
+from desched.model.report import GangSpread
 from desched.model.state import State
-from desched.planning.locality import MOST_CHARACTERS, MOST_MODELS, Locality
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from tests.builders import load, node, pod, policy, snapshot
@@ -36,8 +35,8 @@ def seen(*on: str, labels: Mapping[str, Mapping[str, str]] = NETWORK, **cluster:
     return snapshot([node(n, labels=of) for n, of in labels.items()], ranks, loads, **cluster)
 
 
-def locality(found: Any) -> Locality:
-    return decide(found, policy(), State()).locality
+def spreads(found: Any) -> tuple[GangSpread, ...]:
+    return decide(found, policy(), State()).gangs
 
 
 @pytest.mark.parametrize(
@@ -58,9 +57,7 @@ def test_a_gang_has_a_narrowest_domain_and_a_closer_one(
     """R0.3: racks of one name in two blocks are no common domain."""
     nodes, hot = len(set(on)), "a" in on
     name = "gang apps/llama (Koordinator)"
-    assert locality(seen(*on)).gangs == (
-        GangSpread(name, len(on), nodes, domain, closer, outside, hot),
-    )
+    assert spreads(seen(*on)) == (GangSpread(name, len(on), nodes, domain, closer, outside, hot),)
 
 
 def test_hyper_nodes_count_before_labels() -> None:
@@ -69,12 +66,12 @@ def test_hyper_nodes_count_before_labels() -> None:
         HyperNode("s1", 1, nodes=("b", "d", "e")),
         HyperNode("top", 2, hyper_nodes=("s0", "s1")),
     )
-    (gang,) = locality(seen("a", "b", "c", hyper_nodes=tree)).gangs
+    (gang,) = spreads(seen("a", "b", "c", hyper_nodes=tree))
     assert (gang.domain, gang.closer, gang.outside) == ("HyperNode top", "HyperNode s0", 1)
 
 
 def test_a_single_pod_is_no_gang() -> None:
-    assert locality(seen("a")).gangs == ()
+    assert spreads(seen("a")) == ()
 
 
 def test_the_explanation_of_a_pod_has_its_gang() -> None:
@@ -82,29 +79,3 @@ def test_the_explanation_of_a_pod_has_its_gang() -> None:
     found = explain(parse_subject("pod/apps/rank-1"), decision, "the lab")
     assert found.pod is not None
     assert [each.domain for each in found.pod.spreads] == [f"{BLOCK}=b1"]
-
-
-def models(*needed: tuple[str, str]) -> tuple[ModelNodes, ...]:
-    """Those of pods in these namespaces with these keys; node `a` holds llama."""
-    pods = [
-        pod(
-            f"p{i}", on="b", of=None, namespace=namespace, annotations={"desched.io/cache-key": key}
-        )
-        for i, (namespace, key) in enumerate(needed)
-    ]
-    nodes = [node("a", labels={"cache.desched.io/llama": "true"}), node("b")]
-    return locality(snapshot(nodes, pods, load({"a": (0.1, 0.1), "b": (0.1, 0.1)}))).models
-
-
-def test_each_model_has_its_nodes_and_its_workloads() -> None:
-    """R1.2."""
-    found = models(("apps", "llama"), ("apps", "llama"), ("apps", "gpt"), ("apps", ""))
-    assert found == (ModelNodes("llama", 1, 2), ModelNodes("gpt", 0, 1))
-
-
-def test_one_namespace_does_not_hide_the_models_of_others() -> None:
-    """Nor does a long name grow the metrics."""
-    found = models(*(("attacker", f"m{i}" + "x" * 200) for i in range(99)), ("victim", "llama"))
-    assert len(found) == MOST_MODELS
-    assert ModelNodes("llama", 1, 1) in found
-    assert max(len(each.model) for each in found) == MOST_CHARACTERS

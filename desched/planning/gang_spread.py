@@ -1,0 +1,42 @@
+"""How far apart the pods of each gang are."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from msgspec.structs import replace
+
+from desched.model.cluster import Pod
+from desched.model.plan import NodeClass, NodeVerdict
+from desched.model.report import GangSpread
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.placement.network_levels import NetworkLevels
+
+MOST_GANGS = 50
+"""Gangs of which the spread is known; those on overloaded nodes first."""
+
+
+def gang_spreads(
+    context: EligibilityContext, nodes: Sequence[NodeVerdict]
+) -> tuple[GangSpread, ...]:
+    """How far apart the pods of each gang are; `nodes` are the verdicts of a plan."""
+    hot = {each.node for each in nodes if each.node_class is NodeClass.OVERLOADED}
+    return tuple(_spreads(context, hot))
+
+
+def _spreads(context: EligibilityContext, hot: set[str]) -> Iterator[GangSpread]:
+    gangs: dict[str, dict[str, Pod]] = {}
+    for pod in chain.from_iterable(context.members.values()):
+        for group in context.gangs_of(pod) if pod.node else ():
+            gangs.setdefault(str(replace(group, part="")), {})[pod.uid] = pod
+    found = {name: [p.node for p in pods.values()] for name, pods in gangs.items() if len(pods) > 1}
+    ranked = sorted(found, key=lambda name: (hot.isdisjoint(found[name]), name))
+    if not ranked:
+        return
+    arrays = NodeArrays(context.cluster.nodes)
+    network = NetworkLevels(arrays, context.cluster, context.policy.domains.rungs)
+    for name in ranked[:MOST_GANGS]:
+        on = [arrays.index[node] for node in found[name] if node in arrays.index]
+        spread = network.spread(on)
+        nodes = len(set(found[name]))
+        yield GangSpread(name, len(found[name]), nodes, *spread, not hot.isdisjoint(found[name]))
