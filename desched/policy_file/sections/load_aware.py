@@ -317,7 +317,7 @@ def _check_gpu(args: LoadAwareArgs, watched: set[str], notes: Notes) -> None:
 
 
 def check_load_aware(args: LoadAwareArgs, policy: Policy, notes: Notes) -> None:
-    """Note what is wrong with keys that no section has, or worth knowing of them."""
+    """Note what is wrong with keys of LoadAware itself, or worth knowing of them."""
     if names_no_tier(args.balance_scope or ""):
         notes.refuse(f"found {quoted(args.balance_scope)}, which {NO_TIER}", "balanceScope")
     _check_price(policy, notes)
