@@ -242,7 +242,7 @@ def test_no_node_awaits_more_replacements_than_allowed(
     for one in data.draw(st.permutations(seen.cluster.pods)):
         cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
         charge = {Resource.CPU: cores * 1000, Resource.MEMORY: 0.1 * GIB}
-        destination = destinations.find(one, charge)
+        destination = destinations.destination_of(one, charge)
         if isinstance(destination, Destination):
             destinations.take(destination, one, charge)
             taken.append(destination)
@@ -258,7 +258,7 @@ def test_the_taints_that_a_move_names_are_enough_for_it(
     for one in data.draw(st.permutations(seen.cluster.pods)):
         cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
         charge = {Resource.CPU: cores * 1000, Resource.MEMORY: 0.1 * GIB}
-        destination = destinations.find(one, charge)
+        destination = destinations.destination_of(one, charge)
         if isinstance(destination, Destination):
             named = np.isin(destination.landing.names, destination.steered)
             with_these = destination.view.with_steered(named)

@@ -105,54 +105,54 @@ class Destinations:
             held.view = view.with_steered(steered)
         return held
 
-    def find(
+    def destination_of(
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
         bearable: Bearable = ANYTHING,
     ) -> Destination | Finding[RefusalReason]:
         """Return the pod's destination after the moves so far, or the reason why it has none."""
-        found = self.find_in(pod, charge, bearable)[0]
-        if bearable.at_most and isinstance(found, Destination):
-            return msgspec.structs.replace(found, at_most=bearable.at_most)
-        return found
+        answer = self.destination_and_room(pod, charge, bearable)[0]
+        if bearable.at_most and isinstance(answer, Destination):
+            return msgspec.structs.replace(answer, at_most=bearable.at_most)
+        return answer
 
-    def find_in(
+    def destination_and_room(
         self,
         pod: Pod,
         charge: Mapping[Resource, float],
         bearable: Bearable = ANYTHING,
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
-        """The answer of `find`, with the free capacity that it is by."""
+        """The answer of `destination_of`, with the free capacity that it is by."""
         self.free.deadline.check(pod)
         comparisons = self.free.arrays.comparisons
         with comparisons.of(pod.namespace):
-            found = self._find_in(pod, charge, bearable)
+            answer = self._with_relaxed_limits(pod, charge, bearable)
             if comparisons.share_is_used:
                 return Finding(RefusalReason.PLANNING_SHARE_USED, pod.namespace), self.free
-            return found
+            return answer
 
-    def _find_in(
+    def _with_relaxed_limits(
         self, pod: Pod, charge: Mapping[Resource, float], bearable: Bearable
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         free = self.free
-        found = self._find_within(free, pod, charge, bearable)
-        steps = free.limits.preferred_steps(pod) if isinstance(found, Finding) else 0
+        answer = self._within_limits(free, pod, charge, bearable)
+        steps = free.limits.preferred_steps(pod) if isinstance(answer, Finding) else 0
         for step in range(1, steps + 1):
             wider = free.within(free.limits.loosened(step))
             if np.array_equal(wider.limits.outside_domains(pod), free.limits.outside_domains(pod)):
                 continue  # the same nodes
-            free, found = wider, self._find_within(wider, pod, charge, bearable)
-            if isinstance(found, Destination):
-                found = msgspec.structs.replace(found, beyond_preferred=step / steps)
+            free, answer = wider, self._within_limits(wider, pod, charge, bearable)
+            if isinstance(answer, Destination):
+                answer = msgspec.structs.replace(answer, beyond_preferred=step / steps)
                 break
-        relaxed = free.limits.relaxed(pod) if isinstance(found, Finding) else None
+        relaxed = free.limits.relaxed(pod) if isinstance(answer, Finding) else None
         if relaxed is not None:
             free = free.within(relaxed)
-            found = self._find_within(free, pod, charge, bearable)
-        return found, free
+            answer = self._within_limits(free, pod, charge, bearable)
+        return answer, free
 
-    def _find_within(
+    def _within_limits(
         self,
         free: FreeCapacity,
         pod: Pod,
@@ -182,7 +182,7 @@ class Destinations:
             self._feedback.crowded_nodes(free.arrays),
             self._bearable(landing),
         )
-        return self._destination(landing, limits)
+        return self._steered(landing, limits)
 
     def harmed(
         self, loads: Mapping[Resource, Floats], at_most: Mapping[Resource, float] = NO_LIMITS
@@ -190,7 +190,7 @@ class Destinations:
         """The nodes that would do harm with these loads, see `ProjectedLoad.harmed`."""
         return self.free.load.harmed(loads, at_most)
 
-    def _destination(
+    def _steered(
         self, landing: Landing, limits: LandingLimits
     ) -> Destination | Finding[RefusalReason]:
         """The pod's destination, with further soft taints if the landing needs them."""
@@ -229,7 +229,7 @@ class Destinations:
     def take(self, destination: Destination, pod: Pod, charge: Mapping[Resource, float]) -> None:
         """Make the move: the pod is evicted, and its replacement expected at the destination.
 
-        The destination must be the result of `find` after the same moves.
+        The destination must be the result of `destination_of` after the same moves.
         """
         landing, expected = destination.landing, destination.expected_node
         following = after(destination.view, self._seen(landing, expected))

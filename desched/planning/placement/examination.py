@@ -23,7 +23,7 @@ class PlacesExamined(msgspec.Struct, frozen=True):
     the pod, `over_ceiling` how far they are above the ceiling. `landing` is the forecast without
     further soft taints. `scores` are weighted, by plugin, with the taints that `found` needs. `bad`
     has the bad nodes, see `Landing.risk`; a risk up to `most_risk` is accepted. `found` is the
-    answer of `Destinations.find`.
+    answer of `Destinations.destination_of`.
     """
 
     fit: Fit
@@ -41,7 +41,7 @@ def examine(
     pod: Pod, charge: Mapping[Resource, float], destinations: Destinations
 ) -> PlacesExamined:
     """Examine the pod's destination, whether or not it has one."""
-    found, free = destinations.find_in(pod, charge)
+    found, free = destinations.destination_and_room(pod, charge)
     fit, loads = free.fit(pod, pod.node, charge), free.load.with_pod(charge)
     landing = forecast(pod, free, destinations.view)
     scores: Mapping[str, Ints] = {}

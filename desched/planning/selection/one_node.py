@@ -54,7 +54,9 @@ def select_for_node(
         ahead = Trial(*_over_next_cycles(destinations, quota))
         for planned in _together(node, ahead, price, costs):
             candidate = planned.candidate
-            found = trial.find(candidate, _bearable(candidate, node, trial, planned.saved_minutes))
+            found = trial.move_of(
+                candidate, _bearable(candidate, node, trial, planned.saved_minutes)
+            )
             if isinstance(found, Finding):
                 denied[candidate.pod.uid] = found
             else:
@@ -144,7 +146,9 @@ def _best(
             denied[uid] = _too_little(offer.net_minutes, least)
             continue
         most_minutes = offer.saved_minutes - least
-        found = trial.find(offer.candidate, _bearable(offer.candidate, node, trial, most_minutes))
+        found = trial.move_of(
+            offer.candidate, _bearable(offer.candidate, node, trial, most_minutes)
+        )
         if isinstance(found, Finding):
             denied[uid] = found
             continue

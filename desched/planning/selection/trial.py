@@ -37,7 +37,7 @@ class Trial:
         self.quota = quota.copy() if quota else None
         self.moves: list[Move] = []
 
-    def find(
+    def move_of(
         self, candidate: Candidate, bearable: Bearable = ANYTHING
     ) -> Move | Finding[RefusalReason]:
         """Return the candidate's move after those made so far, or the reason why there is none."""
@@ -45,7 +45,7 @@ class Trial:
         denied = self.quota.refuse(pod) if self.quota else None
         if denied is not None:
             return denied
-        found = self.destinations.find(pod, candidate.charge, bearable)
+        found = self.destinations.destination_of(pod, candidate.charge, bearable)
         if isinstance(found, Finding):
             return found
         if found.beyond_preferred:

@@ -94,7 +94,7 @@ class WholeMoves:
             return Finding(RefusalReason.PLACEMENT_DOMAIN, unclear)
         moves = []
         for candidate in sorted(gang.members, key=_size, reverse=True):
-            found = destinations.find(candidate.pod, candidate.charge)
+            found = destinations.destination_of(candidate.pod, candidate.charge)
             if isinstance(found, Finding):
                 detail = found.detail or found.reason.value
                 return Finding(found.reason, f"{candidate.pod.ref}: {detail}")

@@ -272,11 +272,11 @@ def test_a_move_counts_for_what_the_next_one_costs() -> None:
     context = EligibilityContext.of(book, State(newcomers=JOBS))
     destinations = destinations_before(context, classify(book, context.state))
     charge = {Resource.CPU: 100.0}
-    first, alone = (destinations.find(web, charge) for web in webs)
+    first, alone = (destinations.destination_of(web, charge) for web in webs)
     assert isinstance(first, Destination)
     assert isinstance(alone, Destination)
     destinations.take(first, webs[0], charge)
-    second = destinations.find(webs[1], charge)
+    second = destinations.destination_of(webs[1], charge)
     assert isinstance(second, Destination)
     assert second.cost_minutes > alone.cost_minutes + 1 > 1
 

@@ -45,7 +45,7 @@ def prove(
         return Unproved(held)
     trial = Trial(held, quota.over_next_cycles())
     for candidate in leaving(places):
-        move = trial.find(candidate)
+        move = trial.move_of(candidate)
         if isinstance(move, Finding):
             why = f"{candidate.pod.ref} has no other node: {said(move)}"
             return Unproved(why, candidate.pod.node, move.reason in PASSING)
@@ -70,7 +70,7 @@ def moves_now(
     """
     trial = Trial(destinations, quota)
     for candidate in leaving_now(places):
-        move = trial.find(candidate)
+        move = trial.move_of(candidate)
         if isinstance(move, Move):
             trial.take(move)
     return tuple(trial.moves), trial.destinations, trial.quota or quota

@@ -103,7 +103,7 @@ def test_the_replacement_is_reserved_where_it_is_likeliest_even_above_the_ceilin
     context = EligibilityContext.of(book, State())
     destinations = destinations_before(context, classify(book, State()))
     web = next(one for one in seen.cluster.pods if one.name == "web")
-    found = destinations.find(web, {Resource.CPU: 400.0})
+    found = destinations.destination_of(web, {Resource.CPU: 400.0})
     assert isinstance(found, Destination)
     assert found.expected_node == "warm"
     assert found.count == 1

@@ -370,7 +370,7 @@ def test_a_gang_stays_of_which_the_plan_moves_a_pod_alone() -> None:
     stuck = NodeSelection(Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE)), {}, free, None)
     gangs = WholeMoves(context, pressure)
     trial = Trial(free, None)
-    moved = trial.find(ranks[1])
+    moved = trial.move_of(ranks[1])
     assert isinstance(moved, Move)
     trial.take(moved)
     after = msgspec.structs.replace(stuck, destinations=trial.destinations)
