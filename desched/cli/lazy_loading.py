@@ -16,12 +16,10 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
+from desched.bootstrap.annexes import ANNEXES, has_annex
 from desched.errors import ConfigurationError
 
 _FOLDER = "desched.commands"
-_ANNEXES = frozenset({"desched.convert", "desched.doctor", "desched.lab"})
-"""Packages that an installation may leave out."""
-
 _declarations: set[str] = set()
 
 
@@ -59,10 +57,11 @@ def load_to_run(command: str) -> ModuleType:
     try:
         return import_module(_module_of(command))
     except ModuleNotFoundError as error:
-        if error.name not in _ANNEXES:
+        annex = ".".join((error.name or "").split(".")[:2])
+        if annex not in ANNEXES or has_annex(annex):
             raise
         raise ConfigurationError(
-            f"This installation leaves out {error.name}, which `desched {command}` needs; "
+            f"This installation leaves out {annex}, which `desched {command}` needs; "
             "use a complete one."
         ) from None
 

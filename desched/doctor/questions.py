@@ -6,7 +6,6 @@ Each question has its own answer: one that fails never hides the others.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib.util import find_spec
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -36,6 +35,7 @@ from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
 from desched.adapters.prometheus.connection import without_user
 from desched.adapters.prometheus.stacks import FoundService, find_prometheus, service_of_stack
+from desched.bootstrap.annexes import has_annex
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.look import reader_of
 from desched.bootstrap.runs import intent_of
@@ -232,7 +232,7 @@ class DoctorQuestions:
 
     def _price(self, policy: Policy, nodes: int) -> ProposedPrice:
         """The price by the past, which the simulation replays; an installation may lack that."""
-        if find_spec("desched.lab") is None:
+        if not has_annex("desched.lab"):
             return default_price("this installation leaves out desched.lab, which replays the past")
         from desched.doctor.replayed_price import replayed_price  # noqa: PLC0415  (optional)
 

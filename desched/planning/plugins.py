@@ -64,8 +64,8 @@ class OtherMoves(msgspec.Struct, frozen=True):
     says: Mapping[str, Any] = {}
 
 
-class Plugin:
-    """Takes part in decisions; all methods are pure.
+class Plugin(msgspec.Struct, frozen=True):
+    """Takes part in decisions; all methods are pure. A value, so that policies can be compared.
 
     `rules` are further rules of eligibility. `annotations` are those that it reads of pods,
     workloads and PodGroups.

@@ -67,6 +67,9 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "desched", folder / "desched", ignore=ignored)
     for annex in annexes():
         shutil.rmtree(folder / "desched" / annex)
+    (folder / "desched" / "convert" / "__pycache__").mkdir(
+        parents=True
+    )  # as some removals leave it
     return folder
 
 

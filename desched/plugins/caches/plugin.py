@@ -18,7 +18,7 @@ FOR_MODEL = 0.5
 FOR_DOWNLOAD = 2.0
 
 
-class Caches(Plugin):
+class Caches(Plugin, frozen=True):
     """Keeps pods on nodes that hold their models."""
 
     annotations = frozenset({CACHE_KEY})

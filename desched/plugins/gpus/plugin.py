@@ -26,7 +26,7 @@ from desched.plugins.gpus.survey import survey
 from desched.policy.policy import Policy
 
 
-class Gpus(Plugin):
+class Gpus(Plugin, frozen=True):
     """Drains nodes for what waits for their GPUs, and reports what is idle of them."""
 
     def follow_up(self, state: State, context: EligibilityContext) -> State:

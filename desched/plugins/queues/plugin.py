@@ -10,7 +10,7 @@ from desched.planning.plugins import Plugin
 from desched.plugins.queues.rule import requeued, waiting
 
 
-class Queues(Plugin):
+class Queues(Plugin, frozen=True):
     """Keeps pods whose replacement could lose its share of a queue."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -49,7 +49,7 @@ def _not_migratable(pod: Pod, context: EligibilityContext) -> Why:
     return bool(open_ones) and f"{', '.join(open_ones)} would allow to stop it"
 
 
-class VirtualMachines(Plugin):
+class VirtualMachines(Plugin, frozen=True):
     """Moves machines by their migration, a few at a time."""
 
     annotations = frozenset({TAKES_OVER, MIGRATING_ANNOTATION})

@@ -1,6 +1,7 @@
 """Nodes that are held are kept free until the drain ends."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -8,6 +9,8 @@ from desched.model.cluster import STEERING_TAINT, Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.plan import Plan
 from desched.model.state import State
+from desched.policy.compatibility import SteeringMode
+from desched.policy.policy import SteeringRules
 from tests.builders import NOW, load, node, planned, pod, policy, snapshot
 from tests.unit.plugins.gpus.gpu_cluster import drains, gpu_node, runs, waits
 
@@ -16,18 +19,25 @@ DRAIN = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="
 HELD = gpu_node("g0", taints=(STEERING_TAINT,), steered_until=NOW + timedelta(minutes=5))
 
 
-def relief(state: State, *others: Pod) -> Plan:
+def relief(state: State, *others: Pod, **by: Any) -> Plan:
     """The plan for an overloaded node beside the drained one and a node that is half full."""
     nodes = [HELD, node("hot"), node("half")]
     pods = [pod("a", "hot"), BIG, *others]
     loads = {"g0": (0.0, 0.0), "hot": (0.95, 0.5), "half": (0.3, 0.3)}
-    return planned(snapshot(nodes, pods, load(loads, {"a": (1.0, 1.0)})), drains(), state)
+    return planned(snapshot(nodes, pods, load(loads, {"a": (1.0, 1.0)})), drains(**by), state)
 
 
 def test_a_pod_of_an_overloaded_node_does_not_go_to_a_held_node() -> None:
     [eviction] = relief(State(drains=(DRAIN,))).evictions
     assert eviction.expected_node == "half"
     assert "g0" not in eviction.likely_nodes
+
+
+def test_a_held_node_is_no_destination_even_where_no_taint_keeps_pods_off() -> None:
+    off: dict[str, Any] = {"steering": SteeringRules(SteeringMode.OFF)}
+    [before] = relief(State(), **off).evictions
+    assert before.expected_node == "g0"
+    assert not relief(State(drains=(DRAIN,)), **off).evictions
 
 
 def test_what_a_node_is_drained_for_needs_no_room_elsewhere() -> None:

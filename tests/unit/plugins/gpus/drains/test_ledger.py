@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from desched.decision import decide
 from desched.model.cluster import Node, Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.state import Pause, PauseScope, State
@@ -40,6 +41,12 @@ def after(
     cluster = seen(nodes, pods).cluster
     [found] = judged(context_of(cluster, by or drains(), State(drains=(drain,), **state)))
     return found
+
+
+def test_a_cycle_keeps_its_end() -> None:
+    state = State(drains=(DRAIN,))
+    decision = decide(seen(NODES, [landed(BIG, "g0")]), drains(), state)
+    assert [drain.end for drain in decision.state.drains] == [DrainEnd.LANDED]
 
 
 def test_it_goes_on_while_its_pod_waits() -> None:
