@@ -60,7 +60,7 @@ class Gpus(Plugin, frozen=True):
         quota: EvictionQuota,
     ) -> OtherMoves:
         """The moves of drains."""
-        return plan_drains(eligibility, pressure, destinations, quota).as_moves()
+        return plan_drains(eligibility, pressure, destinations, quota)
 
     def no_moves(self, state: State) -> OtherMoves:
         """The drains go on."""

@@ -1,6 +1,6 @@
 """Plans the moves of drains: first of those under way, then of those that may begin."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,6 @@ from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
 from desched.planning.plugins import OtherMove, OtherMoves
 from desched.planning.selection.limits import EvictionQuota
-from desched.planning.selection.outcomes import Chosen
 from desched.planning.selection.trial import Move
 from desched.plugins.gpus.drains.demands import Demand, Demands, gang_of, moves_today
 from desched.plugins.gpus.drains.fragmented import Fragmented
@@ -38,45 +37,20 @@ _OF_MANY = frozenset({PauseScope.EVERYTHING, PauseScope.POOL})
 """Pauses that are for no single workload, so that a drain waits for their end."""
 
 
-class DrainMove(msgspec.Struct, frozen=True):
-    """A move with the node that the pod leaves, and the drain that it belongs to."""
-
-    chosen: Chosen
-    drain: Drain
-
-    def as_move(self) -> OtherMove:
-        """The move with what its eviction says."""
-        source, drain = self.chosen[0], self.drain
-        what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
-        reason = f"it makes room on {source.node.name} for {drain}, {what}"
-        says = {"reason": reason, "drain": drain, "purpose": Purpose.GPU_DEMAND}
-        return OtherMove(self.chosen, says)
-
-
-class Drained(msgspec.Struct, frozen=True):
-    """The moves of drains, the drains of earlier cycles, and what waits without one."""
-
-    moves: tuple[DrainMove, ...] = ()
-    drains: tuple[Drain, ...] = ()
-    unserved: tuple[Unserved, ...] = ()
-
-    def as_moves(self) -> OtherMoves:
-        """The moves, with the drains and what waits as fields of the plan."""
-        says = {"drains": self.drains, "unserved": self.unserved}
-        return OtherMoves(tuple(move.as_move() for move in self.moves), says)
-
-
 def plan_drains(
     eligibility: Eligibility,
     pressure: Pressure,
     destinations: Destinations,
     quota: EvictionQuota,
-) -> Drained:
-    """Plan after the moves that relieve nodes; the arguments are not modified."""
+) -> OtherMoves:
+    """Plan after the moves that relieve nodes; the arguments are not modified.
+
+    The plan gets the drains of earlier cycles, and what waits without one.
+    """
     context = eligibility.context
     rules = context.policy.gpu_drains
     if rules is None:
-        return Drained(drains=context.state.drains)
+        return OtherMoves(says={"drains": context.state.drains})
     planning = partial(_Planning, rules, eligibility, pressure, destinations, quota)
     ahead = planning()
     drained = ahead.planned(ahead.foreseen())
@@ -144,7 +118,7 @@ class _Planning:
         """Whether a drain begins."""
         return any(each.drain not in self._context.state.drains for each in self._taken)
 
-    def planned(self, foreseen: Sequence[str]) -> Drained:
+    def planned(self, foreseen: Sequence[str]) -> OtherMoves:
         """The plan while these nodes are kept free, if that is possible."""
         self._foreseen = foreseen
         held = self._proved.held(foreseen)
@@ -156,7 +130,8 @@ class _Planning:
             if why := self._in_vain.get(_kind(demand)) or self._begin(demand):
                 self._in_vain[_kind(demand)] = why
                 self._unserved.append(Unserved(str(demand), demand.gpus, why))
-        return Drained(tuple(self._moves()), drains, tuple(self._unserved))
+        says = {"drains": drains, "unserved": tuple(self._unserved)}
+        return OtherMoves(tuple(self._moves()), says)
 
     def _continued(self, drains: Iterable[Drain]) -> Iterator[Drain]:
         """The drains; those under way with their next moves, or broken if they cannot go on."""
@@ -285,7 +260,7 @@ class _Planning:
         self._in_vain = {}
         return None
 
-    def _moves(self) -> Iterator[DrainMove]:
+    def _moves(self) -> Iterator[OtherMove]:
         """The moves of this cycle; all nodes are held before the first of them."""
         names = sorted({node for each in self._taken for node in each.places.nodes})
         ahead = sorted({*names, *self._foreseen})
@@ -298,7 +273,8 @@ class _Planning:
             moves, now, quota = moves_now(places, now, quota)
             for move in moves:
                 source = known[move.candidate.pod.node]
-                yield DrainMove((source, _held_first(move, ahead)), drain)
+                chosen = source, _held_first(move, ahead)
+                yield OtherMove(chosen, _said_of(drain, source.node.name))
 
     def _more_fragmented(self, after: Destinations) -> str:
         """By how much a proved drain would raise the fragmentation; empty if it does not."""
@@ -306,6 +282,13 @@ class _Planning:
         if gpus[1] <= gpus[0] + _ROUNDING:
             return ""
         return "fragmentation would rise from {:.1f} to {:.1f} GPUs".format(*gpus)
+
+
+def _said_of(drain: Drain, node: str) -> Mapping[str, object]:
+    """What the eviction of a pod of this node says."""
+    what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
+    reason = f"it makes room on {node} for {drain}, {what}"
+    return {"reason": reason, "drain": drain, "purpose": Purpose.GPU_DEMAND}
 
 
 def _kind(demand: Demand) -> Hashable:
