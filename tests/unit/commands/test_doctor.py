@@ -544,7 +544,7 @@ def test_without_a_past_the_default_price_is_written_and_said(run, prometheus, t
 
 
 def test_without_the_lab_the_default_price_is_written(run, prometheus, tmp_path, mocker):
-    mocker.patch.object(questions, "find_spec", autospec=True, return_value=None)
+    mocker.patch.object(questions, "has_annex", autospec=True, return_value=False)
     replayed = mocker.patch.object(replayed_price, "replayed_price", autospec=True)
     path = tmp_path / "new.yaml"
     found = run(Output(path), prometheus_url=prometheus.url)
