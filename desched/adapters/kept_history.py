@@ -107,7 +107,7 @@ class KeptPoints(Generic[K]):
         left = [at for at in self._span.times if at not in self._read]
         return Span(left[0], left[-1], self._span.step_seconds) if left else None
 
-    def add(self, first: int, count: int, found: Mapping[K, Sequence[float | None]]) -> None:
+    def add(self, first: int, count: int, values_of: Mapping[K, Sequence[float | None]]) -> None:
         """Keep so many values of each key; a time that was read before keeps its own."""
         step = self._span.step_seconds
         new = [
@@ -120,7 +120,7 @@ class KeptPoints(Generic[K]):
         added = {self._span.first + place * step for _, place in new}
         self._read |= added
         self._new |= added
-        for key, values in found.items():
+        for key, values in values_of.items():
             for i, place in new:
                 if (value := values[i]) is not None:
                     self._row(key)[place] = value
@@ -159,8 +159,8 @@ class KeptPoints(Generic[K]):
 
     def all_points(self) -> dict[K, Points]:
         """The values of each key that has any."""
-        found = ((key, self.points(key)) for key in self._values)
-        return {key: of for key, of in found if any(value is not None for value in of)}
+        points_of = ((key, self.points(key)) for key in self._values)
+        return {key: of for key, of in points_of if any(value is not None for value in of)}
 
     def _row(self, key: K) -> "array[float]":
         if key not in self._values:

@@ -113,12 +113,12 @@ class RunningService:
 
     def _refused(self, status: int, body: bytes) -> None:
         try:
-            why = on_one_line(_PROBLEM.decode(body).problem)
+            problem = on_one_line(_PROBLEM.decode(body).problem)
         except (msgspec.DecodeError, UnicodeError):
             raise self._stranger(f" (HTTP {status})") from None
         if status in _CALLERS_FAULT:
-            raise ConfigurationError(why)
-        raise ObservationError(ObservationSource.CLUSTER, f"{self._name}: {why}")
+            raise ConfigurationError(problem)
+        raise ObservationError(ObservationSource.CLUSTER, f"{self._name}: {problem}")
 
     def _stranger(self, said: str = "") -> ConfigurationError:
         return ConfigurationError(

@@ -32,12 +32,12 @@ def read_logbook(settings: Settings, since: str) -> tuple[Logbook, datetime]:
     stored = store.load()
     if stored.book is not None:
         return stored.book, stored.book.newest_at - length
-    why = stored.problem or (
+    problem = stored.problem or (
         "it is empty; a service in a cluster writes it after its first cycle, one outside only "
         "with --logbook, unless its log has logbook.not_written"
     )
     raise ObservationError(
-        ObservationSource.CLUSTER, f"The logbook in {store.place} cannot be used: {why}."
+        ObservationSource.CLUSTER, f"The logbook in {store.place} cannot be used: {problem}."
     )
 
 

@@ -39,10 +39,10 @@ NO_POLICY = (
 def config_map_of(settings: Settings) -> PolicyConfigMap | None:
     """The ConfigMap that `--policy` names; None for a file, which comes first."""
     path = settings.policy
-    found = _IN_CLUSTER.fullmatch(str(path)) if path is not None else None
-    if path is None or found is None or path.exists():
+    named = _IN_CLUSTER.fullmatch(str(path)) if path is not None else None
+    if path is None or named is None or path.exists():
         return None
-    return PolicyConfigMap(found[1], found[2])
+    return PolicyConfigMap(named[1], named[2])
 
 
 def named_policy(settings: Settings, wait: Callable[[float], bool]) -> PolicyText:
@@ -116,13 +116,13 @@ def _found_config_map(
     answer = kubernetes.get(GET_STATE.path(namespace, name), deadline_seconds=deadline_seconds)
     if answer.is_from_server(HTTPStatus.NOT_FOUND):
         return None
-    found = config_map(answer) if answer.is_done else None
-    if found is None:
-        why = NO_CONFIG_MAP if answer.is_done else why_refused(answer, GET_STATE, namespace)
+    config_map_found = config_map(answer) if answer.is_done else None
+    if config_map_found is None:
+        problem = NO_CONFIG_MAP if answer.is_done else why_refused(answer, GET_STATE, namespace)
         raise ObservationError(
-            ObservationSource.CLUSTER, f"The policy in {place} could not be read: {why}."
+            ObservationSource.CLUSTER, f"The policy in {place} could not be read: {problem}."
         )
-    text = found.texts.get(POLICY_KEY)
+    text = config_map_found.texts.get(POLICY_KEY)
     if text is None:
         raise ConfigurationError(f'{place} has no policy under the key "{POLICY_KEY}".')
     return PolicyText(text, f"{namespace}/configmap/{name}")

@@ -60,9 +60,9 @@ class StackService:
         """
         if self._found is None or self._found[0] != source:
             self._found = source, self._find(source)
-        found = self._found[1]
-        as_account = (found.stack, found.namespace) == (OPENSHIFT, OPENSHIFT_NAMESPACE)
-        return Target(found.url, source.tenant, as_account)
+        service = self._found[1]
+        as_account = (service.stack, service.namespace) == (OPENSHIFT, OPENSHIFT_NAMESPACE)
+        return Target(service.url, source.tenant, as_account)
 
     def forget(self) -> None:
         """Find it anew for the next question, because it may have changed."""
@@ -82,9 +82,9 @@ class StackService:
                 "metrics.address or --prometheus-url (DESCHED_PROMETHEUS_URL) to do without."
             )
             raise ObservationError(error.source, text) from error
-        found = service_of_stack(find_prometheus(services), source)
-        _log.info("prometheus.found", stack=found.stack, address=found.url)
-        return found
+        service = service_of_stack(find_prometheus(services), source)
+        _log.info("prometheus.found", stack=service.stack, address=service.url)
+        return service
 
 
 def for_tenant(direct: PrometheusConnection, tenant: str) -> PrometheusConnection:

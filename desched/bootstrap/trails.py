@@ -46,8 +46,8 @@ def _opened(path: Path) -> TextIO:
         return path.open("a", encoding="utf-8")
     except OSError as error:
         name = f"{flag_of('audit_log')} ({variable_of('audit_log')})"
-        why = error.strerror or str(error)
-        raise ConfigurationError(f"{name}: cannot write {path} ({why}).") from error
+        problem = error.strerror or str(error)
+        raise ConfigurationError(f"{name}: cannot write {path} ({problem}).") from error
 
 
 class Tracing(Protocol):

@@ -194,7 +194,7 @@ def write_flags(
     formatter: click.HelpFormatter, title: str, flags: list[click.Option], context: click.Context
 ) -> None:
     """A list of flags with their help, under a title; nothing without flags."""
-    if rows := [each.get_help_record(context) for each in flags if isinstance(each, Flag)]:
+    if rows := [flag.get_help_record(context) for flag in flags if isinstance(flag, Flag)]:
         with formatter.section(title):
             formatter.write_dl(rows)
 
@@ -213,9 +213,9 @@ def flags_of(command: click.Command) -> Iterator[click.Option]:
 @cache
 def options_by_flag() -> Mapping[str, Mapping[str, click.Option]]:
     """The flags of all commands, each with its commands; loads all declarations."""
-    found: dict[str, dict[str, click.Option]] = {}
+    options: dict[str, dict[str, click.Option]] = {}
     for name in SUMMARIES:
         for option in flags_of(load_command(name)):
             for flag in option.opts:
-                found.setdefault(flag, {})[name] = option
-    return found
+                options.setdefault(flag, {})[name] = option
+    return options

@@ -106,5 +106,5 @@ def _has_value_apart(word: str, following: list[str]) -> bool:
     if setting and SETTING_FLAGS[setting].is_switch:
         return following[0].lower() in _BOOLEANS
     return bool(setting) or any(
-        not each.is_flag for each in options_by_flag().get(word, {}).values()
+        not option.is_flag for option in options_by_flag().get(word, {}).values()
     )

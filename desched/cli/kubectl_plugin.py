@@ -23,9 +23,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def complete(arguments: Sequence[str] | None = None) -> int:
     """Print what the last argument may become, one a line, and a directive, as kubectl expects."""
     *words, incomplete = (sys.argv[1:] if arguments is None else arguments) or [""]
-    found = ShellComplete(Program(), {}, NAME, COMPLETION).get_completions(words, incomplete)
-    values = [item for item in found if item.type == "plain"]
+    completions = ShellComplete(Program(), {}, NAME, COMPLETION).get_completions(words, incomplete)
+    values = [item for item in completions if item.type == "plain"]
     for item in values:
         click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
-    click.echo(_NO_FILES if len(values) == len(found) else _FILES)
+    click.echo(_NO_FILES if len(values) == len(completions) else _FILES)
     return 0

@@ -70,16 +70,16 @@ def run(invocation: Invocation) -> None:
     source = PastSource(matchers, step, answer_cache(invocation))
     span = span_of(begin, end, interval.total_seconds(), step)
     policies = _policies(invocation, settings)
-    found = backtested(clusters, policies, span, source, where)
-    if HERE not in found:
-        of_each = tuple(ClusterBacktest(*each) for each in found.items())
+    replayed = backtested(clusters, policies, span, source, where)
+    if HERE not in replayed:
+        of_each = tuple(ClusterBacktest(*cluster) for cluster in replayed.items())
         write_out(settings.output, Backtests(clusters=of_each), print_backtests)
         return
-    write_out(settings.output, found[HERE], print_backtest)
+    write_out(settings.output, replayed[HERE], print_backtest)
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(backtest_view(found[HERE])))
+        write_page(page, timeline_page(backtest_view(replayed[HERE])))
 
 
 def _where(invocation: Invocation) -> Where:
@@ -101,7 +101,7 @@ def _where(invocation: Invocation) -> Where:
 
 def _clusters(invocation: Invocation, settings: Settings) -> Mapping[str, Settings]:
     """The settings for each cluster of --cluster, or for the only one."""
-    found: dict[str, Settings] = {}
+    settings_of: dict[str, Settings] = {}
     for text in invocation.flags.get("clusters", ()):
         name, _, url = text.partition("=")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or not url:
@@ -109,16 +109,16 @@ def _clusters(invocation: Invocation, settings: Settings) -> Mapping[str, Settin
                 f'--cluster: "{text}" must be a name and an address, such as '
                 "prod=http://prometheus.prod.example:9090."
             )
-        if name in found:
+        if name in settings_of:
             raise ConfigurationError(f"--cluster names {name} twice; name it once.")
-        found[name] = settings.model_copy(update={"prometheus_url": url})
+        settings_of[name] = settings.model_copy(update={"prometheus_url": url})
     for flag, given in (
         ("--prometheus-url", settings.prometheus_url),
         ("--report", invocation.flags.get("report")),
     ):
-        if found and given:
+        if settings_of and given:
             raise ConfigurationError(f"{flag} has no effect with --cluster; omit it.")
-    return found or {HERE: settings}
+    return settings_of or {HERE: settings}
 
 
 def _policies(invocation: Invocation, settings: Settings) -> Sequence[Policy]:
@@ -172,14 +172,14 @@ def _replayed(
 ) -> Mapping[str, Backtest]:
     processes = min(where.jobs, len(pasts) * len(policies))
     if processes == 1 and not where.workers:
-        found = {}
+        results = {}
         for number, (name, past) in enumerate(pasts.items()):
 
             def share(done: float, number: int = number) -> None:
                 progress((number + done) / len(pasts))
 
-            found[name] = backtest(past, policies, span, share)
-        return found
+            results[name] = backtest(past, policies, span, share)
+        return results
     with (
         dask_workers(pasts, where.workers) if where.workers else local_workers(pasts, processes)
     ) as workers:

@@ -47,18 +47,18 @@ def run(invocation: Invocation) -> int:
         if "policy" in invocation.texts:
             raise ConfigurationError("--policy has no effect with --service; omit it.")
         refuse_live_settings(invocation, "--service", CONNECTION if _is_live(flags) else ())
-        found: Explanation | Signals = _of_service(settings, subject, flags["service"])
+        explanation: Explanation | Signals = _of_service(settings, subject, flags["service"])
     elif "snapshot" in flags:
         refuse_live_settings(invocation, "--snapshot")
         given = settings.policy if "policy" in invocation.texts else None
         content, policy = with_policy(Path(flags["snapshot"]), given)
         decision = decide(content.snapshot, policy, content.state, may_steer=content.may_steer)
-        found = explain(subject, decision, target_of(content))
+        explanation = explain(subject, decision, target_of(content))
     else:
-        found = with_look(settings, partial(_of_cluster, subject))
-    if isinstance(found, Signals):
-        return ended_by(found)
-    write_out(settings.output, found, print_explanation)
+        explanation = with_look(settings, partial(_of_cluster, subject))
+    if isinstance(explanation, Signals):
+        return ended_by(explanation)
+    write_out(settings.output, explanation, print_explanation)
     return ExitCode.DONE
 
 
@@ -92,18 +92,18 @@ def _of_cluster(subject: Subject, look: LiveCluster) -> Explanation:
 def _of_service(settings: Settings, subject: Subject, where: str) -> Explanation:
     """By the last cycle of the service at a URL, or of a Kubernetes Service."""
     name, service = _running_service(settings, where)
-    found, answered_at = service.explanation(subject)
+    explanation, answered_at = service.explanation(subject)
     if answered_at is not None:
-        age = span(answered_at - found.taken_at)
+        age = span(answered_at - explanation.taken_at)
         sys.stderr.write(f"desched: By the last cycle of {plain(name)}, {age} ago.\n")
-    return found
+    return explanation
 
 
 def _running_service(settings: Settings, where: str) -> tuple[str, RunningService]:
     """The service, and its name for people."""
     wait = SystemClock().wait
-    found = service_name(where)
-    if found is None:
+    service = service_name(where)
+    if service is None:
         try:
             url = service_url(where)
         except ValueError as error:
@@ -112,8 +112,8 @@ def _running_service(settings: Settings, where: str) -> tuple[str, RunningServic
         return name, RunningService(name, ServiceUrl(url, wait).get)
     kubernetes = connect(settings.kubeconfig, settings.context, wait)
     namespace = state_namespace(settings, kubernetes)
-    name = f"Service {namespace}/{found}, {kubernetes.target}"
-    return name, RunningService(name, ForwardedPort(kubernetes, namespace, found, PAGES_PORT).get)
+    name = f"Service {namespace}/{service}, {kubernetes.target}"
+    return name, RunningService(name, ForwardedPort(kubernetes, namespace, service, PAGES_PORT).get)
 
 
 COMMAND = Command(

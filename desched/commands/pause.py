@@ -41,7 +41,7 @@ def pausing(flags: Mapping[str, str]) -> Change:
     """
     scope = scope_of(flags)
     length = _length(flags["for"]) if "for" in flags else None
-    why = plain(flags.get("because", ""))[:LONGEST_REASON]
+    cause = plain(flags.get("because", ""))[:LONGEST_REASON]
 
     def change(state: State, now: datetime, by: str) -> tuple[State, list[str]]:
         if length is None:
@@ -50,7 +50,7 @@ def pausing(flags: Mapping[str, str]) -> Change:
         else:
             end, until = now + length, f"until {clock_time(now + length, now)} ({span(length)})"
         line = f"Paused {scope} {until}. Evictions in flight are followed; no new one starts."
-        return with_pause(state, Pause(scope.kind, now, end, scope.subject, why, by)), [line]
+        return with_pause(state, Pause(scope.kind, now, end, scope.subject, cause, by)), [line]
 
     return change
 

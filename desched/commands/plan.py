@@ -61,10 +61,10 @@ def run(invocation: Invocation) -> int:
         content, by = with_policy(Path(flags["snapshot"]), policy)
         report = report_of(content, change(by), SystemClock())
     else:
-        found = plan_by_samples(settings, wait_seconds(flags["wait"]), change)
-        if isinstance(found, Signals):
-            return exit_code_of(runs.Ending(cut_short_by=found))
-        report = found
+        plan_of_samples = plan_by_samples(settings, wait_seconds(flags["wait"]), change)
+        if isinstance(plan_of_samples, Signals):
+            return exit_code_of(runs.Ending(cut_short_by=plan_of_samples))
+        report = plan_of_samples
     for sink in (runs.report_printer(settings, sys.stdout, view), *sinks):
         sink(report)
     return exit_code_of(runs.Ending(inconclusive=runs.is_inconclusive(report)))

@@ -24,12 +24,12 @@ def run(invocation: Invocation) -> None:
     """Print the converted policy, and the notes on it to standard error."""
     dialect = invocation.flags.get("dialect", "auto")
     text, source = policy_argument(invocation.flags["file"], sys.stdin.buffer)
-    found = convert_policy(text, source, None if dialect == "auto" else Dialect(dialect))
-    parse_policy(found.text, "the converted policy")
+    conversion = convert_policy(text, source, None if dialect == "auto" else Dialect(dialect))
+    parse_policy(conversion.text, "the converted policy")
     form = invocation.flags.get("form", "yaml")
-    sys.stdout.write(json_text(found.document) if form == "json" else found.text)
+    sys.stdout.write(json_text(conversion.document) if form == "json" else conversion.text)
     sys.stdout.flush()
-    write_out("table", found.notes, print_conversion_notes, sys.stderr)
+    write_out("table", conversion.notes, print_conversion_notes, sys.stderr)
 
 
 COMMAND = Command(

@@ -37,8 +37,8 @@ def run(invocation: Invocation) -> None:
     comparison = None
     if "snapshot" in flags:
         comparison = compare_on(Path(flags["snapshot"]), before, after)
-    found = PolicyComparison(tuple(policy_differences(before, after)), comparison)
-    write_out(flags.get("form"), found, print_differences)
+    differences = PolicyComparison(tuple(policy_differences(before, after)), comparison)
+    write_out(flags.get("form"), differences, print_differences)
 
 
 def compare_on(path: Path, before: Policy, after: Policy) -> PlanComparison:

@@ -23,13 +23,13 @@ def run(invocation: Invocation) -> None:
     """Print the review, and write the page."""
     page, settings = charts_file(invocation), invocation.settings()
     book, begins = read_logbook(settings, invocation.flags.get("since", DEFAULT_SINCE))
-    found = review(book, begins)
+    reviewed = review(book, begins)
     now = SystemClock().now()
-    write_out(settings.output, found, partial(print_review, now=now))
+    write_out(settings.output, reviewed, partial(print_review, now=now))
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(review_view(found, now)))
+        write_page(page, timeline_page(review_view(reviewed, now)))
 
 
 COMMAND = Command(

@@ -64,12 +64,16 @@ def resume(state: State, scope: Scope) -> Resumption:
     Resuming a workload also ends its cool-down.
     """
     ended = tuple(pause for pause in state.pauses if scope.is_of(pause))
-    cool_downs = tuple(each for each in state.cool_downs if scope.is_workload(each.workload))
+    cool_downs = tuple(
+        cool_down for cool_down in state.cool_downs if scope.is_workload(cool_down.workload)
+    )
     for pause in ended:
         state = state.without_pause(pause)
     state = replace(
         state,
-        cool_downs=tuple(each for each in state.cool_downs if each not in cool_downs),
+        cool_downs=tuple(
+            cool_down for cool_down in state.cool_downs if cool_down not in cool_downs
+        ),
         failures=tuple(f for f in state.failures if not scope.is_workload(f.workload)),
     )
     return Resumption(state, ended, cool_downs)

@@ -58,16 +58,16 @@ def run(invocation: Invocation) -> None:
     hours = flags.get("hours", DEFAULT_HOURS)
     if not SHORTEST_HOURS <= hours <= LONGEST_HOURS:
         raise ConfigurationError(f"--hours must be from {SHORTEST_HOURS} to {LONGEST_HOURS}.")
-    found = simulated(
+    simulation = simulated(
         flags["start"],
         [Path(name) for name in flags.get("policies", ())],
         Course(hours, seed=flags.get("seed", 0)),
     )
-    write_out(flags.get("form"), found, print_simulation)
+    write_out(flags.get("form"), simulation, print_simulation)
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(simulation_view(found)))
+        write_page(page, timeline_page(simulation_view(simulation)))
 
 
 def simulated(start: str, policies: Sequence[Path], course: Course) -> Simulated:

@@ -84,13 +84,13 @@ def enabled_at(plugins: OriginalSection, point: str) -> list[str]:
 
 def args_of(profile: OriginalSection, plugin: str) -> OriginalSection | None:
     """The arguments of a plugin of the profile, None if it is not configured."""
-    found = None
+    args = None
     for config in profile.sections("pluginConfig"):
         if config.text("name") != plugin:
             continue
-        if found is not None:
+        if args is not None:
             config.refuse("", f"{plugin} is configured twice; remove one of the two.")
-        found = config.section("args")
+        args = config.section("args")
         for key in config.unread():
             config.dropped(key, "had no effect there; it is not an argument of the plugin.")
-    return found
+    return args

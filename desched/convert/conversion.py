@@ -179,13 +179,13 @@ def _convert_profile(root: OriginalSection, draft: Draft, dialect: Dialect) -> N
     _leave_out(chosen, "is unknown here; it had no effect there.")
 
 
-def _leave_out(section: OriginalSection, why: str) -> None:
+def _leave_out(section: OriginalSection, cause: str) -> None:
     """Note the keys that nobody has read; those of another place hold the policy."""
     for key in section.unread():
         if section.value(key) and (homes := places_of(key, DeschedulerPolicy)):
             section.held(key, _MISPLACED.format(" and of ".join(homes)))
         else:
-            section.dropped(key, why)
+            section.dropped(key, cause)
 
 
 def _conversion(
@@ -199,8 +199,8 @@ def _conversion(
     comments: dict[KeyPath, list[str]] = {}
     left_out: list[str] = []
     if held:
-        why = "Nothing is evicted. Remove this line when you have settled:"
-        comments[HOLD] = [why, *(f"- {note.comment}" for note in held)]
+        advice = "Nothing is evicted. Remove this line when you have settled:"
+        comments[HOLD] = [advice, *(f"- {note.comment}" for note in held)]
     for note in notes:
         if note.effect is Effect.HELD:
             continue
@@ -220,9 +220,9 @@ def _conversion(
 
 def _warned(document: object, notes: Iterable[ConversionNote]) -> Iterator[ConversionNote]:
     """What is worth knowing of the new policy, of keys that have no note yet."""
-    known = {HOLD, *(note.here for note in notes)}
+    noted = {HOLD, *(note.here for note in notes)}
     for finding in validate_policy(json.dumps(document), "the converted policy").findings:
-        if finding.severity is Severity.WARNING and finding.path not in known:
+        if finding.severity is Severity.WARNING and finding.path not in noted:
             yield ConversionNote(Effect.WARNED, (), Place(), finding.text, finding.path)
 
 

@@ -44,8 +44,8 @@ class Draft:
     def document(self) -> dict[str, Any]:
         """The policy as a value."""
         args = self.load_aware
-        known = [key for key in _ORDER if key in args]
-        ordered = {key: args[key] for key in (*known, *(k for k in args if k not in _ORDER))}
+        ordered_keys = [key for key in _ORDER if key in args]
+        ordered = {key: args[key] for key in (*ordered_keys, *(k for k in args if k not in _ORDER))}
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,

@@ -109,7 +109,7 @@ def convert_priority(section: OriginalSection, draft: Draft) -> None:
 
 def namespaces(section: OriginalSection) -> dict[str, list[str]]:
     """The included or excluded namespaces of a section, which may have both in broken files."""
-    found = {}
+    namespaces_of = {}
     for key in ("include", "exclude"):
         names = section.texts(key)
         for name in names:
@@ -117,8 +117,8 @@ def namespaces(section: OriginalSection) -> dict[str, list[str]]:
                 text = f"{quoted(name)} is not the name of a namespace; correct it first."
                 section.refuse(key, text)
         if names:
-            found[key] = names
-    return found
+            namespaces_of[key] = names
+    return namespaces_of
 
 
 def set_namespaces(
@@ -169,7 +169,7 @@ def convert_default_evictor(section: OriginalSection, draft: Draft) -> None:
 
 
 def _protections(section: OriginalSection, draft: Draft) -> None:
-    found: dict[str, Any] = {}
+    protections: dict[str, Any] = {}
     disabled = section.texts("defaultDisabled")
     for unknown in (name for name in disabled if name not in list(DefaultProtection)):
         section.dropped("defaultDisabled", f"{quoted(unknown)} is unknown here, so it protects.")
@@ -180,19 +180,19 @@ def _protections(section: OriginalSection, draft: Draft) -> None:
         "defaultDisabled": [n for n in disabled if n in list(DefaultProtection)],
         "extraEnabled": [n for n in extra if n in list(ExtraProtection)],
     }
-    found |= {key: list(dict.fromkeys(names)) for key, names in lists.items() if names}
+    protections |= {key: list(dict.fromkeys(names)) for key, names in lists.items() if names}
     classes = section.section("config").section("PodsWithPVC").sections("protectedStorageClasses")
-    named = [{"name": name} for each in classes if (name := each.text("name"))]
+    named = [{"name": name} for declared in classes if (name := declared.text("name"))]
     if named and ExtraProtection.PVC in extra:
-        found["config"] = {"PodsWithPVC": {"protectedStorageClasses": named}}
-    if found:
+        protections["config"] = {"PodsWithPVC": {"protectedStorageClasses": named}}
+    if protections:
         older = [key for key in draft.evictor if key.startswith(("evict", "ignore"))]
         if older:
             text = (
                 f"cannot stand beside {' and '.join(older)}, there neither; use one of the forms."
             )
             section.refuse("", text)
-        draft.evictor["podProtections"] = found
+        draft.evictor["podProtections"] = protections
 
 
 def unknown_args(section: OriginalSection) -> None:

@@ -86,14 +86,14 @@ def _convert_low_node_load(args: OriginalSection, draft: Draft) -> None:
     if nodes := selector_text(args, "nodeSelector"):
         draft.load_aware["nodeSelector"] = nodes
     _convert_pod_selectors(args, draft)
-    found = bounds(args, _KEYS, here(), deviation=deviation)
+    limits = bounds(args, _KEYS, here(), deviation=deviation)
     _drop_checks(args)
     pools = args.sections("nodePools")
     if pools:
         for pool in pools:
             _drop_checks(pool)
-        found = _convert_pools(args, pools, draft, found, deviation=deviation)
-    set_bounds(draft.load_aware, args, found, _KEYS)
+        limits = _convert_pools(args, pools, draft, limits, deviation=deviation)
+    set_bounds(draft.load_aware, args, limits, _KEYS)
     draft.load_aware["duration"] = "5m"
     args.added(
         "koordlet measured there, over 5 minutes; desched reads Prometheus. Set the "
@@ -113,12 +113,14 @@ def _drop_checks(section: OriginalSection) -> None:
 
 def _convert_pod_selectors(args: OriginalSection, draft: Draft) -> None:
     """Only the first of several: all of them together would select more than one policy can."""
-    found = [s for each in args.sections("podSelectors") if (s := label_selector(each, "selector"))]
-    if not found:
+    selectors = [
+        s for section in args.sections("podSelectors") if (s := label_selector(section, "selector"))
+    ]
+    if not selectors:
         return
-    add_labels(draft, found[0])
-    if len(found) > 1:
-        text = f"only the first of {len(found)} selectors applies here, so fewer pods may move."
+    add_labels(draft, selectors[0])
+    if len(selectors) > 1:
+        text = f"only the first of {len(selectors)} selectors applies here, so fewer pods may move."
         args.changed("podSelectors", text, of_evictor("labelSelector"))
 
 

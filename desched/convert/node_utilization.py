@@ -63,8 +63,8 @@ def _convert_usage(args: OriginalSection, draft: Draft) -> None:
     source = usage.text("source")
     if _is_metrics_server(usage):
         deviation = convert_deviation(args, draft)
-        found = bounds(args, KEYS, here(), deviation=deviation)
-        set_bounds(draft.load_aware, args, found, KEYS)
+        limits = bounds(args, KEYS, here(), deviation=deviation)
+        set_bounds(draft.load_aware, args, limits, KEYS)
         text = "smoothed samples of metrics-server there; means of 5 minutes of them here."
         args.changed("metricsUtilization", text, here("metrics"))
         usage.value("prometheus")

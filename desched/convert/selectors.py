@@ -45,8 +45,12 @@ def both(*texts: str | None) -> str | None:
 
 def _as_text(selector: dict[str, Any]) -> str:
     conditions = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    for each in selector.get("matchExpressions") or ():
-        key, operator, values = each["key"], each["operator"], each.get("values") or ()
+    for requirement in selector.get("matchExpressions") or ():
+        key, operator, values = (
+            requirement["key"],
+            requirement["operator"],
+            requirement.get("values") or (),
+        )
         if operator in _WORDS:
             conditions.append(f"{key} {_WORDS[operator]} ({', '.join(values)})")
         else:

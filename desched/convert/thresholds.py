@@ -28,7 +28,7 @@ def bounds(
     """
     below, above = (section.section(key) for key in keys)
     low, high = ({name: each.number(name) for name in each} for each in (below, above))
-    found = Bounds({}, {})
+    limits = Bounds({}, {})
     for name in dict.fromkeys((*high, *low)):
         if name not in _WATCHED:
             above.dropped(name, UNWATCHED)
@@ -40,10 +40,10 @@ def bounds(
             below.dropped(name, f"has no distance above 0 in {keys[1]}, so it had no effect there.")
         else:
             target = _target(above, name, (*at, "targetThresholds", name))
-            found.target[name] = target
+            limits.target[name] = target
             least = _low(below, name, (*at, "thresholds", name), least=1 if deviation else 0)
-            found.low[name] = least if deviation else min(least, target)
-    return found
+            limits.low[name] = least if deviation else min(least, target)
+    return limits
 
 
 def _target(above: OriginalSection, name: str, at: KeyPath) -> float:
@@ -81,7 +81,7 @@ def _low(below: OriginalSection, name: str, at: KeyPath, *, least: float) -> flo
 def set_bounds(
     args: dict[str, Any],
     section: OriginalSection,
-    found: Bounds,
+    limits: Bounds,
     keys: tuple[str, str],
     *,
     replaced: bool = False,
@@ -90,9 +90,9 @@ def set_bounds(
 
     With `replaced` they are not the original's, so that these have no other meaning here.
     """
-    measured = [name for name in found.target if name != "pods"]
-    if not found.target:
-        found = Bounds({"cpu": 0}, {"cpu": ALL})
+    measured = [name for name in limits.target if name != "pods"]
+    if not limits.target:
+        limits = Bounds({"cpu": 0}, {"cpu": ALL})
         text = "there is no pair of thresholds that desched can use; with 100 no node overloads."
         section.added(text, here("targetThresholds"))
     elif measured and not (replaced or args.get("useDeviationThresholds")):
@@ -102,4 +102,4 @@ def set_bounds(
             "more: a node overloads a little later.",
             here("targetThresholds"),
         )
-    args["targetThresholds"], args["thresholds"] = found.target, found.low
+    args["targetThresholds"], args["thresholds"] = limits.target, limits.low

@@ -22,14 +22,14 @@ def check_api_server(examination: Examination) -> Check:
     if isinstance(version, Unanswered):
         return problem(name, version.why, _REACH)
     target = examination.run.target
-    found = re.match(r"v?(\d{1,9})\.(\d{1,9})", version)
-    if found is None:
+    numbers = re.match(r"v?(\d{1,9})\.(\d{1,9})", version)
+    if numbers is None:
         return unknown(
             name,
             f'The API server of {target} answers, but its version "{version}" is not understood.',
             "Compare `kubectl version` with 1.30, the oldest supported version.",
         )
-    if (int(found[1]), int(found[2])) < OLDEST:
+    if (int(numbers[1]), int(numbers[2])) < OLDEST:
         return problem(
             name,
             f"The API server of {target} has version {version}; 1.30 is the oldest supported one.",

@@ -36,9 +36,9 @@ def check_budgets(cluster: ClusterState, examination: Examination) -> Check:
             )
         return ok(name, "There is no PodDisruptionBudget.")
     closed = list(_closed(cluster))
-    stuck = [each for each in closed if each.for_ever]
+    stuck = [blocking for blocking in closed if blocking.for_ever]
     if stuck:
-        pods = sum(len(each.pods) for each in stuck)
+        pods = sum(len(blocking.pods) for blocking in stuck)
         first = stuck[0].budget
         return warning(
             name,
@@ -46,7 +46,7 @@ def check_budgets(cluster: ClusterState, examination: Examination) -> Check:
             f"pods are Ready; {count(pods, 'pod stays', 'pods stay')}.",
             "Raise `maxUnavailable`, or lower `minAvailable` under the number of replicas: "
             f"`kubectl --namespace {first.namespace} edit poddisruptionbudget {first.name}`.",
-            [f"{each.budget}: {count(len(each.pods), 'pod')}" for each in stuck[:10]],
+            [f"{blocking.budget}: {count(len(blocking.pods), 'pod')}" for blocking in stuck[:10]],
         )
     if twice := _covered_twice(cluster):
         return warning(

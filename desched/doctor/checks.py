@@ -93,26 +93,26 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return any(check.invalid_configuration for check in self.checks)
 
 
-def ok(name: CheckName, found: str, hint: str = "", details: Sequence[str] = ()) -> Check:
+def ok(name: CheckName, text: str, hint: str = "", details: Sequence[str] = ()) -> Check:
     """All is well."""
-    return Check(name, Verdict.OK, found, hint, tuple(details))
+    return Check(name, Verdict.OK, text, hint, tuple(details))
 
 
-def warning(name: CheckName, found: str, fix: str, details: Sequence[str] = ()) -> Check:
+def warning(name: CheckName, text: str, fix: str, details: Sequence[str] = ()) -> Check:
     """It is safe to start, but something should change."""
-    return Check(name, Verdict.WARNING, found, fix, tuple(details))
+    return Check(name, Verdict.WARNING, text, fix, tuple(details))
 
 
-def problem(name: CheckName, found: str, fix: str, details: Sequence[str] = ()) -> Check:
+def problem(name: CheckName, text: str, fix: str, details: Sequence[str] = ()) -> Check:
     """It is not safe to start, or useless."""
-    return Check(name, Verdict.PROBLEM, found, fix, tuple(details))
+    return Check(name, Verdict.PROBLEM, text, fix, tuple(details))
 
 
-def unknown(name: CheckName, found: str, fix: str, details: Sequence[str] = ()) -> Check:
+def unknown(name: CheckName, text: str, fix: str, details: Sequence[str] = ()) -> Check:
     """It could not be found out."""
-    return Check(name, Verdict.UNKNOWN, found, fix, tuple(details))
+    return Check(name, Verdict.UNKNOWN, text, fix, tuple(details))
 
 
-def skipped(name: CheckName, why: str, hint: str = "") -> Check:
+def skipped(name: CheckName, reason: str, hint: str = "") -> Check:
     """It was not asked, because of another check or because it does not matter here."""
-    return Check(name, Verdict.SKIPPED, why, hint)
+    return Check(name, Verdict.SKIPPED, reason, hint)

@@ -147,7 +147,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the account may not do something that desched could."""
         objects = self.pod_groups, self.model_caches, self.queues
         systems = [each for each in objects if not isinstance(each, Unanswered)]
-        of_systems = (facts.rights for each in systems for facts in each)
+        of_systems = (facts.rights for system in systems for facts in system)
         return any(rights.missing for rights in (*self.rights, *of_systems))
 
     @property

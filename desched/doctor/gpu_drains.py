@@ -26,7 +26,7 @@ def check_gpu_drains(cluster: ClusterState, examination: Examination) -> Check:
     name, run = CheckName.GPU_DRAINS, examination.run
     if examination.policy.policy.gpu_drains is None:
         return ok(name, "The policy does not enable GpuFragmentation.")
-    lacking = [each for each in examination.rights if each.feature == "steer" and each.missing]
+    lacking = [right for right in examination.rights if right.feature == "steer" and right.missing]
     if run.evicts and lacking:
         return warning(
             name,

@@ -15,24 +15,24 @@ def check_gpus(snapshot: Snapshot, examination: Examination) -> Check:
     name, loads = CheckName.GPUS, snapshot.load.gpus
     if not examination.policy.policy.windows(Resource.GPU):
         return ok(name, "The policy has no target for gpu.")
-    nodes = [each for each in snapshot.cluster.nodes if has_nvidia_gpu(each.allocatable)]
+    nodes = [item for item in snapshot.cluster.nodes if has_nvidia_gpu(item.allocatable)]
     if not nodes:
         return warning(
             name,
             "The policy has a target for gpu, but no node has a GPU of NVIDIA.",
             "Remove gpu from `thresholds` and `targetThresholds`.",
         )
-    known = {node: load for node, load in loads.items() if isinstance(load, Measured)}
-    if len(known) < len(nodes):
+    measured = {node: load for node, load in loads.items() if isinstance(load, Measured)}
+    if len(measured) < len(nodes):
         return warning(
             name,
-            f"The GPUs of {count(len(nodes) - len(known), 'node')} are not measured; there all "
+            f"The GPUs of {count(len(nodes) - len(measured), 'node')} are not measured; there all "
             "pods with a GPU stay.",
             "Let Prometheus scrape DCGM's exporter on each of them; `metrics.sources.nodeGPU` is "
             "for a job with another name.",
             _reasons(snapshot),
         )
-    shared = [n for n in nodes if nvidia_gpus(n.allocatable) > known[n.name].gpus]
+    shared = [n for n in nodes if nvidia_gpus(n.allocatable) > measured[n.name].gpus]
     if not shared:
         return warning(
             name,
@@ -63,5 +63,5 @@ def _reasons(snapshot: Snapshot) -> tuple[str, ...]:
         for node, load in snapshot.load.gpus.items()
         if isinstance(load, Unknown)
     )
-    most_first = sorted(by_reason.items(), key=lambda each: (-len(each[1]), each[0]))
+    most_first = sorted(by_reason.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     return tuple(f"{first_names(names, 3)}: {reason}" for reason, names in most_first)

@@ -24,10 +24,10 @@ def check_local_storage(cluster: ClusterState, examination: Examination) -> Chec
         return ok(name, "No pod stays for an emptyDir on disk.")
     names = Counter(v.name for pod in kept for v in {*disk_volumes(pod, policy.plugins)} if v.name)
     often = [volume for volume, _ in names.most_common()]
-    found = f"{len(kept)} of {len(cluster.pods)} pods stay for their emptyDirs on disk"
-    found += f": {first_names(often, 5)}." if often else "."
+    sentence = f"{len(kept)} of {len(cluster.pods)} pods stay for their emptyDirs on disk"
+    sentence += f": {first_names(often, 5)}." if often else "."
     fix = (
         "If what they hold may be lost, set `evictLocalStoragePods: true` in the policy, or "
         f"annotate the pods with the names of these volumes, {SAFE_TO_EVICT_VOLUMES_ANNOTATION}."
     )
-    return (warning if len(kept) >= MANY * len(cluster.pods) else ok)(name, found, fix)
+    return (warning if len(kept) >= MANY * len(cluster.pods) else ok)(name, sentence, fix)

@@ -47,7 +47,7 @@ def check_measures(metrics: MetricsFacts, examination: Examination) -> Iterator[
     """One check for each measure of nodes and pods."""
     policy = examination.policy.policy
     reaches = (one.reach_seconds for one in metrics.measures)
-    reach = min((each for each in reaches if each is not None), default=0.0)
+    reach = min((seconds for seconds in reaches if seconds is not None), default=0.0)
     for measure, name in NAMES.items():
         facts = next((one for one in metrics.measures if one.name == measure), None)
         if facts is None:
@@ -167,21 +167,21 @@ class _Measure:
                 f"Check `metrics.queries.{self._key}`, or the exporter.",
             )
         if facts.of_nodes:
-            found = f"{facts.highest:.4g}"
+            shown = f"{facts.highest:.4g}"
             looks = "percent" if facts.highest > HIGHEST_RATIO else ""
             expected = "a share of capacity from 0 to 1"
         elif facts.resource is Resource.CPU:
             cores = max((n.capacity.cpu_millicores for n in self._cluster.nodes), default=0) / 1000
-            found, expected = f"{facts.highest:.4g}", "cores"
+            shown, expected = f"{facts.highest:.4g}", "cores"
             looks = "millicores" if cores and facts.highest > 2 * cores else ""
         else:
-            found, expected = f"{facts.highest:.4g}", "bytes"
+            shown, expected = f"{facts.highest:.4g}", "bytes"
             looks = "MiB or GiB" if facts.highest < LEAST_BYTES else ""
         if not looks:
             return None
         return problem(
             self._name,
-            f"The highest value is {found}, which looks like {looks}; {expected} is expected.",
+            f"The highest value is {shown}, which looks like {looks}; {expected} is expected.",
             f"Convert the unit in `metrics.queries.{self._key}`."
             if facts.own_query
             else f"Set `metrics.sources.{self._key}` to an exporter that can be trusted.",
@@ -192,15 +192,15 @@ class _Measure:
         expected = self._expected()
         measured = self._counted()
         what = "node" if facts.of_nodes else "running pod"
-        found = f"{measured} of {count(expected, what)} by {self._source()}; {self._quality()}."
+        sentence = f"{measured} of {count(expected, what)} by {self._source()}; {self._quality()}."
         details = self._details()
         if expected and not measured:
             if facts.reach_seconds is not None:
                 return self._young()
-            return problem(self._name, found, self._fix(), details)
+            return problem(self._name, sentence, self._fix(), details)
         if measured < LEAST_MEASURED_SHARE * expected:
-            return Check(self._name, Verdict.WARNING, found, self._fix(), details)
-        return ok(self._name, found, details=details if facts.unmatched else ())
+            return Check(self._name, Verdict.WARNING, sentence, self._fix(), details)
+        return ok(self._name, sentence, details=details if facts.unmatched else ())
 
     def _expected(self) -> int:
         """The nodes in scope, or the running pods."""
@@ -211,8 +211,8 @@ class _Measure:
     def _in_scope(self) -> frozenset[str]:
         """The nodes in scope; all nodes if none is, so that their data is shown none the less."""
         nodes = self._cluster.nodes
-        found = frozenset(n.name for n in nodes if not out_of_scope(n, self._policy, self._at))
-        return found or frozenset(node.name for node in nodes)
+        in_scope = frozenset(n.name for n in nodes if not out_of_scope(n, self._policy, self._at))
+        return in_scope or frozenset(node.name for node in nodes)
 
     def _counted(self) -> int:
         if not self._facts.of_nodes:
@@ -244,17 +244,17 @@ class _Measure:
             lines.append(
                 f"{count(facts.unmatched, 'series', 'series')} of no known one: {examples}"
             )
-        for each in facts.services:
-            labels = ", ".join(f'{name}="{value}"' for name, value in each.labels.items())
-            lines.append(f"{count(each.count, 'node')} claimed by series with {{{labels}}}")
+        for service in facts.services:
+            labels = ", ".join(f'{name}="{value}"' for name, value in service.labels.items())
+            lines.append(f"{count(service.count, 'node')} claimed by series with {{{labels}}}")
         if facts.of_nodes:
             in_scope = self._in_scope()
-            why = grouped(
+            names_by_reason = grouped(
                 (f"{load.reason}: {load.detail}" if load.detail else str(load.reason), name)
                 for name, load in facts.loads.items()
                 if name in in_scope and not isinstance(load, Measured)
             )
-            for reason, names in sorted(why.items(), key=lambda pair: -len(pair[1])):
+            for reason, names in sorted(names_by_reason.items(), key=lambda pair: -len(pair[1])):
                 lines.append(f"{first_names(names, 3)}: {reason}")
         lines.append(f"labels: {', '.join(facts.labels)}")
         return tuple(lines)
@@ -284,13 +284,13 @@ class _Measure:
 
 def other_job(facts: MeasureFacts, matchers: Mapping[str, str]) -> str:
     """The job with the most series that the policy's sources exclude, empty if there is none."""
-    found = grouped(
+    jobs = grouped(
         (group.labels.get("job", ""), group.count)
         for group in facts.elsewhere
         if group.has(matchers)
     )
-    found.pop("", None)
-    return max(found, key=lambda job: (sum(found[job]), job), default="")
+    jobs.pop("", None)
+    return max(jobs, key=lambda job: (sum(jobs[job]), job), default="")
 
 
 def _jobless(facts: MeasureFacts, matchers: Mapping[str, str]) -> int:

@@ -68,42 +68,42 @@ def check_autoscalers(cluster: ClusterState, examination: Examination) -> Check:
         parts.append(candidates)
     if not parts:
         return ok(name, "None was seen; what runs outside the cluster cannot be seen.")
-    found = f"Beside desched: {', '.join(parts)}."
+    sentence = f"Beside desched: {', '.join(parts)}."
     if KARPENTER in running:
         return warning(
             name,
-            f"{found} Karpenter packs pods onto few nodes, desched spreads load.",
+            f"{sentence} Karpenter packs pods onto few nodes, desched spreads load.",
             "If they undo each other's work, set `consolidationPolicy: WhenEmpty` in NodePools.",
         )
     if VPA in running:
         return warning(
             name,
-            f"{found} The updater evicts pods, too, within the same budgets.",
+            f"{sentence} The updater evicts pods, too, within the same budgets.",
             "Set `updateMode: InPlaceOrRecreate` or `Initial` in the VerticalPodAutoscalers, or "
             'annotate the workloads with `desched.io/evict: "false"`.',
         )
     waits = "Workloads wait while they are scaled, and nodes that are removed are left alone."
-    return ok(name, f"{found} {waits}")
+    return ok(name, f"{sentence} {waits}")
 
 
 def autoscalers(cluster: ClusterState, examination: Examination) -> dict[str, str]:
     """The autoscalers that work here, each with its place for people."""
-    found: dict[str, str] = {}
+    by_system: dict[str, str] = {}
     for text in products_in(cluster, PRODUCTS):
-        found.setdefault(text.partition(" in ")[0], text)
+        by_system.setdefault(text.partition(" in ")[0], text)
     for label, product in NODE_LABELS.items():
-        if product not in found and any(label in node.labels for node in cluster.nodes):
-            found[product] = f"{product} (by the label {label} of nodes)"
-    known = examination.node_autoscalers
-    return found if isinstance(known, Unanswered) else {**known, **found}
+        if product not in by_system and any(label in node.labels for node in cluster.nodes):
+            by_system[product] = f"{product} (by the label {label} of nodes)"
+    others = examination.node_autoscalers
+    return by_system if isinstance(others, Unanswered) else {**others, **by_system}
 
 
 def _candidates(cluster: ClusterState) -> str:
     """How many nodes Cluster Autoscaler could remove, and since when the oldest of them."""
     times = [t.value for n in cluster.nodes for t in n.taints if t.key == CANDIDATE_TAINT]
-    known = [int(x) for x in times if x.isdecimal() and int(x) < _YEAR_2100]
-    first = datetime.fromtimestamp(min(known, default=0), UTC)
-    since = f", the first since {first:%Y-%m-%d %H:%M} UTC" if known else ""
+    times_read = [int(x) for x in times if x.isdecimal() and int(x) < _YEAR_2100]
+    first = datetime.fromtimestamp(min(times_read, default=0), UTC)
+    since = f", the first since {first:%Y-%m-%d %H:%M} UTC" if times_read else ""
     nodes = count(len(times), "candidate node", "candidate nodes")
     return f"{nodes} for removal by {CLUSTER_AUTOSCALER}{since}" if times else ""
 

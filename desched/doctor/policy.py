@@ -48,6 +48,6 @@ def _proposed(examination: Examination) -> Check:
             "Write it with `desched doctor --write-policy FILE`, then pass `--policy FILE`.",
         )
     if not (examination.prometheus.address or facts.policy.metrics.type.is_sampled):
-        found = f"{facts.written_to} is not written, because no source of load was found."
-        return warning(name, found, "Name a Prometheus with `--prometheus-url`.")
+        sentence = f"{facts.written_to} is not written, because no source of load was found."
+        return warning(name, sentence, "Name a Prometheus with `--prometheus-url`.")
     return ok(name, f"These checks are made with the policy that {facts.written_to} gets.")

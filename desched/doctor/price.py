@@ -42,12 +42,12 @@ def price_text(minutes: float) -> str:
     return duration_text(round(60 * minutes))
 
 
-def default_price(why: str) -> ProposedPrice:
+def default_price(reason: str) -> ProposedPrice:
     """The default, because nothing better is known."""
     return ProposedPrice(
         None,
         (
-            f"The default: {why}.",
+            f"The default: {reason}.",
             "Compare prices later: desched backtest --since 1d --policy FILE --price 3m,5m,10m",
         ),
     )
@@ -67,15 +67,15 @@ def proposed_price(
         return default_price(f"load is known for only {share} of the nodes' time in {past}")
     if before < LEAST_OVERLOAD_MINUTES:
         return default_price(f"{past} had only {before:.0f} overloaded node-minutes")
-    best = max(before - each.left_node_minutes for each in replays)
+    best = max(before - replay.left_node_minutes for replay in replays)
     if best <= 0:
         return default_price(f"no price would have avoided overload in {past}")
-    good = [each for each in replays if before - each.left_node_minutes >= KEPT_SHARE * best]
-    chosen = max(each.minutes for each in good)
+    good = [replay for replay in replays if before - replay.left_node_minutes >= KEPT_SHARE * best]
+    chosen = max(figures.minutes for figures in good)
     curve = ", ".join(map(str, replays))
     enough = f"at least {KEPT_SHARE * 100:.0f} % of what the best one avoids"
-    why = (
+    reason = (
         f"Replayed with {past}, which had {before:,.0f} overloaded node-minutes: {curve}.",
         f"{price_text(chosen)} is the highest that avoids {enough}.",
     )
-    return ProposedPrice(chosen, why)
+    return ProposedPrice(chosen, reason)

@@ -45,8 +45,8 @@ def _sampled(examination: Examination) -> Check:
     name, load = CheckName.PROMETHEUS, examination.load
     title = examination.policy.policy.metrics.type.in_words
     if examination.prometheus.invalid:
-        found = _URL_UNUSED.format(title)
-        return Check(name, Verdict.PROBLEM, found, _ONE_SOURCE, invalid_configuration=True)
+        sentence = _URL_UNUSED.format(title)
+        return Check(name, Verdict.PROBLEM, sentence, _ONE_SOURCE, invalid_configuration=True)
     if isinstance(load, Unanswered):
         fix = "Correct what the sentence names, or set `metrics.type: prometheus` in the policy."
         return problem(name, load.why, fix)
@@ -61,25 +61,25 @@ def _answering(examination: Examination) -> Check:
     """The check of a Prometheus that answers."""
     name, facts = CheckName.PROMETHEUS, examination.prometheus
     behind = service_behind(facts.address, facts.found)
-    found = f"Prometheus at {facts.address} answers ({_origin(facts, behind)})."
+    sentence = f"Prometheus at {facts.address} answers ({_origin(facts, behind)})."
     policy = examination.policy
     if facts.origin is Origin.DISCOVERED and policy.source and not policy.problem:
         fix = f"Set `metrics.address: {facts.address}` in {policy.source}."
-        return problem(name, f"No address of Prometheus is set. {found}", fix, _others(facts))
+        return problem(name, f"No address of Prometheus is set. {sentence}", fix, _others(facts))
     if behind and behind.pod_port not in NETWORK_POLICY_PORTS:
         return warning(
             name,
-            f"{found} Its pods listen on port {behind.pod_port}, which the NetworkPolicy of "
+            f"{sentence} Its pods listen on port {behind.pod_port}, which the NetworkPolicy of "
             "deploy/base does not allow.",
             f"Add the port {behind.pod_port} to `deploy/base/network-policy.yaml`.",
         )
     if facts.origin is Origin.DISCOVERED and len(facts.found) > 1:
         fix = "Check that it is the right one, or pass `--prometheus-url`."
-        return warning(name, found, fix, _others(facts))
+        return warning(name, sentence, fix, _others(facts))
     hint = ""
     if behind and not examination.run.in_cluster:
         hint = f"If the API server must not forward queries, {behind.steps}."
-    return ok(name, found, hint)
+    return ok(name, sentence, hint)
 
 
 def _nowhere(facts: PrometheusFacts) -> Check:
@@ -89,12 +89,12 @@ def _nowhere(facts: PrometheusFacts) -> Check:
         invalid = facts.invalid
         return Check(name, Verdict.PROBLEM, facts.problem, fix, invalid_configuration=invalid)
     if isinstance(facts.services, Unanswered):
-        found = (
+        sentence = (
             f"No address of Prometheus is set, and none could be searched for. {facts.services.why}"
         )
     else:
-        found = "No address of Prometheus is set, and no Service of a known stack was found."
-    return problem(name, found, f"{_NAME_ONE}.")
+        sentence = "No address of Prometheus is set, and no Service of a known stack was found."
+    return problem(name, sentence, f"{_NAME_ONE}.")
 
 
 def _origin(facts: PrometheusFacts, behind: FoundService | None) -> str:
@@ -131,8 +131,8 @@ def _reach(examination: Examination) -> str:
 def _others(facts: PrometheusFacts) -> tuple[str, ...]:
     """The Services of known stacks at other addresses."""
     behind = service_behind(facts.address, facts.found)
-    others = (each for each in facts.found if each != behind)
-    return tuple(f"found: {each}; to reach it, {each.steps}" for each in others)
+    others = (service for service in facts.found if service != behind)
+    return tuple(f"found: {other}; to reach it, {other.steps}" for other in others)
 
 
 def check_matchers(metrics: MetricsFacts, examination: Examination) -> Check:
@@ -158,13 +158,13 @@ def check_matchers(metrics: MetricsFacts, examination: Examination) -> Check:
             else f"Set `metrics.matchers` to the label {mixed[0]} with the value of this cluster.",
         )
     if metrics.sightings is None:
-        why = "Whether Prometheus has the pods of this cluster could not be asked."
-        return unknown(name, why, "Raise `--prometheus-timeout` if this repeats.")
+        sentence = "Whether Prometheus has the pods of this cluster could not be asked."
+        return unknown(name, sentence, "Raise `--prometheus-timeout` if this repeats.")
     if not metrics.sampled:
         return ok(name, "The cluster has no pods by which its data can be told from others.")
     by = f" by {_text(set_matchers)}" if set_matchers else ""
-    known = sum(g.count for g in metrics.sightings if g.has(set_matchers))
-    pods = f"{min(known, metrics.sampled)} of {metrics.sampled} sampled pods"
+    named = sum(g.count for g in metrics.sightings if g.has(set_matchers))
+    pods = f"{min(named, metrics.sampled)} of {metrics.sampled} sampled pods"
     return ok(name, f"The data is this cluster's{by}: Prometheus has {pods}.")
 
 

@@ -144,8 +144,8 @@ def _metrics(
 ) -> Iterator[str]:
     yield "metrics:"
     yield "  type: prometheus"
-    for each in prometheus.found:
-        yield from map("  # {}".format, _about(each, chosen=each.url == address))
+    for service in prometheus.found:
+        yield from map("  # {}".format, _about(service, chosen=service.url == address))
     if facts is None:
         yield "  # It did not answer, so what follows does not know this cluster's load."
     searched = metrics.stack is not None and prometheus.origin is Origin.STACK
@@ -158,8 +158,8 @@ def _metrics(
         yield "  matchers:"
         yield from (f"    {_quoted(k)}: {_quoted(v)}" for k, v in sorted(matchers.items()))
     yield from _mapping("queries", metrics.queries)
-    found = ((m.name, other_job(m, matchers)) for m in (facts.measures if facts else ()))
-    sources = {**metrics.sources, **{name: f'job="{job}"' for name, job in found if job}}
+    jobs = ((m.name, other_job(m, matchers)) for m in (facts.measures if facts else ()))
+    sources = {**metrics.sources, **{name: f'job="{job}"' for name, job in jobs if job}}
     if sources:
         yield "  # Not the usual jobs; check that only trusted targets have these."
     yield from _mapping("sources", sources)
@@ -211,9 +211,9 @@ def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:
         for resource in _MEASURED
         if facts
     }
-    known = sorted({round(each) for each in intervals.values() if each})
-    if known:
-        yield f"# Scraped every {intervals_text(known)}; a window needs four samples."
+    seconds_known = sorted({round(interval) for interval in intervals.values() if interval})
+    if seconds_known:
+        yield f"# Scraped every {intervals_text(seconds_known)}; a window needs four samples."
     yield "windows:"
     for resource in _MEASURED:
         given = base.windows(resource) if base else ()
@@ -276,7 +276,7 @@ def _target(bounds: Bounds, load: ResourceLoad | None) -> _Target:
 def _namespaces(examination: Examination) -> Iterator[str]:
     cluster = examination.cluster
     names = () if isinstance(cluster, Unanswered) else cluster.namespaces
-    monitoring = {each.namespace for each in examination.prometheus.found} - {"default"}
+    monitoring = {service.namespace for service in examination.prometheus.found} - {"default"}
     excluded = sorted({"kube-system", *filter(_is_infrastructure, names), *monitoring})
     yield "# Pods of these namespaces stay. Others that must not move belong here, too."
     yield "evictableNamespaces:"

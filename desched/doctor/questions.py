@@ -209,9 +209,9 @@ class DoctorQuestions:
         for _ in range(MOST_ROUNDS):
             if text is None:
                 break
-            before, found = examination.policy.policy, parse_policy(text, PROPOSED).policy
+            before, proposed = examination.policy.policy, parse_policy(text, PROPOSED).policy
             address = before.metrics.address
-            base = replace(found, metrics=replace(found.metrics, address=address))
+            base = replace(proposed, metrics=replace(proposed.metrics, address=address))
             examination = replace(examination, policy=PolicyFacts(base))
             if _reads_alike(base, before):
                 break
@@ -243,12 +243,12 @@ class DoctorQuestions:
         policy = examination.policy.policy
         source = MetricsSource("", type=MetricsType.METRICS_SERVER)
         policy = replace(policy, metrics=source)
-        found = self._with_samples(replace(examination, policy=PolicyFacts(policy)))
-        load = found.load
+        sampled = self._with_samples(replace(examination, policy=PolicyFacts(policy)))
+        load = sampled.load
         if isinstance(load, Unanswered):
             return examination
-        ages = [each.age_seconds for seen in load.seen.values() for each in seen.values()]
-        return found if any(age is not None for age in ages) else examination
+        ages = [sample.age_seconds for seen in load.seen.values() for sample in seen.values()]
+        return sampled if any(age is not None for age in ages) else examination
 
     def _run_facts(self) -> RunFacts:
         settings, in_cluster = self._settings, self._kubernetes.in_cluster
@@ -283,35 +283,35 @@ class DoctorQuestions:
                 for feature in FEATURES
             )
 
-    def _systems(self, known: _Systems) -> tuple[SystemFacts, ...]:
+    def _systems(self, systems: _Systems) -> tuple[SystemFacts, ...]:
         """The systems that the cluster has; rights are checked only for these."""
-        served = self._reader.served_versions(read[0] for read in known.read.values())
-        found = []
-        for (system, read), versions in zip(known.read.items(), served, strict=True):
+        served = self._reader.served_versions(read[0] for read in systems.read.values())
+        facts = []
+        for (system, read), versions in zip(systems.read.items(), served, strict=True):
             if versions is None:
                 raise ObservationError(ObservationSource.CLUSTER, _NO_GROUPS)
             is_read = any(access.version in versions for access in read)
             if is_read or (versions and read[0].group not in GROUPS_OF_EVERY_SERVER):
-                found.append(self._facts_of(system, known, is_read=is_read))
-        return tuple(found)
+                facts.append(self._facts_of(system, systems, is_read=is_read))
+        return tuple(facts)
 
     def _node_autoscalers(self) -> Mapping[str, str]:
         """The autoscalers of nodes that the API server knows, each with how it knows them."""
-        found: dict[str, str] = {}
+        autoscalers: dict[str, str] = {}
         (versions,) = self._reader.served_versions([NODE_POOLS])
         if versions is None:
             raise ObservationError(ObservationSource.CLUSTER, _NO_GROUPS)
         if versions:
-            found[KARPENTER] = f"{KARPENTER} (by the API group {NODE_POOLS.group})"
+            autoscalers[KARPENTER] = f"{KARPENTER} (by the API group {NODE_POOLS.group})"
         if has_cluster_autoscaler(self._kubernetes, self._request_seconds):
             place = f"{STATUS_NAMESPACE}/{STATUS_NAME}"
-            found[CLUSTER_AUTOSCALER] = f"{CLUSTER_AUTOSCALER} (by ConfigMap {place})"
-        return found
+            autoscalers[CLUSTER_AUTOSCALER] = f"{CLUSTER_AUTOSCALER} (by ConfigMap {place})"
+        return autoscalers
 
-    def _facts_of(self, system: str, known: _Systems, *, is_read: bool) -> SystemFacts:
+    def _facts_of(self, system: str, systems: _Systems, *, is_read: bool) -> SystemFacts:
         name = system.lower()
-        rights = known.rights[name] if is_read else ()
-        folder = known.folder
+        rights = systems.rights[name] if is_read else ()
+        folder = systems.folder
         role = f"desched-{folder.rpartition('/')[2]}-{name}"
         feature = Feature(name, rights, Where.EVERYWHERE, f"{folder}/{name}.yaml", role)
         answers = [self._may("", right) for right in rights]
@@ -374,8 +374,10 @@ class DoctorQuestions:
                 return [replace(facts, address=without_user(url), origin=origin)]
         if policy.metrics.is_searched:
             return [replace(facts, address=_address_of_stack(facts, policy), origin=Origin.STACK)]
-        found = facts.found[:MOST_TRIED_SERVICES]
-        return [replace(facts, address=each.url, origin=Origin.DISCOVERED) for each in found]
+        services = facts.found[:MOST_TRIED_SERVICES]
+        return [
+            replace(facts, address=service.url, origin=Origin.DISCOVERED) for service in services
+        ]
 
     def _looked(self, examination: Examination, facts: PrometheusFacts) -> Examination:
         """The examination with what this Prometheus answers."""
@@ -392,12 +394,12 @@ class DoctorQuestions:
                 text = f"{facts.address} was found, but credentials are not sent to what is found."
             answers = isinstance(error, UnusableAnswer)
             facts = replace(facts, problem=text, invalid=invalid, answers=answers)
-            why = Unanswered("Prometheus does not answer.")
-            return replace(examination, prometheus=facts, metrics=why, load=why)
+            unanswered = Unanswered("Prometheus does not answer.")
+            return replace(examination, prometheus=facts, metrics=unanswered, load=unanswered)
         facts = replace(facts, problem="", invalid=False, answers=False)
         if isinstance(examination.cluster, Unanswered):
-            why = Unanswered("The cluster could not be read.")
-            return replace(examination, prometheus=facts, metrics=why, load=why)
+            unanswered = Unanswered("The cluster could not be read.")
+            return replace(examination, prometheus=facts, metrics=unanswered, load=unanswered)
         return self._with_answer(
             replace(examination, prometheus=facts, metrics=metrics),
             lambda: self._source.read_load(cluster, policy),

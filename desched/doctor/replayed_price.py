@@ -54,7 +54,7 @@ def replayed_price(
         tell("Reading the last day")
         past = read_past(settings, policies, span, source, clock, check)
         tell("Replaying the last day at several prices")
-        found = backtest(past, policies, span, check)
+        replayed = backtest(past, policies, span, check)
     except _TooLong:
         minutes = f"{LONGEST_SECONDS / 60:.0f} minutes"
         return default_price(f"replaying {PAST_IN_WORDS} takes longer than {minutes}")
@@ -63,7 +63,7 @@ def replayed_price(
         return default_price(f"{PAST_IN_WORDS} cannot be replayed ({sentence})")
     replays = [
         PricedReplay(minutes, figures.with_policy.node_minutes, figures.evictions)
-        for minutes, figures in zip(PRICES_MINUTES, found.policies, strict=True)
+        for minutes, figures in zip(PRICES_MINUTES, replayed.policies, strict=True)
     ]
-    before = found.policies[0].without.node_minutes
-    return proposed_price(replays, before, found.covered_share, PAST_IN_WORDS)
+    before = replayed.policies[0].without.node_minutes
+    return proposed_price(replays, before, replayed.covered_share, PAST_IN_WORDS)

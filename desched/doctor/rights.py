@@ -70,7 +70,7 @@ def _check(rights: FeatureRights, examination: Examination) -> Check:
     if rights.missing:
         lacks = f"The account may not {first_names(rights.missing, 4)}{_place(rights)}"
         them = "it" if len(rights.missing) == 1 else "them"
-        found = f"{lacks}. Without {them}, {'; '.join(rights.without)}."
+        sentence = f"{lacks}. Without {them}, {'; '.join(rights.without)}."
         why_not = _not_used(rights.feature, run, policy)
         if why_not and rights.feature == "custom_metrics":
             return ok(name, f"{why_not} It needs none of these rights.")  # few clusters have them
@@ -78,7 +78,7 @@ def _check(rights: FeatureRights, examination: Examination) -> Check:
             hint = f"{grant} before you need it." if run.in_cluster else ""
             return skipped(name, f"{lacks}. {why_not}", hint)
         return _severity(rights.feature, run)(
-            name, found, f"{grant}{f', {instead}' if instead else ''}."
+            name, sentence, f"{grant}{f', {instead}' if instead else ''}."
         )
     if rights.unanswered:
         asked = first_names(rights.unanswered, 4)

@@ -64,7 +64,7 @@ def check_scheduler(cluster: ClusterState, examination: Examination) -> Check:
     if not others:
         return ok(name, f"All pods are placed by {DEFAULT_SCHEDULER}.", _NOT_VISIBLE)
     listed = ", ".join(f"{scheduler} ({number})" for scheduler, number in used.most_common(5))
-    found = f"Pods are placed by {listed}."
+    sentence = f"Pods are placed by {listed}."
     rules = examination.policy.policy.scheduler.by(cluster.volcano_configurations)
     known = rules.others
     unclear = [f"{each}: {known[each].unclear}" for each in known if known[each].unclear]
@@ -86,12 +86,12 @@ def check_scheduler(cluster: ClusterState, examination: Examination) -> Check:
         )
     unknown = [scheduler for scheduler in others if scheduler not in known]
     if not unknown:
-        return ok(name, found, "The policy has the profiles of all others than kube-scheduler.")
+        return ok(name, sentence, "The policy has the profiles of all others than kube-scheduler.")
     usual = [f"{each}: {USUAL_PROFILES[each]}" for each in unknown if each in USUAL_PROFILES]
     pods = count(sum(used[each] for each in unknown), "pod")
     return warning(
         name,
-        f"{found} For {pods} of them desched cannot forecast where they land.",
+        f"{sentence} For {pods} of them desched cannot forecast where they land.",
         f"If it fits, add `scheduler: {{others: {{{', '.join(usual)}}}}}` to the policy."
         if usual
         else "Add its profile to `scheduler.others` in the policy, if it is one of the known.",

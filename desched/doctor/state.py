@@ -33,15 +33,15 @@ def _without_state(examination: Examination) -> Check:
     """There is no state yet, and perhaps no namespace for it either."""
     name, cluster = CheckName.STATE, examination.cluster
     places = [rights.namespace for rights in examination.rights if rights.feature == "state"]
-    known = {} if isinstance(cluster, Unanswered) else cluster.namespaces
+    namespaces = {} if isinstance(cluster, Unanswered) else cluster.namespaces
     for place in places:
-        if known and place not in known:
-            found = f"There is no namespace {place} yet, which is for the Lease and the state."
+        if namespaces and place not in namespaces:
+            sentence = f"There is no namespace {place} yet, which is for the Lease and the state."
             fix = (
                 f"An installation creates it; to evict from this machine, run `kubectl create "
                 f"namespace {place}`, or name another one with `--state-namespace`."
             )
-            return (problem if examination.run.evicts else ok)(name, found, fix)
+            return (problem if examination.run.evicts else ok)(name, sentence, fix)
     return ok(name, "There is no state yet; the first cycle that evicts creates it.")
 
 
@@ -66,7 +66,9 @@ def check_soft_taints(cluster: ClusterState, examination: Examination) -> Check:
             f"Remove it with `kubectl taint nodes {foreign[0]} desched.io/overloaded-`.",
         )
     if standing:
-        found = f"{count(len(standing), 'node has', 'nodes have')} one: {first_names(standing, 5)}."
+        sentence = (
+            f"{count(len(standing), 'node has', 'nodes have')} one: {first_names(standing, 5)}."
+        )
         hint = "A running desched removes it; if none runs, `desched steering clear` does."
-        return ok(name, found, hint)
+        return ok(name, sentence, hint)
     return ok(name, "No node has one.")

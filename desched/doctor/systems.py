@@ -56,19 +56,19 @@ def check_queues(examination: Examination) -> Check:
 
 
 def _check(
-    objects: _Objects, found: tuple[SystemFacts, ...] | Unanswered, examination: Examination
+    objects: _Objects, systems: tuple[SystemFacts, ...] | Unanswered, examination: Examination
 ) -> Check:
     name = objects.check
     if isinstance(examination.server_version, Unanswered):
         return skipped(name, "The API server does not answer.")
-    if isinstance(found, Unanswered):
-        return warning(name, found.why, "Ask with `kubectl get --raw /apis`.")
-    if not found:
+    if isinstance(systems, Unanswered):
+        return warning(name, systems.why, "Ask with `kubectl get --raw /apis`.")
+    if not systems:
         return ok(name, f"The cluster has no {objects.names} of a system that desched knows.")
-    lacking = [each for each in found if _lacks(each, watches=examination.run.watches)]
+    lacking = [system for system in systems if _lacks(system, watches=examination.run.watches)]
     if lacking:
-        missing = [right for each in lacking for right in each.rights.missing]
-        without = dict.fromkeys(what for each in lacking for what in each.rights.without)
+        missing = [right for system in lacking for right in system.rights.missing]
+        without = dict.fromkeys(what for system in lacking for what in system.rights.without)
         return warning(
             name,
             f"The cluster has {_systems(lacking)}, but the account may not "
@@ -76,15 +76,15 @@ def _check(
             f"{'; '.join(without)}.",
             _grant(objects, lacking, examination.run),
         )
-    return _unsure(objects, found, examination.run) or ok(
-        name, f"The account may read the {objects.names} of {_systems(found)}."
+    return _unsure(objects, systems, examination.run) or ok(
+        name, f"The account may read the {objects.names} of {_systems(systems)}."
     )
 
 
-def _unsure(objects: _Objects, found: Iterable[SystemFacts], run: RunFacts) -> Check | None:
+def _unsure(objects: _Objects, systems: Iterable[SystemFacts], run: RunFacts) -> Check | None:
     """What is not known of the objects, or not read."""
-    unread = [each for each in found if not each.is_read]
-    unasked = [each for each in found if each.rights.unanswered]
+    unread = [system for system in systems if not system.is_read]
+    unasked = [system for system in systems if system.rights.unanswered]
     if unread:
         return warning(
             objects.check,
@@ -107,14 +107,14 @@ def _lacks(facts: SystemFacts, *, watches: bool) -> bool:
     return any(watches or not right.startswith("watch ") for right in facts.rights.missing)
 
 
-def _systems(found: Iterable[SystemFacts]) -> str:
-    return ", ".join(each.system for each in found)
+def _systems(systems: Iterable[SystemFacts]) -> str:
+    return ", ".join(system.system for system in systems)
 
 
-def _grant(objects: _Objects, found: Iterable[SystemFacts], run: RunFacts) -> str:
+def _grant(objects: _Objects, systems: Iterable[SystemFacts], run: RunFacts) -> str:
     """How the account that asks gets the rights; only in the cluster it is desched's own."""
-    files = ", ".join(f"`kubectl apply -f {each.rights.folder}`" for each in found)
+    files = ", ".join(f"`kubectl apply -f {system.rights.folder}`" for system in systems)
     if run.in_cluster:
         return f"Grant it with {files}, or `{objects.chart}` in the chart."
-    bindings = ", ".join(f"`{each.rights.binding(run.account)}`" for each in found)
+    bindings = ", ".join(f"`{system.rights.binding(run.account)}`" for system in systems)
     return f"Let an administrator run {files}, then {bindings}."

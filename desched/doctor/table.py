@@ -65,13 +65,13 @@ def print_diagnosis(report: DoctorReport, console: Console) -> None:
     console.print(Text(f"{report.asked_at:%Y-%m-%d %H:%M:%S} UTC · {_run(report)}"))
     console.print()
     rows = [
-        (verdict, names, found)
+        (verdict, names, lines_found)
         for verdict in LEAST_URGENT_FIRST
-        for names, found in _rows(c for c in report.diagnosis.checks if c.verdict is verdict)
+        for names, lines_found in _rows(c for c in report.diagnosis.checks if c.verdict is verdict)
     ]
     named = max((len(name) for _, names, _ in rows for name in names), default=0)
-    for verdict, names, found in rows:
-        _print_row(verdict, names, named, found, console)
+    for verdict, names, texts in rows:
+        _print_row(verdict, names, named, texts, console)
     console.print()
     console.print(Text(summary(report.diagnosis), style="bold"))
 
@@ -106,12 +106,12 @@ def _lines(alike: Sequence[Check]) -> Iterator[Text]:
 
 
 def _print_row(
-    verdict: Verdict, names: Sequence[str], width: int, found: Iterable[Text], console: Console
+    verdict: Verdict, names: Sequence[str], width: int, texts: Iterable[Text], console: Console
 ) -> None:
     """Print the columns of a row; a word that a line is too short for stays whole, to be copied."""
     left = VERDICT_WIDTH + width + 2
     whole = TextWrapper(console.width - left, break_long_words=False, break_on_hyphens=False)
-    lines = [Text(each, line.style) for line in found for each in whole.wrap(line.plain)]
+    lines = [Text(part, line.style) for line in texts for part in whole.wrap(line.plain)]
     for name, line in zip_longest(names, lines, fillvalue=""):
         shown = verdict.value if line is lines[0] else ""
         row = Text(f"{shown:<{VERDICT_WIDTH}} ", STYLES[verdict])
@@ -121,10 +121,10 @@ def _print_row(
 
 def summary(diagnosis: Diagnosis) -> str:
     """Whether it is safe to start, and how many checks stand in the way."""
-    found = Counter(check.verdict for check in diagnosis.checks)
-    warnings = count(found[Verdict.WARNING], "warning")
+    counts = Counter(check.verdict for check in diagnosis.checks)
+    warnings = count(counts[Verdict.WARNING], "warning")
     if diagnosis.is_safe:
         return f"It is safe to start desched here ({warnings})."
-    problems = count(found[Verdict.PROBLEM], "problem")
-    unknowns = f"{found[Verdict.UNKNOWN]} unknown, " if found[Verdict.UNKNOWN] else ""
+    problems = count(counts[Verdict.PROBLEM], "problem")
+    unknowns = f"{counts[Verdict.UNKNOWN]} unknown, " if counts[Verdict.UNKNOWN] else ""
     return f"It is not safe to start desched here: {problems}, {unknowns}{warnings}."

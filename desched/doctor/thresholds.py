@@ -75,40 +75,40 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
     pressure = pressure_of(snapshot, policy, None)
     by_reason = Counter(v.reason for v in pressure.verdicts if v.node_class is NodeClass.UNKNOWN)
     details = tuple(_details(pressure.verdicts))
-    known = count(len(pressure.known), "node has", "nodes have")
+    with_load = count(len(pressure.known), "node has", "nodes have")
     unknown = sum(by_reason.values())
     if hold := unknown_nodes_hold(pressure):
-        found = f"{sentence_of(hold.reason).removesuffix('.')} ({hold.detail})."
+        sentence = f"{sentence_of(hold.reason).removesuffix('.')} ({hold.detail})."
         fix = _fix(hold.reason, by_reason, pressure.verdicts, snapshot.taken_at)
         if source_fix and hold.reason is not HoldReason.NO_NODE_IN_SCOPE:
             fix = source_fix
-        return problem(name, found, fix, details)
+        return problem(name, sentence, fix, details)
     left_out = sum(v.node_class is NodeClass.OUT_OF_SCOPE for v in pressure.verdicts)
-    found = f"{known} trusted load, {unknown} unknown, {left_out} out of scope."
+    sentence = f"{with_load} trusted load, {unknown} unknown, {left_out} out of scope."
     if kept := [n for n in snapshot.cluster.nodes if huge_page_bytes(n)]:
         share = max(huge_page_bytes(n) / n.capacity.memory_bytes for n in kept)
         nodes = count(len(kept), "node keeps", "nodes keep")
-        found += f" {nodes} up to {share:.0%} of the memory for huge pages; that does not count."
+        sentence += f" {nodes} up to {share:.0%} of the memory for huge pages; that does not count."
     if source_fix:
-        found += " Only the newest samples were looked at."
+        sentence += " Only the newest samples were looked at."
     if unknown:
         fix = source_fix or _unknown_fix(by_reason, pressure.verdicts, snapshot.taken_at)
-        return warning(name, found, fix, details)
-    return ok(name, found, details=details)
+        return warning(name, sentence, fix, details)
+    return ok(name, sentence, details=details)
 
 
 def _details(verdicts: Sequence[NodeVerdict]) -> Iterator[str]:
     """The nodes that are not judged, by reason."""
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.reason is not None and verdict.node_class in {
             NodeClass.UNKNOWN,
             NodeClass.OUT_OF_SCOPE,
         }:
-            found.setdefault(f"{verdict.reason}: {sentence_of(verdict.reason)}", []).append(
-                verdict.node
-            )
-    for reason, nodes in sorted(found.items(), key=lambda pair: -len(pair[1])):
+            names_by_reason.setdefault(
+                f"{verdict.reason}: {sentence_of(verdict.reason)}", []
+            ).append(verdict.node)
+    for reason, nodes in sorted(names_by_reason.items(), key=lambda pair: -len(pair[1])):
         yield f"{first_names(nodes, 5)}: {reason}"
 
 
@@ -193,33 +193,37 @@ def check_thresholds(snapshot: Snapshot, examination: Examination) -> Check:
     classes = Counter(v.node_class for v in pressure.verdicts)
     over, under = classes[NodeClass.OVERLOADED], classes[NodeClass.UNDERLOADED]
     loads = list(resource_loads(pressure, policy))
-    found = f"{count(over, 'node is', 'nodes are')} overloaded now, {under} underloaded."
+    sentence = f"{count(over, 'node is', 'nodes are')} overloaded now, {under} underloaded."
     details = [_line(load, policy) for load in loads]
     key = "useDeviationThresholds" if policy.deviation else "targetThresholds"
     if pressure.saturated is not None:
         full = sentence_of(pressure.saturated.reason).removesuffix(".")
-        why = f"{found} {full} ({pressure.saturated.detail})."
+        sentence_with_pool = f"{sentence} {full} ({pressure.saturated.detail})."
         fix = "Add nodes; if these nodes are not too full for you, raise `targetThresholds`."
-        return warning(name, why, fix, details)
+        return warning(name, sentence_with_pool, fix, details)
     if over > MANY_SHARE * len(pressure.known):
         fix = f"Set `{key}` by today's load: {_sought(loads, policy)}."
-        return warning(name, found, fix, details)
+        return warning(name, sentence, fix, details)
     if policy.min_underloaded_nodes and under <= policy.min_underloaded_nodes:
         least = policy.min_underloaded_nodes
-        why = f"{found} numberOfNodes requires more than {least} of them for any eviction."
-        return warning(name, why, "Lower `numberOfNodes`, or raise `thresholds`.", details)
+        sentence_with_pool = (
+            f"{sentence} numberOfNodes requires more than {least} of them for any eviction."
+        )
+        return warning(
+            name, sentence_with_pool, "Lower `numberOfNodes`, or raise `thresholds`.", details
+        )
     hint = "" if over else f"With {_sought(loads, policy)}, 5 % of the nodes would be overloaded."
-    return ok(name, found, hint, details)
+    return ok(name, sentence, hint, details)
 
 
 def resource_loads(pressure: Pressure, policy: Policy) -> Iterator[ResourceLoad]:
     """Today's load of each resource in each pool."""
-    found = grouped(
+    loads_by_pool = grouped(
         ((loaded.verdict.pool, source.resource), (each.lowest_ratio, source.bases[0].denominator))
         for loaded in pressure.known.values()
         for source, each in zip(loaded.sources, loaded.verdict.pressures, strict=True)
     )
-    for (pool, resource), loads in sorted(found.items()):
+    for (pool, resource), loads in sorted(loads_by_pool.items()):
         mean = weighted_mean(loads) if policy.deviation else 0.0
         ratios = sorted(ratio - mean for ratio, _ in loads)
         rank = max(1, math.ceil(SOUGHT_SHARE * len(ratios)))

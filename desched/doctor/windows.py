@@ -72,13 +72,16 @@ def _short(
 
 
 def _intervals(metrics: MetricsFacts) -> str:
-    found = {round(f.interval_seconds) for f in metrics.measures if f.interval_seconds}
-    return intervals_text(sorted(found)) or "?"
+    seconds_found = {round(f.interval_seconds) for f in metrics.measures if f.interval_seconds}
+    return intervals_text(sorted(seconds_found)) or "?"
 
 
-def intervals_text(known: Iterable[int]) -> str:
+def intervals_text(seconds: Iterable[int]) -> str:
     """Scrape intervals in seconds, for people."""
-    texts = [f"{each} s" + " or less" * (each <= FINEST_INTERVAL_SECONDS) for each in known]
+    texts = [
+        f"{second_count} s" + " or less" * (second_count <= FINEST_INTERVAL_SECONDS)
+        for second_count in seconds
+    ]
     return " and ".join(texts)
 
 
@@ -147,6 +150,6 @@ def _without_destination_load(snapshot: Snapshot, policy: Policy) -> list[str]:
     return [
         node
         for node in _old_enough(snapshot, policy)
-        if not (found := snapshot.load.destination_ratios.get(node))
-        or any(ratio is None for ratios in found.values() for ratio in ratios)
+        if not (ratios_of := snapshot.load.destination_ratios.get(node))
+        or any(ratio is None for ratios in ratios_of.values() for ratio in ratios)
     ]

@@ -42,10 +42,10 @@ def _continued(hour: ForecastHour, entry: Entry, gap_seconds: float) -> Forecast
     for node in entry.nodes:
         if any(ratio > lines.target_ratio for _, ratio, lines in node.loads):
             came[node.name] = came.get(node.name, 0.0) + gap_seconds / 60
-    known = {node.name for node in entry.nodes if node.loads}
+    measured = {node.name for node in entry.nodes if node.loads}
     covered = hour.covered_seconds + gap_seconds
     more = ForecastHour(hour.began_at, covered, hour.expected, came, hour.left_out)
-    return _without(more, _moved(entry) | (hour.expected.keys() - known))
+    return _without(more, _moved(entry) | (hour.expected.keys() - measured))
 
 
 def _moved(entry: Entry) -> set[str]:

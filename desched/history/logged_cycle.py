@@ -32,14 +32,14 @@ def _totals(report: CycleReport) -> LoggedStep:
     dry_run = report.mode is Mode.DRY_RUN
     overloaded = {v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED}
     moves = any(True for _ in _moves(report))
-    why = None if moves else why_idle(report)
+    idle = None if moves else why_idle(report)
     refused = Counter(refusal.reason.value for refusal in plan.refusals)
     return LoggedStep(
         cycles=1,
         dry_runs=int(dry_run),
         overloaded=len(overloaded),
         relieved=len(overloaded & {eviction.node for eviction in plan.evictions}),
-        idle={why.value: 1} if why else {},
+        idle={idle.value: 1} if idle else {},
         refused={reason: (pods, pods) for reason, pods in refused.items()},
         verdicts=dict(Counter(outcome.verdict.value for outcome in report.outcomes)),
     )

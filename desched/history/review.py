@@ -149,7 +149,7 @@ def review(book: Logbook, since: datetime) -> Review:
         verdicts=_ranked(each.verdicts for each in steps),
         results=_ranked([Counter(move.result for move in moves if move.result)]),
         purposes=_ranked([Counter(move.purpose for move in moves)]),
-        workloads=tuple(ReviewedWorkload(*each) for each in of_workload.most_common()),
+        workloads=tuple(ReviewedWorkload(*workload) for workload in of_workload.most_common()),
         nodes=tuple(
             ReviewedNode(
                 name,
@@ -169,14 +169,14 @@ def _overloaded_shares(book: Logbook, first: int) -> NDArray[np.float64]:
     """The share of the cycles of each step that found each node overloaded."""
     steps = book.steps[first:]
     counts = as_rows(book.overloaded, book)[:, first:].astype(np.float64)
-    cycles = np.array([each.cycles for each in steps], dtype=np.float64)
+    cycles = np.array([step.cycles for step in steps], dtype=np.float64)
     share: NDArray[np.float64] = np.minimum(counts / np.clip(cycles, 1, MOST_COUNTED), 1.0)
     return share
 
 
 def _minutes(steps: Sequence[LoggedStep]) -> NDArray[np.float64]:
     """The time for which the cycles of each step stand."""
-    return np.array([each.covered_seconds for each in steps]) / _MINUTE_SECONDS
+    return np.array([step.covered_seconds for step in steps]) / _MINUTE_SECONDS
 
 
 def _timeline(
@@ -201,14 +201,14 @@ def _timeline(
         refusals=_refusals(steps),
         idle=tuple(
             IdleTotal(reason, cycles)
-            for code, cycles in _ranked(each.idle for each in steps).items()
+            for code, cycles in _ranked(step.idle for step in steps).items()
             if (reason := _idle_reason(code)) is not None
         ),
     )
 
 
 def _eviction(move: LoggedMove) -> TimelineEviction:
-    known = set(MoveResult)
+    results = set(MoveResult)
     reason = move.reason
     if move.dry_run:
         until = f" until {move.last_at:%m-%d %H:%M}" if move.cycles > 1 else ""
@@ -220,7 +220,7 @@ def _eviction(move: LoggedMove) -> TimelineEviction:
         workload=move.workload,
         landed_at=move.settled_at if move.landed_on else None,
         landed_on=move.landed_on,
-        result=MoveResult(move.result) if move.result in known else None,
+        result=MoveResult(move.result) if move.result in results else None,
         reason=reason,
     )
 
@@ -233,9 +233,9 @@ def _refusals(steps: Iterable[LoggedStep]) -> tuple[RefusalTotal, ...]:
         for code, (highest, total) in step.refused.items():
             most[code] = max(most.get(code, 0), highest)
             pods[code] += total
-    known = set(RefusalReason)
-    found = [RefusalTotal(RefusalReason(c), most[c], pods[c]) for c in pods if c in known]
-    return tuple(sorted(found, key=lambda each: (-each.decisions, each.reason)))
+    reasons = set(RefusalReason)
+    totals = [RefusalTotal(RefusalReason(c), most[c], pods[c]) for c in pods if c in reasons]
+    return tuple(sorted(totals, key=lambda each: (-each.decisions, each.reason)))
 
 
 def _idle_reason(code: str) -> IdleReason | None:
@@ -244,7 +244,7 @@ def _idle_reason(code: str) -> IdleReason | None:
 
 
 def _mode(steps: Sequence[LoggedStep]) -> ReviewedMode:
-    dry, cycles = sum(each.dry_runs for each in steps), sum(each.cycles for each in steps)
+    dry, cycles = sum(step.dry_runs for step in steps), sum(step.cycles for step in steps)
     if dry == cycles:
         return ReviewedMode.DRY_RUN
     return ReviewedMode.PARTLY if dry else ReviewedMode.EVICT
@@ -252,6 +252,6 @@ def _mode(steps: Sequence[LoggedStep]) -> ReviewedMode:
 
 def _ranked(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total = Counter[str]()
-    for each in counts:
-        total.update(each)
-    return dict(sorted(total.items(), key=lambda each: (-each[1], each[0])))
+    for count in counts:
+        total.update(count)
+    return dict(sorted(total.items(), key=lambda pair: (-pair[1], pair[0])))

@@ -297,8 +297,8 @@ def _next(mean: NDArray[Any], value: NDArray[Any], before: int) -> NDArray[np.fl
     """
     exact = (mean * float(before) + value) / (before + 1)
     threshold = (0.5 + _GOLDEN_RATIO * before) % 1.0
-    found: NDArray[np.float64] = np.floor(exact + threshold + 1e-9)  # for whole means
-    return found
+    rounded: NDArray[np.float64] = np.floor(exact + threshold + 1e-9)  # for whole means
+    return rounded
 
 
 def _halved(values: Bytes, cycles: NDArray[np.int64]) -> Bytes:

@@ -100,8 +100,8 @@ def why_idle(report: CycleReport) -> IdleReason | None:
         return report.not_acting
     nodes = Counter(v.reason for v in overloaded if isinstance(v.reason, NodeReason))
     if nodes:
-        (why, _), *_ = nodes.most_common(1)
-        return why
+        (reason, _), *_ = nodes.most_common(1)
+        return reason
     refused = Counter(refusal.reason for refusal in plan.refusals)
     return refused.most_common(1)[0][0] if refused else None
 
@@ -146,7 +146,7 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
     def overloaded_minutes(self) -> tuple[float, ...]:
         """For each node the time above a target of any resource."""
         steps = self.overloaded.sum(axis=1).tolist()
-        return tuple(each * self.step_seconds / _MINUTE_SECONDS for each in steps)
+        return tuple(step * self.step_seconds / _MINUTE_SECONDS for step in steps)
 
     @cached_property
     def overload(self) -> Overload:
@@ -155,7 +155,7 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
 
     def overload_in(self, minutes: float | NDArray[np.float64]) -> Overload:
         """The same with other lengths of steps; see `overload_of`."""
-        loads = {each.resource: (each.values, each.targets) for each in self.loads}
+        loads = {load.resource: (load.values, load.targets) for load in self.loads}
         return overload_of(loads, minutes, self.overloaded * minutes)
 
     @cached_property
@@ -164,7 +164,7 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
         shape = len(self.nodes), self.steps
         if self.overloaded_shares:
             return np.array(self.overloaded_shares, dtype=np.float64).reshape(shape)
-        found = np.zeros(shape, dtype=bool)
+        mask = np.zeros(shape, dtype=bool)
         for load in self.loads:
-            found |= load.overloaded
-        return found.astype(np.float64)
+            mask |= load.overloaded
+        return mask.astype(np.float64)

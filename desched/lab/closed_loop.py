@@ -73,10 +73,14 @@ class Day:
             simulation.cluster.add_node(
                 name, cpu_millicores=size.cpu_millicores, memory_bytes=size.memory_bytes
             )
-        for each in self.deployments:
-            replicas = len(each.template.usage_by_replica)
+        for deployment in self.deployments:
+            replicas = len(deployment.template.usage_by_replica)
             simulation.cluster.add_deployment(
-                each.namespace, each.name, replicas, each.template, nodes=each.nodes
+                deployment.namespace,
+                deployment.name,
+                replicas,
+                deployment.template,
+                nodes=deployment.nodes,
             )
         for event in self.events:
             event(simulation)
@@ -142,8 +146,8 @@ class LoopResult:
     @property
     def overloaded(self) -> NDArray[np.bool_]:
         """Whether CPU or memory is above its target, node x step."""
-        found: NDArray[np.bool_] = np.any(self.load > self.targets, axis=2)
-        return found
+        mask: NDArray[np.bool_] = np.any(self.load > self.targets, axis=2)
+        return mask
 
     @cached_property
     def overload(self) -> Overload:
@@ -291,14 +295,16 @@ class RecordingEvictor:
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
         """Request the eviction of exactly this pod, once."""
         cluster = self._simulation.cluster
-        found = cluster.pod(pod)
+        evicted = cluster.pod(pod)
         answer = self._simulation.evictor.evict(pod, reason)
-        if answer.verdict is EvictionVerdict.EVICTED and found and found.owner:
-            now, owner = self._simulation.clock.monotonic(), found.owner.uid
+        if answer.verdict is EvictionVerdict.EVICTED and evicted and evicted.owner:
+            now, owner = self._simulation.clock.monotonic(), evicted.owner.uid
             newest = cluster.newest_pod()  # the ReplicaSet replaces a deleted pod at once,
             still_wanted = newest.owner is not None and newest.owner.uid == owner
             new = newest.uid if still_wanted else ""
-            self._moves.append(LoopMove(now, owner, found.uid, found.node, new, ref=found.ref))
+            self._moves.append(
+                LoopMove(now, owner, evicted.uid, evicted.node, new, ref=evicted.ref)
+            )
             replicas = cluster.replicas_of(owner)
             self._replicas[owner] = max(replicas, self._replicas.get(owner, 0))
         return answer
@@ -348,8 +354,8 @@ def landed(
 def _repeats(events: Iterable[tuple[float, str, str]]) -> int:
     """Count the events whose subject was affected by another event less than an hour before."""
     last: dict[str, float] = {}
-    found = 0
+    repeats = 0
     for at, subject, affected in events:
-        found += subject in last and at - last[subject] < REPEAT_SECONDS
+        repeats += subject in last and at - last[subject] < REPEAT_SECONDS
         last[affected] = at
-    return found
+    return repeats

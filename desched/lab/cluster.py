@@ -105,12 +105,12 @@ class SimulatedCluster:
     def _selectors(self) -> Mapping[ControllerKey, LabelSelector]:
         """The selectors of controllers, as they are elsewhere if they exist there."""
         elsewhere = self._around.controller_selectors
-        found = self._controllers.selectors
-        return {**found, **elsewhere} if elsewhere else found
+        selectors = self._controllers.selectors
+        return {**selectors, **elsewhere} if elsewhere else selectors
 
     def read_around(self, pods: Sequence[PodToRead]) -> Sequence[FreshPod | None]:
         """The current pods with everything that decides on them."""
-        return [self._look(each.pod, each.room_on) for each in pods]
+        return [self._look(pod.pod, pod.room_on) for pod in pods]
 
     def _look(self, ref: PodRef, room_on: str) -> FreshPod | None:
         pod = self.pod(ref)
@@ -256,9 +256,9 @@ class SimulatedCluster:
         workload = Workload(
             "Deployment", namespace, name, self._new_uid("deploy"), replicas, annotations or {}
         )
-        found = self._controllers.add(owner, prototype, workload)
-        found.replicas += template.replicas(replicas)
-        for replica, node in zip(found.replicas, nodes, strict=False):
+        replica_set = self._controllers.add(owner, prototype, workload)
+        replica_set.replicas += template.replicas(replicas)
+        for replica, node in zip(replica_set.replicas, nodes, strict=False):
             self._create_pod(self._new_name(name), prototype, replica, node)
         self._scale(owner)
         self._schedule()
@@ -291,8 +291,8 @@ class SimulatedCluster:
 
     def end_replica(self, owner: Owner | None, replica: Replica) -> None:
         """End a replica for ever: its controller wants one less, and its pod is gone at once."""
-        if owner is not None and (found := self._controllers.find(owner)):
-            found.replicas.remove(replica)
+        if owner is not None and (replica_set := self._controllers.find(owner)):
+            replica_set.replicas.remove(replica)
             self._controllers.touch(owner)
             self._controllers.remove_idle(owner, self._pods)
         for ref in replica.pods:
@@ -359,16 +359,18 @@ class SimulatedCluster:
 
     def _scale(self, owner: Owner) -> None:
         """Create the pods that a controller lacks."""
-        found = self._controllers.find(owner)
-        if found is None:
+        replica_set = self._controllers.find(owner)
+        if replica_set is None:
             return
         pods = (pod for pod in self._pods.of_owner(owner.uid) if not pod.deleting)
         present = {self._replica_of[pod.uid] for pod in pods}
-        for replica in found.replicas:
+        for replica in replica_set.replicas:
             if replica not in present:
-                workload = found.workload.name if found.workload else owner.name
+                workload = replica_set.workload.name if replica_set.workload else owner.name
                 name = f"{replica.name}.{len(replica.pods)}" if replica.name else ""
-                self._create_pod(name or self._new_name(workload), found.prototype, replica, "")
+                self._create_pod(
+                    name or self._new_name(workload), replica_set.prototype, replica, ""
+                )
 
     def _schedule(self) -> None:
         pending = self._pods.pending()

@@ -25,47 +25,47 @@ from desched.views.formatting import RESOURCE_NAMES, count, percent, span
 from desched.views.reasons import describe
 
 
-def print_simulation(found: Simulated, console: Console) -> None:
+def print_simulation(simulation: Simulated, console: Console) -> None:
     """Print a simulation."""
-    print_comparison(simulation_view(found), console)
+    print_comparison(simulation_view(simulation), console)
 
 
-def print_backtest(found: Backtest, console: Console) -> None:
+def print_backtest(backtest: Backtest, console: Console) -> None:
     """Print a backtest."""
-    print_comparison(backtest_view(found), console)
+    print_comparison(backtest_view(backtest), console)
 
 
-def print_backtests(found: Backtests, console: Console) -> None:
+def print_backtests(backtests: Backtests, console: Console) -> None:
     """Print the backtest of each cluster."""
-    for each in found.clusters:
-        print_comparison(backtest_view(each.backtest, f"backtest · {each.cluster}"), console)
+    for cluster in backtests.clusters:
+        print_comparison(backtest_view(cluster.backtest, f"backtest · {cluster.cluster}"), console)
 
 
-def simulation_view(found: Simulated) -> Comparison:
+def simulation_view(simulation: Simulated) -> Comparison:
     """A simulation as it is shown."""
-    length = span(found.ended_at - found.started_at)
-    size = f"{count(found.nodes, 'node')}, {count(found.pods, 'pod')}"
-    began = f"{length} from {found.started_at:%Y-%m-%d %H:%M} UTC"
-    about = (f"{began}, a cycle every {found.interval_seconds:.0f} s; {size}",)
-    title = f"simulate · {found.target}"
-    assumed = tuple(map(sentence, found.assumed))
-    return policies_compared(title, about, found.policies, [("Assumed", assumed)])
+    length = span(simulation.ended_at - simulation.started_at)
+    size = f"{count(simulation.nodes, 'node')}, {count(simulation.pods, 'pod')}"
+    began = f"{length} from {simulation.started_at:%Y-%m-%d %H:%M} UTC"
+    about = (f"{began}, a cycle every {simulation.interval_seconds:.0f} s; {size}",)
+    title = f"simulate · {simulation.target}"
+    assumed = tuple(map(sentence, simulation.assumed))
+    return policies_compared(title, about, simulation.policies, [("Assumed", assumed)])
 
 
-def backtest_view(found: Backtest, title: str = "backtest") -> Comparison:
+def backtest_view(backtest: Backtest, title: str = "backtest") -> Comparison:
     """A backtest as it is shown."""
-    began, ended = (f"{at:%Y-%m-%d %H:%M}" for at in (found.started_at, found.ended_at))
-    nodes, pods = count(found.nodes, "node"), count(found.pods, "pod")
+    began, ended = (f"{at:%Y-%m-%d %H:%M}" for at in (backtest.started_at, backtest.ended_at))
+    nodes, pods = count(backtest.nodes, "node"), count(backtest.pods, "pod")
     about = (
-        f"{began} to {ended} UTC, a cycle every {found.interval_seconds:.0f} s",
-        f"{nodes}, {pods} and {count(found.workloads, 'workload')} in this time",
-        f"load known for {percent(found.covered_share)} % of the nodes' time",
+        f"{began} to {ended} UTC, a cycle every {backtest.interval_seconds:.0f} s",
+        f"{nodes}, {pods} and {count(backtest.workloads, 'workload')} in this time",
+        f"load known for {percent(backtest.covered_share)} % of the nodes' time",
     )
-    unknown = [*map(sentence, found.unknown)]
-    if any(each.without.full_cpu_node_minutes is None for each in found.policies):
+    unknown = [*map(sentence, backtest.unknown)]
+    if any(policy.without.full_cpu_node_minutes is None for policy in backtest.policies):
         unknown.append(CPU_UNKNOWN)
-    notes = [("Assumed", tuple(map(sentence, found.assumed))), ("Not known", tuple(unknown))]
-    return policies_compared(title, about, found.policies, notes)
+    notes = [("Assumed", tuple(map(sentence, backtest.assumed))), ("Not known", tuple(unknown))]
+    return policies_compared(title, about, backtest.policies, notes)
 
 
 def sentence(of: Assumed | Doubt) -> str:
@@ -155,19 +155,19 @@ def policies_compared(
 
 def _columns(policies: Sequence[PolicyFigures]) -> Iterator[_Column]:
     """The timeline of each policy, and before it the one without for each choice of lines."""
-    known: list[tuple[tuple[Lines | None, ...], ...]] = []
+    drawn: list[tuple[tuple[Lines | None, ...], ...]] = []
     for figures in policies:
         lines = tuple(load.lines for load in figures.before.loads)
-        if lines not in known:
+        if lines not in drawn:
             name = f"{figures.before.name}, lines of {figures.policy}"
-            before = msgspec.structs.replace(figures.before, name=name) if known else figures.before
+            before = msgspec.structs.replace(figures.before, name=name) if drawn else figures.before
             yield _Column(before, figures, acting=False)
-            known.append(lines)
+            drawn.append(lines)
         yield _Column(figures.after, figures, acting=True)
 
 
 def _figures(columns: Sequence[_Column]) -> Iterator[Figure]:
-    yield from overload_figures([each.overload for each in columns])
+    yield from overload_figures([column.overload for column in columns])
     for label, name in (
         ("evictions", "evictions"),
         ("evictions per day", "evictions_per_day"),
@@ -180,40 +180,41 @@ def _figures(columns: Sequence[_Column]) -> Iterator[Figure]:
     share = (100 * c.figures.most_of_a_workload_within_an_hour for c in columns)
     of_one = tuple(c.of_policy(value) for c, value in zip(columns, share, strict=True))
     yield Figure("most of a workload in 1 h", of_one, "%")
-    hours = [(each, each.figures.hours) for each in columns]
+    hours = [(column, column.figures.hours) for column in columns]
     yield Figure("hours with evictions", tuple(c.of_policy(h.evicting) for c, h in hours))
-    idle = (c.of_policy(sum(each.hours for each in h.idle)) for c, h in hours)
+    idle = (c.of_policy(sum(idle_hours_of.hours for idle_hours_of in h.idle)) for c, h in hours)
     yield Figure("hours idle with overload", tuple(idle))
     yield from _gpu_figures(columns)
 
 
 def _gpu_figures(columns: Sequence[_Column]) -> Iterator[Figure]:
     """The GPUs at the end; those without a policy are as at the beginning."""
-    found = [
-        each.figures.gpus_after if each.acting else each.figures.gpus_before for each in columns
+    figures = [
+        column.figures.gpus_after if column.acting else column.figures.gpus_before
+        for column in columns
     ]
-    if any(found):
-        yield Figure("idle GPUs", tuple(g.idle if g else None for g in found))
-        yield Figure("fragmented GPUs", tuple(g.fragmented if g else None for g in found))
-    for size in SIZES if any(found) else ():
-        places = tuple(g.places[size] if g else None for g in found)
+    if any(figures):
+        yield Figure("idle GPUs", tuple(g.idle if g else None for g in figures))
+        yield Figure("fragmented GPUs", tuple(g.fragmented if g else None for g in figures))
+    for size in SIZES if any(figures) else ():
+        places = tuple(g.places[size] if g else None for g in figures)
         yield Figure(f"places for {count(size, 'GPU')}", places)
 
 
 def _node_columns(columns: Sequence[_Column]) -> Iterator[NodeFigures]:
-    for each in columns:
+    for column in columns:
         minutes = (
-            n.overloaded_minutes_after if each.acting else n.overloaded_minutes_before
-            for n in each.figures.nodes
+            n.overloaded_minutes_after if column.acting else n.overloaded_minutes_before
+            for n in column.figures.nodes
         )
-        yield NodeFigures(f"overloaded min · {each.timeline.name}", tuple(minutes))
-    for each in columns:
-        peaks = (n.peak_after if each.acting else n.peak_before for n in each.figures.nodes)
-        label = f"highest share of the target · {each.timeline.name}"
+        yield NodeFigures(f"overloaded min · {column.timeline.name}", tuple(minutes))
+    for column in columns:
+        peaks = (n.peak_after if column.acting else n.peak_before for n in column.figures.nodes)
+        label = f"highest share of the target · {column.timeline.name}"
         yield NodeFigures(label, tuple(peaks), in_percent=True, wide=True)
-    for each in columns:
-        if each.acting:
-            name, nodes = each.timeline.name, each.figures.nodes
+    for column in columns:
+        if column.acting:
+            name, nodes = column.timeline.name, column.figures.nodes
             yield NodeFigures(f"evictions · {name}", tuple(n.evictions for n in nodes))
             yield NodeFigures(f"landings · {name}", tuple(n.landings for n in nodes), wide=True)
 
@@ -222,7 +223,7 @@ def _workloads(columns: Sequence[_Column]) -> Iterator[Figure]:
     evicted: dict[str, list[float | None]] = {}
     nothing = [each.of_policy(0) for each in columns]
     for number, column in enumerate(columns):
-        for each in column.figures.workloads if column.acting else ():
-            evicted.setdefault(each.workload, [*nothing])[number] = each.evictions
-    ranked = sorted(evicted.items(), key=lambda each: (-max(e or 0 for e in each[1]), each[0]))
+        for workload in column.figures.workloads if column.acting else ():
+            evicted.setdefault(workload.workload, [*nothing])[number] = workload.evictions
+    ranked = sorted(evicted.items(), key=lambda pair: (-max(e or 0 for e in pair[1]), pair[0]))
     return (Figure(name, tuple(numbers)) for name, numbers in ranked)

@@ -75,7 +75,7 @@ class Continuation:
         ]
         actions += [(self._began(pod), self._adoption(pod, cluster)) for pod in self._pods]
         # The sort is stable: a node comes before pods that begin at the same time.
-        for began, action in sorted(actions, key=lambda each: each[0]):
+        for began, action in sorted(actions, key=lambda pair: pair[0]):
             seconds = (began - self._start).total_seconds()
             if seconds > 0:
                 simulation.clock.call_later(min(seconds, self._lead_seconds), action)
@@ -89,7 +89,7 @@ class Continuation:
         running = [pod for pod in self._pods if pod.node]
         unmeasured = sum(not all(self._book.measured(p, r) for r in watched) for p in running)
         unknown = sum(host is UNKNOWN for host in self._hosts.values())
-        found = [
+        assumptions = [
             Assumed(Assumption.LOAD_STAYS),
             Assumed(Assumption.LOAD_FOLLOWS_PODS),
             Assumed(Assumption.SCHEDULER_SIMULATED),
@@ -97,14 +97,14 @@ class Continuation:
             Assumed(Assumption.NOTHING_ELSE_CHANGES),
         ]
         if self._cluster.budgets:
-            found.append(Assumed(Assumption.BUDGETS_STAY))
+            assumptions.append(Assumed(Assumption.BUDGETS_STAY))
         if unmeasured:
-            found.append(Assumed(Assumption.PODS_NOT_MEASURED, str(unmeasured)))
+            assumptions.append(Assumed(Assumption.PODS_NOT_MEASURED, str(unmeasured)))
         if unknown:
-            found.append(Assumed(Assumption.NODES_UNKNOWN, str(unknown)))
+            assumptions.append(Assumed(Assumption.NODES_UNKNOWN, str(unknown)))
         if any(policy.windows(Resource.GPU) for policy in policies):
-            found.append(Assumed(Assumption.GPUS_UNKNOWN))
-        return tuple(found)
+            assumptions.append(Assumed(Assumption.GPUS_UNKNOWN))
+        return tuple(assumptions)
 
     def _began(self, pod: Pod) -> datetime:
         """When the pod began to run; a pod without a node begins after all others."""
@@ -140,7 +140,7 @@ class Continuation:
             if not isinstance(load, Measured):
                 return UNKNOWN
             used = (self._book.measured(pod, resource) for pod in pods)
-            of_pods = math.fsum(each[-1] for each in used if each)
+            of_pods = math.fsum(series[-1] for series in used if series)
             found.append(max(0.0, load.levels[-1].ratio * size - of_pods))
         return Usage(*found)
 

@@ -56,10 +56,10 @@ class Controllers:
     def add(self, owner: Owner, prototype: Pod, workload: Workload | None) -> ReplicaSet:
         """The controller of an owner reference, new unless it exists."""
         if owner.uid not in self._sets:
-            found = self._sets[owner.uid] = ReplicaSet(owner.uid, prototype, workload)
+            replica_set = self._sets[owner.uid] = ReplicaSet(owner.uid, prototype, workload)
             self._selectors = None
             if workload is not None:
-                self._of_workload.setdefault(workload.uid, []).append(found)
+                self._of_workload.setdefault(workload.uid, []).append(replica_set)
         return self._sets[owner.uid]
 
     def find(self, owner: Owner) -> ReplicaSet | None:
@@ -68,8 +68,12 @@ class Controllers:
 
     def of_workload(self, namespace: str, name: str) -> list[ReplicaSet]:
         """The revisions of a Deployment, the newest last."""
-        pairs = ((each, each.workload) for each in self._sets.values())
-        return [each for each, w in pairs if w and (w.namespace, w.name) == (namespace, name)]
+        pairs = ((replica_set, replica_set.workload) for replica_set in self._sets.values())
+        return [
+            replica_set
+            for replica_set, w in pairs
+            if w and (w.namespace, w.name) == (namespace, name)
+        ]
 
     def touch(self, owner: Owner) -> None:
         """Let the status of the workload be computed again, because it or its pods changed."""
@@ -86,45 +90,47 @@ class Controllers:
     @property
     def replicas(self) -> Mapping[str, int]:
         """How many pods each controller wants, by uid."""
-        return {uid: len(found.replicas) for uid, found in self._sets.items()}
+        return {uid: len(replica_set.replicas) for uid, replica_set in self._sets.items()}
 
     def workloads(self, pods: PodTable) -> Mapping[ControllerKey, Workload]:
         """The workloads with their status, by the key of the controller."""
         if self._touched:
             # A new mapping: the one before belongs to earlier states of the cluster.
             status = {**self._status, **dict(self._changed(pods))}
-            self._status = {key: each for key, each in status.items() if key[1] in self._sets}
+            self._status = {
+                key: workload for key, workload in status.items() if key[1] in self._sets
+            }
             self._touched.clear()
         return self._status
 
     def remove_idle(self, owner: Owner, pods: PodTable) -> None:
         """Remove a controller that wants no pods and has none, such as a Job that is over."""
-        found = self._sets.get(owner.uid)
-        if found is None or found.replicas or pods.of_owner(owner.uid):
+        replica_set = self._sets.get(owner.uid)
+        if replica_set is None or replica_set.replicas or pods.of_owner(owner.uid):
             return
         del self._sets[owner.uid]
         self._selectors = None
-        if found.workload is not None:
-            others = self._of_workload[found.workload.uid]
-            others.remove(found)
-            self._touched.update(each.uid for each in others)
+        if replica_set.workload is not None:
+            others = self._of_workload[replica_set.workload.uid]
+            others.remove(replica_set)
+            self._touched.update(other.uid for other in others)
 
     def _changed(self, pods: PodTable) -> Iterator[tuple[ControllerKey, Workload]]:
         workloads = (self._sets[uid].workload for uid in self._touched if uid in self._sets)
         for uid in {workload.uid for workload in workloads if workload is not None}:
             sets = self._of_workload[uid]
-            found = (pod for each in sets for pod in pods.of_owner(each.uid))
-            ready = sum(pod.ready and not pod.deleting for pod in found)
-            desired = sum(len(each.replicas) for each in sets)
-            rolling_out = sum(bool(each.replicas) for each in sets) > 1
-            for each in sets:
-                if each.workload is not None:
+            pods_of_sets = (pod for replica_set in sets for pod in pods.of_owner(replica_set.uid))
+            ready = sum(pod.ready and not pod.deleting for pod in pods_of_sets)
+            desired = sum(len(replica_set.replicas) for replica_set in sets)
+            rolling_out = sum(bool(replica_set.replicas) for replica_set in sets) > 1
+            for replica_set in sets:
+                if replica_set.workload is not None:
                     yield (
-                        (each.workload.namespace, each.uid),
+                        (replica_set.workload.namespace, replica_set.uid),
                         replace(
-                            each.workload,
+                            replica_set.workload,
                             desired_replicas=desired,
                             ready_replicas=ready,
-                            rolling_out=each.workload.rolling_out or rolling_out,
+                            rolling_out=replica_set.workload.rolling_out or rolling_out,
                         ),
                     )

@@ -45,9 +45,9 @@ class CycleCounts:
         hour = self._hour(report.started_at)
         if any(outcome.verdict is EvictionVerdict.EVICTED for outcome in report.outcomes):
             hour[CycleResult.EVICTED] += 1
-        elif (why := why_idle(report)) is not None:
-            hour[why] += 1
-            self._idle[why] += 1
+        elif (idle := why_idle(report)) is not None:
+            hour[idle] += 1
+            self._idle[idle] += 1
         for refusal in report.plan.refusals:
             self._refused.setdefault(refusal.reason, set()).add(refusal.pod)
             self._decisions[refusal.reason] += 1
@@ -74,16 +74,16 @@ class CycleCounts:
     @property
     def refusals(self) -> tuple[RefusalTotal, ...]:
         """The refusals of all cycles, with most pods first."""
-        found = [
+        totals = [
             RefusalTotal(reason, len(pods), self._decisions[reason])
             for reason, pods in self._refused.items()
         ]
-        return tuple(sorted(found, key=lambda each: (-each.pods, each.reason)))
+        return tuple(sorted(totals, key=lambda total: (-total.pods, total.reason)))
 
     @property
     def idle(self) -> tuple[IdleTotal, ...]:
         """The cycles that evicted nothing although nodes were overloaded, by reason."""
-        return tuple(IdleTotal(*each) for each in _ranked(self._idle))
+        return tuple(IdleTotal(*total) for total in _ranked(self._idle))
 
     @property
     def idle_hours(self) -> tuple[tuple[IdleReason, int], ...]:
@@ -91,9 +91,9 @@ class CycleCounts:
         reasons: Counter[IdleReason] = Counter()
         for hour in self._hours.values():
             if hour and not hour[CycleResult.EVICTED]:
-                (why, _), *_ = hour.most_common(1)
-                if not isinstance(why, CycleResult):
-                    reasons[why] += 1
+                (idle, _), *_ = hour.most_common(1)
+                if not isinstance(idle, CycleResult):
+                    reasons[idle] += 1
         return _ranked(reasons)
 
     @property
@@ -114,8 +114,8 @@ class CycleCounts:
         if not self._policy.looks_at(node.labels):
             return None
         if self._policy.deviation:
-            found = self._lines.get((node.name, resource))
-            return _mean(found) if found else None
+            lines = self._lines.get((node.name, resource))
+            return _mean(lines) if lines else None
         thresholds = pool_thresholds(self._policy.pool_of(node.labels), self._policy, ())
         line = thresholds.get(resource)
         return Lines(line.target_ratio, line.stop_ratio, line.ceiling_ratio) if line else None
@@ -127,8 +127,8 @@ class CycleCounts:
                 self._lines.setdefault((verdict.node, p.resource), []).append(lines)
 
 
-def _ranked(found: Counter[IdleReason]) -> tuple[tuple[IdleReason, int], ...]:
-    return tuple(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+def _ranked(counts: Counter[IdleReason]) -> tuple[tuple[IdleReason, int], ...]:
+    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _mean(lines: Sequence[Lines]) -> Lines:

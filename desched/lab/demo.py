@@ -87,7 +87,7 @@ def run_demo(
     """
     shown = DEMONSTRATIONS[scenario]
     policy = demo_policy(shown.policy)
-    scenes = [RecordedScene(each.name, each.scenario, policy) for each in shown.scenes]
+    scenes = [RecordedScene(scene.name, scene.scenario, policy) for scene in shown.scenes]
     console.print(Text(f"A {shown.target}, policy {shown.policy}, in virtual time.\n"))
     code = 0
     for number, (each, recorded) in enumerate(zip(shown.scenes, scenes, strict=True)):
@@ -122,9 +122,11 @@ def _introduce_ai(console: Console) -> None:
     """Say who runs on the overloaded rack."""
     console.print(Text(f"Rack {OVERLOADED_RACK} is overloaded. On it are pods of:"))
     table = Table.grid(padding=(0, 2))
-    for each in ai_workloads():
-        if not set(RACKS[OVERLOADED_RACK]).isdisjoint(each.nodes):
-            table.add_row(Text(f"  {each.namespace}/{each.name}"), Text(each.about))
+    for ai_workload in ai_workloads():
+        if not set(RACKS[OVERLOADED_RACK]).isdisjoint(ai_workload.nodes):
+            table.add_row(
+                Text(f"  {ai_workload.namespace}/{ai_workload.name}"), Text(ai_workload.about)
+            )
     console.print(table)
     console.print(
         Text('Inference may move by desched.io/evict: "true"; other pods with a GPU stay.')
@@ -167,8 +169,8 @@ def _run_scene(
     subject.show("After", report, after, console)
     left = subject.left(report, after)
     if left or quiet < QUIET_CYCLES:
-        why = left or "evictions continued"
-        console.print(Text(f"Not reached: {why}. This is a bug in desched."))
+        cause = left or "evictions continued"
+        console.print(Text(f"Not reached: {cause}. This is a bug in desched."))
         return 1
     console.print(
         Text(

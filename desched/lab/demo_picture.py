@@ -64,11 +64,11 @@ class RecordedScene:
         load = load_by_step(simulation, nodes, self._pace)
         result = evictor.result(nodes, load, targets_of(self._policy), self._pace)
         lines = lines_by(counts, nodes)
-        found = timeline_of(name, result, nodes, counts, self._started_at, lines)
+        timeline = timeline_of(name, result, nodes, counts, self._started_at, lines)
         return replace(
-            found,
-            nodes=tuple(map(self._named, found.nodes)),
-            evictions=tuple(map(self._moved, found.evictions)),
+            timeline,
+            nodes=tuple(map(self._named, timeline.nodes)),
+            evictions=tuple(map(self._moved, timeline.evictions)),
         )
 
     def _named(self, node: str) -> str:
@@ -86,21 +86,21 @@ def all_scenes(scenes: Iterable[RecordedScene]) -> tuple[Timeline, Timeline]:
 
 
 def _joined(timelines: Sequence[Timeline]) -> Timeline:
-    first, steps = timelines[0], max(each.steps for each in timelines)
-    evictions = chain.from_iterable(each.evictions for each in timelines)
-    refusals = chain.from_iterable(each.refusals for each in timelines)
+    first, steps = timelines[0], max(timeline.steps for timeline in timelines)
+    evictions = chain.from_iterable(timeline.evictions for timeline in timelines)
+    refusals = chain.from_iterable(timeline.refusals for timeline in timelines)
     return replace(
         first,
-        nodes=tuple(chain.from_iterable(each.nodes for each in timelines)),
+        nodes=tuple(chain.from_iterable(timeline.nodes for timeline in timelines)),
         loads=tuple(_joined_load(load.resource, timelines, steps) for load in first.loads),
-        evictions=tuple(sorted(evictions, key=lambda each: each.at)),
-        refusals=tuple(sorted(refusals, key=lambda each: (-each.pods, each.reason))),
-        idle=tuple(chain.from_iterable(each.idle for each in timelines)),
+        evictions=tuple(sorted(evictions, key=lambda moment: moment.at)),
+        refusals=tuple(sorted(refusals, key=lambda total: (-total.pods, total.reason))),
+        idle=tuple(chain.from_iterable(timeline.idle for timeline in timelines)),
     )
 
 
 def _joined_load(resource: Resource, timelines: Sequence[Timeline], steps: int) -> LoadOverTime:
-    loads = [each.load(resource) for each in timelines]
+    loads = [timeline.load(resource) for timeline in timelines]
     lines = tuple(chain.from_iterable(load.lines for load in loads))
     rows = chain.from_iterable(load.ratios for load in loads)
     return LoadOverTime(

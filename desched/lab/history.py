@@ -272,8 +272,10 @@ class _Levels(NamedTuple):
         since = (moments - self.begins_at) / self.step_seconds
         first = np.clip(np.floor(since), 0, self.last).astype(int)
         after = np.clip(np.ceil(since), 1, self.last + 1).astype(int)
-        found: NDArray[np.uint16] = missing[self.first[:, None] + np.stack([first, after], axis=1)]
-        return found
+        is_missing: NDArray[np.uint16] = missing[
+            self.first[:, None] + np.stack([first, after], axis=1)
+        ]
+        return is_missing
 
 
 class LoadHistory:
@@ -365,9 +367,9 @@ class LoadHistory:
         """The users, but for hosts, that have been on one of these nodes since then, in order."""
         table = self._table
         numbers = [table.nodes[name] for name in nodes if name in table.nodes]
-        found = table.users_during(since, math.inf, numbers)
+        numbers_on = table.users_during(since, math.inf, numbers)
         names = list(table.users)
-        return [names[number] for number in found]
+        return [names[number] for number in numbers_on]
 
     def stays_of(self, user: str) -> Sequence[Stay]:
         """The stays of one user, in order."""

@@ -160,18 +160,18 @@ class _PodLoads:
 
     def sums(self) -> dict[str, dict[Resource, tuple[float, ...]]]:
         """What the pods on each node use together, a value for each window."""
-        found: dict[Resource, list[tuple[float, ...]]] = {
+        sums_of: dict[Resource, list[tuple[float, ...]]] = {
             resource: list(map(tuple, self._sums(resource).tolist()))
             for resource, means in self._means.items()
             if means.shape[1]
         }
-        return _by_node(list(self._history.nodes), found)
+        return _by_node(list(self._history.nodes), sums_of)
 
     def used_on(self, nodes: Sequence[Node], resource: Resource) -> Floats:
         """The same for these nodes and one resource: node x window."""
         numbers = self._history.nodes
-        found: Floats = self._sums(resource)[[numbers[node.name] for node in nodes]]
-        return found
+        used: Floats = self._sums(resource)[[numbers[node.name] for node in nodes]]
+        return used
 
     def _sums(self, resource: Resource) -> Floats:
         """What the pods on each node use together, by the history's numbers of nodes, x window."""
@@ -224,12 +224,12 @@ class NodeLoads:
 
     @cached
     def _at_most_full(self, begin: float, end: float) -> Floats:
-        found: Floats = np.minimum(1.0, self.shares(begin, end))
-        return found
+        shares: Floats = np.minimum(1.0, self.shares(begin, end))
+        return shares
 
     def _ratios(self, resource: Resource, begin: float, end: float) -> Floats:
-        found: Floats = self._at_most_full(begin, end)[:, MEASURED.index(resource)]
-        return found
+        ratios: Floats = self._at_most_full(begin, end)[:, MEASURED.index(resource)]
+        return ratios
 
     def by_window(self, rule: ResourceRule) -> Floats:
         """The load of each node over the windows of a rule: node x window, NaN where unknown."""
@@ -264,9 +264,9 @@ class NodeLoads:
     def _statistic(self, rule: ResourceRule, window: DestinationWindow) -> list[float | None]:
         step_seconds = rule.windows_seconds[0]
         rows = self._points(rule, max(1, window.window_seconds // step_seconds), step_seconds)
-        known = ([point for point in row if point is not None] for row in rows)
-        pairs = zip(rows, known, strict=True)
-        return [window.of(found) if len(found) == len(row) else None for row, found in pairs]
+        measured = ([point for point in row if point is not None] for row in rows)
+        pairs = zip(rows, measured, strict=True)
+        return [window.of(points) if len(points) == len(row) else None for row, points in pairs]
 
     def _points(
         self, rule: ResourceRule, steps: int, step_seconds: int
@@ -295,6 +295,6 @@ def _chosen(cluster: ClusterState, choice: PodChoice | None) -> Iterator[Pod]:
 
 
 def _by_node(
-    names: Sequence[str], found: Mapping[Resource, Sequence[T]]
+    names: Sequence[str], values_of: Mapping[Resource, Sequence[T]]
 ) -> dict[str, dict[Resource, T]]:
-    return {name: {r: found[r][i] for r in found} for i, name in enumerate(names)}
+    return {name: {r: values_of[r][i] for r in values_of} for i, name in enumerate(names)}

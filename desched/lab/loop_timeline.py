@@ -28,8 +28,8 @@ def timeline_of(
     for number, resource in enumerate(MEASURED):
         if resource in lines:
             rows = result.load[:, :, number].round(4).tolist()
-            known = tuple(tuple(None if math.isnan(x) else x for x in row) for row in rows)
-            loads.append(LoadOverTime(resource, tuple(lines[resource]), known))
+            measured = tuple(tuple(None if math.isnan(x) else x for x in row) for row in rows)
+            loads.append(LoadOverTime(resource, tuple(lines[resource]), measured))
     return Timeline(
         name=name,
         started_at=started_at,
@@ -44,8 +44,8 @@ def timeline_of(
 
 def lines_by(counts: CycleCounts, nodes: Sequence[Node]) -> LinesByResource:
     """The lines of the policy whose cycles were counted, for resources with any."""
-    found = {resource: counts.lines(nodes, resource) for resource in MEASURED}
-    return {resource: lines for resource, lines in found.items() if any(lines)}
+    lines_of = {resource: counts.lines(nodes, resource) for resource in MEASURED}
+    return {resource: lines for resource, lines in lines_of.items() if any(lines)}
 
 
 def _evictions(

@@ -50,11 +50,11 @@ class PolicyRun(NamedTuple):
         return targets
 
     def _lines(self) -> LinesByResource:
-        return {each: self.counts.lines(self.nodes, each) for each in MEASURED}
+        return {resource: self.counts.lines(self.nodes, resource) for resource in MEASURED}
 
     def figures(self, before: LoopResult, after: LoopResult) -> PolicyFigures:
         """The figures of both times, which have the same steps and targets."""
-        lines = {r: known for r, known in self._lines().items() if r in self.resources}
+        lines = {r: lines_of for r, lines_of in self._lines().items() if r in self.resources}
         without, left = before.overload, after.overload
         days = after.seconds / 86_400
         return PolicyFigures(
@@ -80,7 +80,7 @@ class PolicyRun(NamedTuple):
 
     def _hours(self) -> Hours:
         counts = self.counts
-        idle = tuple(IdleHours(*each) for each in counts.idle_hours)
+        idle = tuple(IdleHours(*idle_hour) for idle_hour in counts.idle_hours)
         return Hours(counts.evicting_hours, counts.quiet_hours, idle)
 
     def _workloads(self, after: LoopResult) -> Iterator[WorkloadFigures]:
@@ -90,7 +90,7 @@ class PolicyRun(NamedTuple):
         for move in after.moves:
             name = names.get(move.pod, "")
             replicas[name] = max(replicas[name], after.replicas[move.workload])
-        for name, evictions in sorted(moved.items(), key=lambda each: (-each[1], each[0])):
+        for name, evictions in sorted(moved.items(), key=lambda pair: (-pair[1], pair[0])):
             yield WorkloadFigures(name, evictions, replicas[name])
 
     def _node_figures(self, before: LoopResult, after: LoopResult) -> Iterator[NodeFigures]:
@@ -105,10 +105,10 @@ class PolicyRun(NamedTuple):
             yield NodeFigures(node.name, was, now, peak_was, peak_now, *moves)
 
     def _timeline(self, name: str, result: LoopResult, lines: LinesByResource) -> Timeline:
-        found = timeline_of(
+        timeline = timeline_of(
             name, _in_fewer_steps(result), self.nodes, self.counts, self.started_at, lines
         )
-        return replace(found, refusals=(), idle=()) if name == self.without else found
+        return replace(timeline, refusals=(), idle=()) if name == self.without else timeline
 
 
 def _peaks(result: LoopResult) -> Floats:
@@ -127,6 +127,6 @@ def _in_fewer_steps(result: LoopResult) -> LoopResult:
     if together == 1 or steps == 0:
         return result
     parts = load[:, : steps * together].reshape(len(load), steps, together, -1)
-    known = (~np.isnan(parts)).sum(axis=2)
-    means = np.where(known > 0, np.nansum(parts, axis=2) / np.maximum(known, 1), np.nan)
+    measured = (~np.isnan(parts)).sum(axis=2)
+    means = np.where(measured > 0, np.nansum(parts, axis=2) / np.maximum(measured, 1), np.nan)
     return dataclasses.replace(result, load=means, step_seconds=result.step_seconds * together)

@@ -104,18 +104,20 @@ def ai_scenario() -> Simulation:
         )
     empty = cluster.read_cluster()
     cluster.adopt_surroundings(replace(empty, declared_groups=(GANG,), hyper_nodes=HYPER_NODES))
-    for each in ai_workloads():
-        cluster.add_namespace(each.namespace)
-        if each.bare:
-            cluster.add_pod(each.namespace, each.name, each.template, each.nodes[0])
+    for ai_workload in ai_workloads():
+        cluster.add_namespace(ai_workload.namespace)
+        if ai_workload.bare:
+            cluster.add_pod(
+                ai_workload.namespace, ai_workload.name, ai_workload.template, ai_workload.nodes[0]
+            )
             continue
         cluster.add_deployment(
-            each.namespace,
-            each.name,
-            len(each.nodes),
-            each.template,
-            annotations=each.annotations,
-            nodes=each.nodes,
+            ai_workload.namespace,
+            ai_workload.name,
+            len(ai_workload.nodes),
+            ai_workload.template,
+            annotations=ai_workload.annotations,
+            nodes=ai_workload.nodes,
         )
     simulation.clock.advance(SETTLED_SECONDS)
     return simulation

@@ -33,18 +33,18 @@ class SimulatedEvictor:
         """Do nothing: the simulation has no Events."""
 
     def _answer(self, pod: PodRef, *, charge: bool) -> EvictionAnswer:
-        found = self._cluster.pod(pod)
-        if found is None:
+        present = self._cluster.pod(pod)
+        if present is None:
             return EvictionAnswer(EvictionVerdict.GONE, f'pods "{pod.name}" not found')
-        refusal = self._refusal(found, charge=charge)
+        refusal = self._refusal(present, charge=charge)
         if refusal is not None:
             return refusal
         # As in the real API, the uid is compared only after the budget has been charged.
-        if pod.uid and pod.uid != found.uid:
+        if pod.uid and pod.uid != present.uid:
             return EvictionAnswer(
                 EvictionVerdict.REPLACED,
                 f"Precondition failed: UID in precondition: {pod.uid}, "
-                f"UID in object meta: {found.uid}",
+                f"UID in object meta: {present.uid}",
             )
         return EvictionAnswer(EvictionVerdict.EVICTED)
 
@@ -90,21 +90,21 @@ class SimulatedSteerer:
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
         """Make the scheduler avoid the node, at least until this time."""
-        found = self._cluster.read_cluster().node_by_name.get(node)
-        if found is None:
+        present = self._cluster.read_cluster().node_by_name.get(node)
+        if present is None:
             return SteeringAnswer(done=False, detail="there is no such node")
-        if found.avoided and found.steered_until is None:
+        if present.avoided and present.steered_until is None:
             return SteeringAnswer(done=False, detail="somebody else has added the taint")
-        if not found.avoided or found.steered_until is None or found.steered_until < until:
-            taints = (*_others(found), STEERING_TAINT)
+        if not present.avoided or present.steered_until is None or present.steered_until < until:
+            taints = (*_others(present), STEERING_TAINT)
             self._cluster.change_node(node, taints=taints, steered_until=until)
         return SteeringAnswer(done=True)
 
     def untaint(self, node: str) -> SteeringAnswer:
         """Remove desched's own taint from the node; the taint of somebody else stays."""
-        found = self._cluster.read_cluster().node_by_name.get(node)
-        if found is not None and found.steered_until is not None:
-            self._cluster.change_node(node, taints=_others(found), steered_until=None)
+        present = self._cluster.read_cluster().node_by_name.get(node)
+        if present is not None and present.steered_until is not None:
+            self._cluster.change_node(node, taints=_others(present), steered_until=None)
         return SteeringAnswer(done=True)
 
 

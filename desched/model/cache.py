@@ -23,7 +23,7 @@ def cached(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P]
         try:
             return results[key]
         except KeyError:
-            found = results[key] = method(self, *args, **kwargs)
-            return found
+            result = results[key] = method(self, *args, **kwargs)
+            return result
 
     return known_or_computed

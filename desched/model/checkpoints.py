@@ -12,5 +12,9 @@ CHECKPOINTS = "desched.io/checkpoints"
 def checkpoints(pod: Pod, workload: Workload | None) -> bool:
     """Whether annotations declare it; if pod and workload differ, it does not."""
     on_workload: Mapping[str, str] = workload.annotations if workload is not None else {}
-    values = [each[CHECKPOINTS] for each in (pod.annotations, on_workload) if CHECKPOINTS in each]
+    values = [
+        annotations[CHECKPOINTS]
+        for annotations in (pod.annotations, on_workload)
+        if CHECKPOINTS in annotations
+    ]
     return bool(values) and all(value.strip().lower() in TRUE for value in values)

@@ -683,19 +683,22 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def declared_by_key(self) -> Mapping[GroupKey, DeclaredGroup]:
         """What the objects of systems say about groups."""
-        return {(each.system, each.namespace, each.name): each for each in self.declared_groups}
+        return {
+            (declared_group.system, declared_group.namespace, declared_group.name): declared_group
+            for declared_group in self.declared_groups
+        }
 
     @cached_property
     def nodes_by_model(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
         """The names of the nodes that hold each model, by the system whose objects say so."""
-        found: dict[str, dict[str, set[str]]] = {}
+        nodes_of: dict[str, dict[str, set[str]]] = {}
         for copies in self.model_copies:
-            of_system = found.setdefault(copies.system, {})
+            of_system = nodes_of.setdefault(copies.system, {})
             for model in copies.models:
                 of_system.setdefault(model, set()).update(copies.nodes)
         return {
             system: {model: frozenset(nodes) for model, nodes in models.items()}
-            for system, models in found.items()
+            for system, models in nodes_of.items()
         }
 
     @cached_property
@@ -724,14 +727,18 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _levels_by_name(self) -> Mapping[str, tuple[str, ...]]:
         """The levels of the Topologies of KAI, which alone are named."""
-        return {each.name: each.levels for each in self.topologies if each.system == "KAI"}
+        return {
+            topology.name: topology.levels
+            for topology in self.topologies
+            if topology.system == "KAI"
+        }
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         """The pods that hold resources, by the name of their node."""
-        found = grouped((pod.node, pod) for pod in self._placed_pods)
+        by_node = grouped((pod.node, pod) for pod in self._placed_pods)
         nobody: dict[str, tuple[Pod, ...]] = {node.name: () for node in self.nodes}
-        return nobody | {name: tuple(pods) for name, pods in found.items()}
+        return nobody | {name: tuple(pods) for name, pods in by_node.items()}
 
     @property
     def assumed_pods(self) -> Iterable[Pod]:
@@ -788,8 +795,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         # A namespace may have too many budgets to compare all.
         keys = ((namespace, label) for label in (None, *labels))
         candidates = sorted({i for key in keys for i in self._budgets_by_demand.get(key, ())})
-        found = (self.budgets[i] for i in candidates)
-        return tuple(budget for budget in found if budget.selects(dict(labels)))
+        budgets = (self.budgets[i] for i in candidates)
+        return tuple(budget for budget in budgets if budget.selects(dict(labels)))
 
     @cached_property
     def _budgets_by_demand(self) -> Mapping[tuple[str, tuple[str, str] | None], Sequence[int]]:

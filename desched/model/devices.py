@@ -116,8 +116,8 @@ _OF_NVIDIA = re.compile(
 
 def nvidia_gpus(amounts: Amounts) -> int:
     """How many GPUs and MIG instances of NVIDIA, or shares of one, are among the amounts."""
-    found = (count for name, count in amounts.extended if _OF_NVIDIA.fullmatch(name))
-    return sum(found)
+    counts = (count for name, count in amounts.extended if _OF_NVIDIA.fullmatch(name))
+    return sum(counts)
 
 
 @lru_cache(maxsize=1000)
@@ -135,7 +135,7 @@ def is_gpu(resource: str) -> bool:
 @lru_cache(maxsize=1000)
 def is_whole_gpu(resource: str) -> bool:
     """Whether the extended resource of this name counts whole GPUs or other accelerators."""
-    return any(fnmatchcase(resource, each) for each in WHOLE_GPUS) and not _is_sum(resource)
+    return any(fnmatchcase(resource, pattern) for pattern in WHOLE_GPUS) and not _is_sum(resource)
 
 
 def whole_gpus(amounts: Amounts) -> int:
@@ -154,8 +154,8 @@ def summed_devices_of(requests: Amounts) -> str:
 
 
 def _first(requests: Amounts, counts: Callable[[str], bool]) -> str:
-    found = (f"{name}: {count}" for name, count in requests.extended if count and counts(name))
-    return next(found, "")
+    counts_of = (f"{name}: {count}" for name, count in requests.extended if count and counts(name))
+    return next(counts_of, "")
 
 
 @lru_cache(maxsize=1000)
@@ -183,7 +183,7 @@ def networks_of(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
         interfaces = _INTERFACES.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return tuple(sorted({each.network for each in interfaces} - {DEFAULT_NETWORK}))
+    return tuple(sorted({interface.network for interface in interfaces} - {DEFAULT_NETWORK}))
 
 
 def interfaces_text(networks: Iterable[str] | None) -> str:

@@ -73,9 +73,9 @@ class Drain(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """The same for all versions of one drain that is under way."""
         return self.pods, self.reserve
 
-    def ended(self, end: DrainEnd, now: datetime, why: str = "") -> "Drain":
+    def ended(self, end: DrainEnd, now: datetime, reason: str = "") -> "Drain":
         """The drain once it has ended."""
-        return msgspec.structs.replace(self, end=end, ended_at=now, why=why)
+        return msgspec.structs.replace(self, end=end, ended_at=now, why=reason)
 
     def __str__(self) -> str:
         pod = next(iter(self.pods), "?")  # a stored drain may have none

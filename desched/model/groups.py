@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """The values of each key, all in the order of the pairs."""
-    found = defaultdict[K, list[V]](list)
+    groups = defaultdict[K, list[V]](list)
     for key, value in pairs:
-        found[key].append(value)
-    return dict(found)
+        groups[key].append(value)
+    return dict(groups)

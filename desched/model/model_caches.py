@@ -65,8 +65,8 @@ class CachedModel(msgspec.Struct, frozen=True, gc=False):
         """The system that marks the nodes that hold it, empty if none is known to label them."""
         if self.nodes is not None:
             return KSERVE if self.needed_to_start else GPUSTACK
-        found = (name for key, name in CACHE_LABELS.items() if self.label.startswith(key))
-        return next(found, "")
+        systems = (name for key, name in CACHE_LABELS.items() if self.label.startswith(key))
+        return next(systems, "")
 
     @property
     def name(self) -> str:
@@ -89,12 +89,12 @@ def models_of(
     """The models that the pod needs; the annotation of the pod counts before the workload's."""
     on_workload = workload.annotations if workload is not None else {}
     text = pod.annotations.get(CACHE_KEY, on_workload.get(CACHE_KEY))
-    found = [] if text is None else [_written(text)]
+    models = [] if text is None else [_written(text)]
     if pod.scheduling.preferred_node_affinity:
-        found += _preferred(pod)
+        models += _preferred(pod)
     if held:
-        found += _listed(pod, held)
-    return tuple(dict.fromkeys(found))
+        models += _listed(pod, held)
+    return tuple(dict.fromkeys(models))
 
 
 def kserve_claim(pod: Pod, held: NodesByModel) -> str:

@@ -70,10 +70,10 @@ class KnownQueues(msgspec.Struct, frozen=True, dict=True):
             for pod in pods
             for queue in self._queues_of(pod)
         )
-        found = (*gone, *queues)
-        if not found:
+        fresh = (*gone, *queues)
+        if not fresh:
             return self  # nearly all pods
-        cluster = msgspec.structs.replace(self.cluster, queues=(*self.cluster.queues, *found))
+        cluster = msgspec.structs.replace(self.cluster, queues=(*self.cluster.queues, *fresh))
         return KnownQueues(cluster)
 
     def _queues_of(self, pod: Pod) -> Iterator[Queue]:
@@ -137,21 +137,21 @@ class KnownQueues(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _by_key(self) -> Mapping[QueueKey, Queue]:
-        return {(each.system, each.namespace, each.name): each for each in self.cluster.queues}
+        return {(queue.system, queue.namespace, queue.name): queue for queue in self.cluster.queues}
 
     @cached_property
     def _waiting_groups(self) -> Mapping[str, set[str]]:
         """The PodGroups that wait in each queue of Volcano, also for a single pod."""
-        found: dict[str, set[str]] = {}
+        groups_of: dict[str, set[str]] = {}
         for group in self._waiting():
-            found.setdefault(group.queue or _DEFAULT_QUEUE, set()).add(
+            groups_of.setdefault(group.queue or _DEFAULT_QUEUE, set()).add(
                 f"{group.namespace}/{group.name}"
             )
-        return found
+        return groups_of
 
     def _waiting(self) -> Iterator[DeclaredGroup]:
         groups = self.cluster.declared_by_key
-        yield from (each for each in groups.values() if each.system == VOLCANO and each.waits)
+        yield from (group for group in groups.values() if group.system == VOLCANO and group.waits)
         for pod in self.cluster.pods:
             if not pod.node and not pod.finished and not pod.deleting:
                 keys = (key for key in declared_keys(pod, None) if key[0] == VOLCANO)

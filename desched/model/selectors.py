@@ -48,11 +48,11 @@ class Requirement(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     def _compares(self, value: str | None) -> bool:
         """Source: k8s.io/apimachinery/pkg/labels Requirement.Matches."""
-        found = go_integer(value or "")
+        number = go_integer(value or "")
         bound = go_integer(self.values[0]) if len(self.values) == 1 else None
-        if found is None or bound is None:
+        if number is None or bound is None:
             return False
-        return found > bound if self.operator is Operator.GREATER else found < bound
+        return number > bound if self.operator is Operator.GREATER else number < bound
 
 
 def go_integer(text: str) -> int | None:

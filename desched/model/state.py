@@ -244,8 +244,8 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """The pause as a phrase for reports."""
         until = f"until {self.until:%Y-%m-%d %H:%M} UTC" if self.until else "until it is resumed"
         by = f" by {self.by}" if self.by else ""
-        why = f": {self.why}" if self.why else ""
-        return f"{self} is paused{by} {until}{why}"
+        cause = f": {self.why}" if self.why else ""
+        return f"{self} is paused{by} {until}{cause}"
 
 
 def namespace_of(workload: str) -> str:
@@ -408,8 +408,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         self, now: datetime, scope: PauseScope = PauseScope.EVERYTHING, pool: str = ""
     ) -> Pause | None:
         """The active pause of everything, or of this pool, None without one."""
-        found = (p for p in self.pauses if p.scope is scope and p.lasts(now))
-        return next((pause for pause in found if pause.covers("", pool)), None)
+        pauses = (p for p in self.pauses if p.scope is scope and p.lasts(now))
+        return next((pause for pause in pauses if pause.covers("", pool)), None)
 
     @property
     def failed_workloads(self) -> frozenset[str]:

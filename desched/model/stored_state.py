@@ -102,7 +102,7 @@ def _why_full(state: State) -> str:
         ("evictions in flight", state.in_flight, "lower evictionLimits.inFlight in the policy"),
         (
             "drains under way",
-            [each for each in state.drains if each.under_way],
+            [drain for drain in state.drains if drain.under_way],
             "wait for them, or allow fewer drains in the policy",
         ),
         ("pauses", state.pauses, "end those that nobody needs with `desched resume`"),
@@ -129,7 +129,9 @@ def pruned(state: State, now: datetime) -> State:
     return msgspec.structs.replace(
         state,
         cool_downs=tuple(
-            each for each in state.cool_downs if (earliest if each.level > 0 else now) < each.until
+            cool_down
+            for cool_down in state.cool_downs
+            if (earliest if cool_down.level > 0 else now) < cool_down.until
         ),
         nodes=tuple(node for node in state.nodes if not _is_over(node, now)),
         pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),

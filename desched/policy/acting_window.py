@@ -66,19 +66,19 @@ class ActingWindow(msgspec.Struct, frozen=True):
         # A change of the clock moves a start by a day at most.
         day = after.astimezone(self.zone).date() - _DAY
         last = until.astimezone(self.zone).date() + _DAY
-        found: list[datetime] = []
+        starts: list[datetime] = []
         while day <= last:
             if self.start.on(day):
-                found += (s for s in self._starts_on(day) if after < s <= until)
+                starts += (s for s in self._starts_on(day) if after < s <= until)
             day += _DAY
             # Where clocks go back at midnight, a day's last hour comes again after the next day
             # has begun.
             begins = datetime.combine(day, time(), self.zone).astimezone(UTC)
-            found.sort()
-            ended = bisect_left(found, begins)
-            yield from found[:ended]
-            del found[:ended]
-        yield from found
+            starts.sort()
+            ended = bisect_left(starts, begins)
+            yield from starts[:ended]
+            del starts[:ended]
+        yield from starts
 
     def _starts_on(self, day: date) -> Iterator[datetime]:
         midnight = datetime.combine(day, time(), self.zone)

@@ -129,12 +129,12 @@ def _values(kind: _Kind, item: str) -> Iterator[int]:
     match = _ITEM.fullmatch(item)
     weekly = kind.names is WEEKDAYS
     highest = _DAYS_PER_WEEK if weekly else kind.last
-    found = f'has "{item}" as {kind.name}'
+    problem = f'has "{item}" as {kind.name}'
     if match is None:
-        raise ValueError(f"{found}, which is not a cron field")
+        raise ValueError(f"{problem}, which is not a cron field")
     step = int(match["step"] or 1)
     if step == 0:
-        raise ValueError(f"{found}: a step must not be 0")
+        raise ValueError(f"{problem}: a step must not be 0")
     first = kind.first if match["any"] else kind.number(match["from"])
     last = kind.last if match["any"] or match["step"] else first  # "5/15" counts to the end
     if match["to"]:
@@ -143,8 +143,8 @@ def _values(kind: _Kind, item: str) -> Iterator[int]:
         last = _DAYS_PER_WEEK  # "fri-sun" ends with the Sunday after Friday
     if first is None or last is None or first < kind.first or last > highest:
         names = f" or {kind.names[0]} to {kind.names[-1]}" if kind.names else ""
-        raise ValueError(f"{found}, which goes from {kind.first} to {highest}{names}")
+        raise ValueError(f"{problem}, which goes from {kind.first} to {highest}{names}")
     if first > last:
-        raise ValueError(f"{found}, which ends before it begins")
+        raise ValueError(f"{problem}, which ends before it begins")
     for value in range(first, last + 1, step):
         yield value % _DAYS_PER_WEEK if weekly else value

@@ -18,10 +18,10 @@ def prices_minutes(text: str) -> Sequence[float]:
     Raises:
         ConfigurationError: one is no duration or too high, or is there twice.
     """
-    found = [price_minutes(part) for part in text.split(",")]
-    if len(set(found)) < len(found):
+    minutes_of = [price_minutes(part) for part in text.split(",")]
+    if len(set(minutes_of)) < len(minutes_of):
         raise ConfigurationError(f'--price: "{text}" has a price twice; name each once.')
-    return found
+    return minutes_of
 
 
 def price_minutes(text: str) -> float:

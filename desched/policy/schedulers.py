@@ -113,12 +113,14 @@ class OtherScheduler(Struct, frozen=True):
     differing: str = ""
     default_spread: tuple[SpreadConstraint, ...] | None = None
 
-    def by(self, found: Mapping[str, VolcanoConfiguration]) -> "OtherScheduler":
+    def by(self, configurations: Mapping[str, VolcanoConfiguration]) -> "OtherScheduler":
         """The same with what its configuration says, of those that were read."""
         if not self.config_map:
             return self
         of = f"ConfigMap {self.config_map}"
-        configuration = found.get(self.config_map, VolcanoConfiguration(unclear="it was not read"))
+        configuration = configurations.get(
+            self.config_map, VolcanoConfiguration(unclear="it was not read")
+        )
         further = configuration.further
         unclear = configuration.unclear
         if further and not self.further_points:
@@ -170,9 +172,9 @@ class SchedulerRules(Struct, frozen=True):
         places = (other.config_map for other in self.others.values())
         return tuple(sorted({place for place in places if place}))
 
-    def by(self, found: Mapping[str, VolcanoConfiguration]) -> "SchedulerRules":
+    def by(self, configurations: Mapping[str, VolcanoConfiguration]) -> "SchedulerRules":
         """The same with what these configurations say."""
-        others = {name: other.by(found) for name, other in self.others.items()}
+        others = {name: other.by(configurations) for name, other in self.others.items()}
         return replace(self, others=others)
 
     def default_spread_of(self, name: str) -> tuple[SpreadConstraint, ...] | None:

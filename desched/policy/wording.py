@@ -21,14 +21,14 @@ def quoted(value: object) -> str:
     return f'"{on_one_line(shown)}"' if isinstance(value, str) else shown
 
 
-def close_word(found: object, known: Iterable[str]) -> str:
+def close_word(written: object, words: Iterable[str]) -> str:
     """The known word that was probably meant, empty if none is close."""
-    by_folded = {word.lower(): word for word in known}
-    close = get_close_matches(str(found)[:100].lower(), by_folded, n=1)
+    by_folded = {word.lower(): word for word in words}
+    close = get_close_matches(str(written)[:100].lower(), by_folded, n=1)
     return by_folded[close[0]] if close else ""
 
 
-def did_you_mean(found: object, known: Iterable[str]) -> str:
+def did_you_mean(written: object, words: Iterable[str]) -> str:
     """The end of a sentence that names the close word, empty if none is close."""
-    word = close_word(found, known)
+    word = close_word(written, words)
     return f'; did you mean "{word}"?' if word else ""

@@ -163,39 +163,42 @@ def _destination_window(window: DestinationWindow) -> str:
     return f"{statistic} of {duration_text(window.window_seconds)}"
 
 
-def _protections(found: Protections) -> _Rows:
-    yield ("evictLocalStoragePods",), _flag(not found.local_storage)
-    yield ("evictSystemCriticalPods",), _flag(not found.system_critical)
-    claims = "claims of " + ", ".join(found.protected_storage_classes or ("all classes",))
-    yield ("ignorePvcPods",), claims if found.pvc_pods else _flag(value=False)
-    yield ("labelSelector",), selector_text(found.labels) or "all pods"
-    yield ("priorityThreshold",), _priority(found.priority_threshold)
-    yield ("evictableNamespaces", "include"), ", ".join(found.included_namespaces) or "all"
-    yield ("evictableNamespaces", "exclude"), ", ".join(found.excluded_namespaces) or NONE
-    yield ("evictSingleReplica",), _flag(not found.single_replicas)
-    yield ("gpuPods",), (GpuPods.PROTECT if found.gpu_pods else GpuPods.ALLOW).value
-    yield ("maxGracePeriod",), _unbounded(found.max_grace_period_seconds)
-    yield ("understoodOwnerKinds",), ", ".join(found.understood_owner_kinds) or NONE
+def _protections(protections: Protections) -> _Rows:
+    yield ("evictLocalStoragePods",), _flag(not protections.local_storage)
+    yield ("evictSystemCriticalPods",), _flag(not protections.system_critical)
+    claims = "claims of " + ", ".join(protections.protected_storage_classes or ("all classes",))
+    yield ("ignorePvcPods",), claims if protections.pvc_pods else _flag(value=False)
+    yield ("labelSelector",), selector_text(protections.labels) or "all pods"
+    yield ("priorityThreshold",), _priority(protections.priority_threshold)
+    yield ("evictableNamespaces", "include"), ", ".join(protections.included_namespaces) or "all"
+    yield ("evictableNamespaces", "exclude"), ", ".join(protections.excluded_namespaces) or NONE
+    yield ("evictSingleReplica",), _flag(not protections.single_replicas)
+    yield ("gpuPods",), (GpuPods.PROTECT if protections.gpu_pods else GpuPods.ALLOW).value
+    yield ("maxGracePeriod",), _unbounded(protections.max_grace_period_seconds)
+    yield ("understoodOwnerKinds",), ", ".join(protections.understood_owner_kinds) or NONE
     of = DEFAULT_EVICTOR
-    yield (of, "ignorePodsWithoutPDB"), _flag(found.pods_without_budget)
+    yield (of, "ignorePodsWithoutPDB"), _flag(protections.pods_without_budget)
     listed = (of, "podProtections", "extraEnabled", "PodsWithResourceClaims")
-    yield listed, _flag(found.resource_claims)
-    yield (of, "namespaceLabelSelector"), selector_text(found.namespace_labels) or "all namespaces"
-    yield (of, "minReplicas"), str(found.min_replicas)
-    yield (of, "minPodAge"), duration_text(found.min_pod_age_seconds)
-    mandatory = found.prefer_no_eviction_is_mandatory
+    yield listed, _flag(protections.resource_claims)
+    yield (
+        (of, "namespaceLabelSelector"),
+        selector_text(protections.namespace_labels) or "all namespaces",
+    )
+    yield (of, "minReplicas"), str(protections.min_replicas)
+    yield (of, "minPodAge"), duration_text(protections.min_pod_age_seconds)
+    mandatory = protections.prefer_no_eviction_is_mandatory
     yield (of, "noEvictionPolicy"), "Mandatory" if mandatory else "Preferred"
 
 
-def _domains(found: PlacementDomains) -> _Rows:
+def _domains(domains: PlacementDomains) -> _Rows:
     at = "placementDomains"
-    yield (at, "mode"), found.mode.value
-    modes = (f"{key}: {mode.value}" for key, mode in sorted(found.modes.items()))
+    yield (at, "mode"), domains.mode.value
+    modes = (f"{key}: {mode.value}" for key, mode in sorted(domains.modes.items()))
     yield (at, "modes"), ", ".join(modes) or NONE
-    yield (at, "groups"), ", ".join(found.groups) or NONE
-    yield (at, "acceleratorGroups"), ", ".join(found.accelerator_groups) or NONE
-    yield (at, "equivalence"), ", ".join(found.equivalence) or NONE
-    yield (at, "levels"), " > ".join("|".join(rung) for rung in found.rungs) or NONE
+    yield (at, "groups"), ", ".join(domains.groups) or NONE
+    yield (at, "acceleratorGroups"), ", ".join(domains.accelerator_groups) or NONE
+    yield (at, "equivalence"), ", ".join(domains.equivalence) or NONE
+    yield (at, "levels"), " > ".join("|".join(rung) for rung in domains.rungs) or NONE
 
 
 def _metrics(metrics: MetricsSource) -> _Rows:
@@ -328,8 +331,8 @@ def _meaning(path: Sequence[str]) -> str:
 
 def _first_sentence(text: str) -> str:
     text = " ".join(text.split())
-    found = _SENTENCE.match(text)
-    return found[1] if found else text
+    sentence = _SENTENCE.match(text)
+    return sentence[1] if sentence else text
 
 
 def _place(path: Sequence[str]) -> tuple[type[Section], list[str]]:

@@ -156,9 +156,9 @@ def all_sections(
 
 def places_of(key: str, root: type[Section]) -> tuple[str, ...]:
     """Where a key belongs, empty if nowhere; resources are not looked for."""
-    found = (
+    places = (
         place
         for place, section in all_sections(root)
         if key in keys(section) and section.key_noun == Section.key_noun
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(places))

@@ -45,11 +45,11 @@ COUNTERPARTS = frozenset({"LowNodeUtilization", "LowNodeLoad"})
 """What LoadAware does in their place."""
 
 
-def no_such_plugin(found: object) -> str:
+def no_such_plugin(name: object) -> str:
     """The sentence about a name that is no plugin's."""
     return (
-        f"found {quoted(found)}, which is no plugin that desched has; "
-        f"allowed are {', '.join(OWN_PLUGINS)}{did_you_mean(found, OWN_PLUGINS) or '.'}"
+        f"found {quoted(name)}, which is no plugin that desched has; "
+        f"allowed are {', '.join(OWN_PLUGINS)}{did_you_mean(name, OWN_PLUGINS) or '.'}"
     )
 
 

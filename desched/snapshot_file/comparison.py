@@ -69,9 +69,9 @@ def compare_reports(first: CycleReport, second: CycleReport) -> PlanComparison:
         evictions_before=tuple(sorted(old - new)),
         evictions_after=tuple(sorted(new - old)),
         classes=tuple(
-            ClassChange(node, *found)
+            ClassChange(node, *class_names)
             for node in sorted({*classes[0], *classes[1]})
-            if len(set(found := [each.get(node) for each in classes])) > 1
+            if len(set(class_names := [classes_of.get(node) for classes_of in classes])) > 1
         ),
         refusals=tuple(_refusal_changes(reasons[0], reasons[1])),
         hold_before=_hold(first),

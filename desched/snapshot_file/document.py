@@ -218,8 +218,8 @@ def _other_format(head: _Head) -> str:
     )
 
 
-def _refused(name: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{name}: this snapshot cannot be used: {why}.")
+def _refused(name: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"{name}: this snapshot cannot be used: {problem}.")
 
 
 def _refuse_doubles(cluster: _Cluster, name: str) -> None:

@@ -73,8 +73,8 @@ def refuse_unseen(policy: Policy, content: SnapshotContent, own: Policy, name: s
     Raises:
         ConfigurationError: names what the snapshot does not have.
     """
-    known = {Resource.PODS, *(rule.resource for rule in own.rules)}  # pods are counted
-    missing = [r.resource.value for r in policy.rules if r.resource not in known]
+    in_snapshot = {Resource.PODS, *(rule.resource for rule in own.rules)}  # pods are counted
+    missing = [r.resource.value for r in policy.rules if r.resource not in in_snapshot]
     if missing:
         raise ConfigurationError(
             f"{policy.source}: {name} does not have the load of {missing[0]}, which it watches; "
@@ -108,7 +108,10 @@ def _unmeasured(policy: Policy, own: Policy) -> Iterator[str]:
 
 def _windows(rule: ResourceRule) -> str:
     windows = "/".join(map(duration_text, rule.windows_seconds))
-    further = "/".join(duration_text(each.window_seconds) for each in rule.destination_windows)
+    further = "/".join(
+        duration_text(destination_window.window_seconds)
+        for destination_window in rule.destination_windows
+    )
     return f"{windows} with destinationWindows {further}" if further else windows
 
 

@@ -117,7 +117,7 @@ def _kept(policy: Policy) -> Mapping[Name, frozenset[str]]:
         protections.namespace_labels,
         *(pool.selector for pool in policy.pools),
     )
-    values = (v for each in selectors for r in each.requirements for v in r.values)
+    values = (v for selector in selectors for r in selector.requirements for v in r.values)
     namespaces = {*protections.included_namespaces, *protections.excluded_namespaces}
     return {
         Name.NAMESPACE: SYSTEM_NAMESPACES | namespaces,
@@ -142,7 +142,9 @@ def _renamed_content(content: SnapshotContent, names: Names) -> SnapshotContent:
     load = replace(content.snapshot.load, pods_of=None, pod_sums={})
     others = tuple(
         f"{maker} in {names.of(Name.NAMESPACE, namespace)}"
-        for maker, _, namespace in (each.rpartition(" in ") for each in content.other_deschedulers)
+        for maker, _, namespace in (
+            other_descheduler.rpartition(" in ") for other_descheduler in content.other_deschedulers
+        )
     )
     return replace(
         content,
@@ -236,8 +238,8 @@ def _labels(names: Names, labels: Mapping[str, str], _owner: object) -> dict[str
     return {key: _value(names, key, value) for key, value in labels.items()}
 
 
-def _annotations(names: Names, found: Mapping[str, str], _owner: object) -> dict[str, str]:
-    return {key: _annotation(names, key, value) for key, value in found.items()}
+def _annotations(names: Names, annotations: Mapping[str, str], _owner: object) -> dict[str, str]:
+    return {key: _annotation(names, key, value) for key, value in annotations.items()}
 
 
 def _annotation(names: Names, key: str, value: str) -> str:

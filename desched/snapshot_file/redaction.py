@@ -57,7 +57,7 @@ def redacted(snapshot: Snapshot, kept: LabelKeys | None) -> Snapshot:
     With None it keeps all labels.
     """
     cluster = snapshot.cluster
-    images = _numbers("image", (i for each in _classes(cluster) for i in each.images))
+    images = _numbers("image", (i for scheduling in _classes(cluster) for i in scheduling.images))
     handles = _numbers("handle", (v.csi_handle for v in cluster.volumes.values() if v.csi_handle))
     narrow = _Narrowing(kept, images)
     return replace(
@@ -66,15 +66,16 @@ def redacted(snapshot: Snapshot, kept: LabelKeys | None) -> Snapshot:
             cluster,
             nodes=tuple(map(narrow.node, cluster.nodes)),
             pods=tuple(map(narrow.pod, cluster.pods)),
-            workloads={key: _workload(each) for key, each in cluster.workloads.items()},
+            workloads={key: _workload(workload) for key, workload in cluster.workloads.items()},
             declared_owners={
-                key: _only(found, ANNOTATIONS) for key, found in cluster.declared_owners.items()
+                key: _only(annotations, ANNOTATIONS)
+                for key, annotations in cluster.declared_owners.items()
             },
             namespaces={
                 name: _only(labels, kept.namespaces) if kept else labels
                 for name, labels in cluster.namespaces.items()
             },
-            volumes={name: _volume(each, handles) for name, each in cluster.volumes.items()},
+            volumes={name: _volume(volume, handles) for name, volume in cluster.volumes.items()},
         ),
     )
 
@@ -86,21 +87,29 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
     classes = _classes(cluster)
     terms = [
         term
-        for each in classes
-        for term in (*each.pod_affinity, *each.pod_anti_affinity, *each.preferred_pod_affinity)
+        for scheduling in classes
+        for term in (
+            *scheduling.pod_affinity,
+            *scheduling.pod_anti_affinity,
+            *scheduling.preferred_pod_affinity,
+        )
     ]
-    spread = [constraint for each in classes for constraint in each.spread]
+    spread = [constraint for scheduling in classes for constraint in scheduling.spread]
     parts = [part for group in cluster.declared_groups for part in group.parts]
     nodes = {
         *NODE_LABELS,
         *by_policy.nodes,
         *policy.domains.keys,
         *((policy.balance_scope,) if policy.balance_scope else ()),
-        *(each.domain for each in (policy.gpu_drains or GpuDrainRules()).reserves if each.domain),
+        *(
+            reserve.domain
+            for reserve in (policy.gpu_drains or GpuDrainRules()).reserves
+            if reserve.domain
+        ),
         *(level for topology in cluster.topologies for level in topology.levels),
         *(group.topology.level for group in cluster.declared_groups if group.topology),
         *(m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))),
-        *(key for each in classes for key, _ in each.node_selector),
+        *(key for scheduling in classes for key, _ in scheduling.node_selector),
         *_keys_of_terms(_node_terms(cluster, classes)),
         *(term.topology_key for term in terms),
         *(constraint.topology_key for constraint in spread),
@@ -139,9 +148,9 @@ def _classes(cluster: ClusterState) -> Collection[SchedulingClass]:
 def _node_terms(
     cluster: ClusterState, classes: Iterable[SchedulingClass]
 ) -> Iterator[NodeSelectorTerm]:
-    for each in classes:
-        yield from each.required_node_affinity or ()
-        yield from (term for _, term in each.preferred_node_affinity)
+    for scheduling in classes:
+        yield from scheduling.required_node_affinity or ()
+        yield from (term for _, term in scheduling.preferred_node_affinity)
     for volume in cluster.volumes.values():
         yield from volume.node_affinity or ()
     for storage in cluster.storage_classes.values():
@@ -188,8 +197,8 @@ class _Narrowing:
         key = kind, id(value)
         if key not in self._known:
             self._known[key] = narrow(value)
-        found: V = self._known[key]  # type: ignore[assignment]  # of the same kind
-        return found
+        first: V = self._known[key]  # type: ignore[assignment]  # of the same kind
+        return first
 
 
 def _workload(workload: Workload) -> Workload:

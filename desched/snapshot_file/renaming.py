@@ -38,8 +38,8 @@ class Renaming:
                 for name, rename in renames_of(type(struct)).items()
             }
             self._known[id(struct)] = struct, replace(struct, **fields)
-        found: S = self._known[id(struct)][1]  # type: ignore[assignment]  # of the same type
-        return found
+        first: S = self._known[id(struct)][1]  # type: ignore[assignment]  # of the same type
+        return first
 
 
 @cache
@@ -49,20 +49,20 @@ def renames_of(kind: type[msgspec.Struct]) -> Mapping[str, Rename]:
     Raises:
         TypeError: a text has no mark.
     """
-    found = {}
+    renames = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         try:
-            found[name] = _rename_of(hint)
+            renames[name] = _rename_of(hint)
         except TypeError as error:
             raise TypeError(f"{kind.__name__}.{name}: {error}") from None
-    return {name: rename for name, rename in found.items() if rename is not None}
+    return {name: rename for name, rename in renames.items() if rename is not None}
 
 
 def _rename_of(kind: Any) -> Rename | None:
     """What happens to the values of a type; None if they stay."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        mark = next((each for each in parts[1:] if isinstance(each, Mark)), None)
+        mark = next((part for part in parts[1:] if isinstance(part, Mark)), None)
         return _rename_of(parts[0]) if mark is None else _by(mark)
     if origin in _OF_PARTS:
         return _OF_PARTS[origin](*parts)
@@ -85,10 +85,10 @@ def _of_struct(renaming: Renaming, value: msgspec.Struct, _: msgspec.Struct) -> 
 
 def _of_union(*kinds: Any) -> Rename | None:
     """Structs are renamed by their own type; at most one of the others may be renamed."""
-    found = {_rename_of(kind) for kind in kinds}
-    if found == {None}:
+    renames = {_rename_of(kind) for kind in kinds}
+    if renames == {None}:
         return None
-    (rename,) = filter(None, found)
+    (rename,) = filter(None, renames)
     return lambda renaming, value, owner: value and rename(renaming, value, owner)
 
 
@@ -108,7 +108,7 @@ def _of_each(make: type, kind: Any) -> Rename | None:
     rename = _rename_of(kind)
     if rename is None:
         return None
-    return lambda renaming, values, owner: make(rename(renaming, each, owner) for each in values)
+    return lambda renaming, values, owner: make(rename(renaming, value, owner) for value in values)
 
 
 def _of_mapping(*kinds: Any) -> Rename | None:
@@ -116,7 +116,7 @@ def _of_mapping(*kinds: Any) -> Rename | None:
     if rename is None:
         return None
     return lambda renaming, values, owner: dict(
-        rename(renaming, each, owner) for each in values.items()
+        rename(renaming, value, owner) for value in values.items()
     )
 
 

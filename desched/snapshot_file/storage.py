@@ -51,8 +51,8 @@ def save_snapshot(content: SnapshotContent, path: Path) -> None:
                 Path(temporary).unlink()
             raise
     except OSError as error:
-        why = error.strerror or "the system refused"
-        raise ConfigurationError(f"{name}: the snapshot cannot be written: {why}.") from error
+        problem = error.strerror or "the system refused"
+        raise ConfigurationError(f"{name}: the snapshot cannot be written: {problem}.") from error
 
 
 def load_snapshot(path: Path) -> SnapshotContent:
@@ -72,8 +72,8 @@ def load_snapshot(path: Path) -> SnapshotContent:
     except EOFError as error:
         raise ConfigurationError(f"{name}: this snapshot is cut off; copy it again.") from error
     except OSError as error:
-        why = error.strerror or "the system refused"
-        raise ConfigurationError(f"{name}: the snapshot cannot be read: {why}.") from error
+        problem = error.strerror or "the system refused"
+        raise ConfigurationError(f"{name}: the snapshot cannot be read: {problem}.") from error
     if len(text) > LARGEST_BYTES:
         raise ConfigurationError(
             f"{name}: this snapshot has more than {LARGEST_BYTES >> 20} MiB when decompressed, "

@@ -170,12 +170,12 @@ class KubernetesReader:
         single pods read again the controllers of the kinds of the last call.
         """
         read = self._reading(self.cluster_deadline_seconds)
-        found = read_declared_owners(read, kinds)
-        self._owner_kinds = found.kinds
+        owners = read_declared_owners(read, kinds)
+        self._owner_kinds = owners.kinds
         return replace(
             state,
-            declared_owners=found.annotations,
-            unread_kinds=found.unread,
+            declared_owners=owners.annotations,
+            unread_kinds=owners.unread,
             volcano_configurations={
                 place: read_configuration(read, place) for place in volcano_configurations
             },
@@ -205,7 +205,7 @@ class KubernetesReader:
         Each is read by a thread of its own, so the caller bounds their number.
         """
         if len(pods) <= 1:
-            return [self._looked(each) for each in pods]
+            return [self._looked(pod) for pod in pods]
         with ThreadPoolExecutor(len(pods)) as pool:
             return list(pool.map(self._looked, pods))
 
@@ -295,20 +295,27 @@ def cluster_state(
         namespaces=dict(read.all(NAMESPACES)),
         claims={(claim.namespace, claim.name): claim for claim in read.all(CLAIMS)},
         volumes={volume.name: volume for volume in read.all(VOLUMES)},
-        storage_classes={each.name: each for each in read.all(STORAGE_CLASSES)},
+        storage_classes={
+            storage_class.name: storage_class for storage_class in read.all(STORAGE_CLASSES)
+        },
         csi_nodes={node.name: node for node in read.all(CSI_NODES)},
         services=read.all(SERVICES),
         declared_groups=tuple(
-            each for kinds in DECLARED_GROUPS.values() for kind in kinds for each in read.all(kind)
+            declared
+            for kinds in DECLARED_GROUPS.values()
+            for kind in kinds
+            for declared in read.all(kind)
         ),
         model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
         hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
-        topologies=tuple(dict.fromkeys(each for kind in TOPOLOGIES for each in read.all(kind))),
+        topologies=tuple(
+            dict.fromkeys(topology for kind in TOPOLOGIES for topology in read.all(kind))
+        ),
         queues=_queues(read),
         own_pod=own_pod,
     )
     facts = server()
-    large = {each.name for each in read.too_large if each.kind == NAMESPACES.wire.__name__}
+    large = {item.name for item in read.too_large if item.kind == NAMESPACES.wire.__name__}
     return replace(
         state,
         server_version=facts.version,
@@ -321,20 +328,20 @@ def cluster_state(
 
 def _queues(read: Lists) -> tuple[Queue, ...]:
     """The queues, each once."""
-    found = (queue for kind in QUEUES for queue in read.all(kind))
-    return tuple({(each.system, each.namespace, each.name): each for each in found}.values())
+    queues = (queue for kind in QUEUES for queue in read.all(kind))
+    return tuple({(each.system, each.namespace, each.name): each for each in queues}.values())
 
 
-def _large_objects(found: Iterable[TooLarge], reduced: Iterable[Pod]) -> Mapping[str, LargeObjects]:
+def _large_objects(items: Iterable[TooLarge], reduced: Iterable[Pod]) -> Mapping[str, LargeObjects]:
     """What is not kept, by namespace."""
     large: dict[str, LargeObjects] = {}
-    for each in found:
-        known = large.get(each.namespace, LargeObjects(example=str(each)))
-        large[each.namespace] = replace(known, objects=known.objects + 1)
+    for item in items:
+        large_objects = large.get(item.namespace, LargeObjects(example=str(item)))
+        large[item.namespace] = replace(large_objects, objects=large_objects.objects + 1)
     for pod in reduced:
         example = f"Pod {pod.name}: {pod.scheduling.unevaluated[0]}"
-        known = large.get(pod.namespace, LargeObjects(example=example))
-        large[pod.namespace] = replace(known, pods=known.pods + 1)
+        large_objects = large.get(pod.namespace, LargeObjects(example=example))
+        large[pod.namespace] = replace(large_objects, pods=large_objects.pods + 1)
     return large
 
 
@@ -353,10 +360,10 @@ def _declared_groups_of(
 ) -> tuple[DeclaredGroup, ...]:
     """What the objects of the pod's groups say now."""
     return tuple(
-        found
+        groups
         for system, namespace, name in declared_keys(pod, workload)
         for kind in DECLARED_GROUPS[system]
-        for found in read.listing(
+        for groups in read.listing(
             kind, namespace, {"fieldSelector": f"metadata.name={name}"}
         ).values
     )
@@ -367,14 +374,14 @@ def _with_devices(read: Reading, pod: Pod, room: Room | None) -> tuple[Pod, Room
     if not pod.claim_templates:
         return pod, room
     nodes = (pod.node,) if room is None else (pod.node, room.node.name)
-    slices = [each for name in nodes for each in read.all(SLICES, on_node=name)]
+    slices = [device_slice for name in nodes for device_slice in read.all(SLICES, on_node=name)]
     claims = read.all(RESOURCE_CLAIMS, pod.namespace if room is None else "")
     templates = read.all(CLAIM_TEMPLATES, pod.namespace if room is None else "")
     # Rules that taint devices are not read again: they change rarely.
-    found = DeviceObjects(slices, claims, templates, read.all(DEVICE_CLASSES), ())
+    objects = DeviceObjects(slices, claims, templates, read.all(DEVICE_CLASSES), ())
     if room is None:
-        return with_devices((), (pod,), found)[1][0], None
-    (node,), (pod, *others) = with_devices((room.node,), (pod, *room.pods), found)
+        return with_devices((), (pod,), objects)[1][0], None
+    (node,), (pod, *others) = with_devices((room.node,), (pod, *room.pods), objects)
     return pod, Room(node, tuple(others))
 
 
@@ -391,11 +398,11 @@ def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
     """The pod's controller, and a ReplicaSet's Deployment; empty if the kind is not supported."""
     match owner.kind:
         case "ReplicaSet":
-            found = _named(read, REPLICA_SETS, owner, namespace)
-            above = found[0].owner if found else None
+            owners = _named(read, REPLICA_SETS, owner, namespace)
+            above = owners[0].owner if owners else None
             if above is None or above.kind != "Deployment":
-                return Controllers(replica_sets=found)
-            return Controllers(_named(read, DEPLOYMENTS, above, namespace), found)
+                return Controllers(replica_sets=owners)
+            return Controllers(_named(read, DEPLOYMENTS, above, namespace), owners)
         case "StatefulSet":
             return Controllers(stateful_sets=_named(read, STATEFUL_SETS, owner, namespace))
         case "Job":

@@ -56,11 +56,11 @@ class EventWriter:
         """Record on the pods and on their nodes that they were evicted, and why, side by side."""
         event = {"type": "Normal", "reason": "Descheduled", "action": "Eviction"}
         events = [
-            self._event(regarding, event | {"note": each.note}, each.at)
-            for each in announcements
+            self._event(regarding, event | {"note": announcement.note}, announcement.at)
+            for announcement in announcements
             for regarding in (
-                _pod_reference(each.eviction.pod),
-                _node_reference(each.eviction.node),
+                _pod_reference(announcement.eviction.pod),
+                _node_reference(announcement.eviction.node),
             )
         ]
         with ThreadPoolExecutor(MOST_AT_ONCE) as pool:

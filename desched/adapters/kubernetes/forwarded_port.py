@@ -108,12 +108,12 @@ class ForwardedPort:
         path = f"{self._namespace}/pods/{pod}/portforward?ports={self._port}"
         opened = open_websocket(self._kubernetes, path, _PROTOCOL, deadline)
         if isinstance(opened, Answer):
-            why = opened.explanation
+            problem = opened.explanation
             if (
                 opened.status == HTTPStatus.FORBIDDEN
             ):  # the API server does not always name the right
-                why += " (the rights are to get and to create pods/portforward)"
-            raise self._problem(why)
+                problem += " (the rights are to get and to create pods/portforward)"
+            raise self._problem(problem)
         with opened as messages:
             request = f"GET {target} HTTP/1.1\r\nHost: localhost:{self._port}\r\n\r\n"
             messages.send(_DATA + request.encode())
@@ -128,8 +128,8 @@ class ForwardedPort:
             elif channel == _DATA:
                 yield content
             elif channel == _ERROR:
-                why = content.decode(errors="replace")
-                raise self._problem(f"port {self._port} of pod {pod} is not reached: {why}")
+                problem = content.decode(errors="replace")
+                raise self._problem(f"port {self._port} of pod {pod} is not reached: {problem}")
 
     def _answer(self, arriving: Iterator[bytes]) -> Answer:
         response = HTTPResponse(_Arriving(arriving))  # type: ignore[arg-type]  # reads it alone
@@ -148,10 +148,10 @@ class ForwardedPort:
             raise self._problem("its answer broke off")
         return Answer(response.status, body, None, http_date(response.getheader("Date")))
 
-    def _problem(self, why: str) -> ObservationError:
+    def _problem(self, problem: str) -> ObservationError:
         return ObservationError(
             ObservationSource.CLUSTER,
-            f"Service {self._service} cannot be asked: {on_one_line(why).rstrip('.')}.",
+            f"Service {self._service} cannot be asked: {on_one_line(problem).rstrip('.')}.",
         )
 
 

@@ -35,9 +35,9 @@ class KubernetesLogbookStore:
     def load(self) -> StoredLogbook:
         """The stored logbook; none, with a problem, if it cannot be used."""
         answer = self.connection.get(self._path, deadline_seconds=DEADLINE_SECONDS)
-        found = self._read(answer, GET_LOGBOOK)
-        self._version = found.metadata.resource_version
-        text = (found.binary_data or {}).get(KEY)
+        stored = self._read(answer, GET_LOGBOOK)
+        self._version = stored.metadata.resource_version
+        text = (stored.binary_data or {}).get(KEY)
         if not text:
             return StoredLogbook()
         try:
@@ -61,20 +61,20 @@ class KubernetesLogbookStore:
 
     def _read(self, answer: Answer, what: Access) -> ConfigMap:
         if answer.status == HTTPStatus.OK:
-            if (found := config_map(answer)) is not None:
-                return found
-            why = NO_CONFIG_MAP
+            if (stored := config_map(answer)) is not None:
+                return stored
+            problem = NO_CONFIG_MAP
         elif answer.is_from_server(HTTPStatus.NOT_FOUND):
-            why = (
+            problem = (
                 "it does not exist; `kubectl apply -k deploy/base` creates it, or `kubectl "
                 f"--namespace {self.namespace} create configmap {CONFIG_MAP}`; a service outside "
                 "a cluster then writes it only with --logbook"
             )
         elif answer.is_from_server(HTTPStatus.CONFLICT):
-            why = "somebody else changed it meanwhile"
+            problem = "somebody else changed it meanwhile"
         else:
-            why = why_refused(answer, what, self.namespace)
+            problem = why_refused(answer, what, self.namespace)
         done = "read" if what is GET_LOGBOOK else "written"
         raise ObservationError(
-            ObservationSource.CLUSTER, f"The logbook in {self.place} was not {done}: {why}."
+            ObservationSource.CLUSTER, f"The logbook in {self.place} was not {done}: {problem}."
         )

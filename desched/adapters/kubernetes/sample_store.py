@@ -36,13 +36,13 @@ class KubernetesSampleStore:
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
             return ""
         if answer.status != HTTPStatus.OK:
-            why = why_refused(answer, GET_STATE, self.namespace)
-            raise ObservationError(ObservationSource.CLUSTER, f"Samples are not read: {why}.")
-        found = config_map(answer)
-        if found is None:
+            refusal = why_refused(answer, GET_STATE, self.namespace)
+            raise ObservationError(ObservationSource.CLUSTER, f"Samples are not read: {refusal}.")
+        stored = config_map(answer)
+        if stored is None:
             text = f"Samples are not read: {NO_CONFIG_MAP}."
             raise ObservationError(ObservationSource.CLUSTER, text)
-        return found.texts.get(SAMPLES_KEY, "")
+        return stored.texts.get(SAMPLES_KEY, "")
 
     def write(self, text: str) -> None:
         """Replace the text.
@@ -54,5 +54,5 @@ class KubernetesSampleStore:
         body = {"data": {SAMPLES_KEY: text}}
         answer = self.connection.patch(path, body, deadline_seconds=self.deadline_seconds)
         if not answer.is_done:
-            why = why_refused(answer, PATCH_STATE, self.namespace)
-            raise ObservationError(ObservationSource.CLUSTER, f"Samples are not kept: {why}.")
+            refusal = why_refused(answer, PATCH_STATE, self.namespace)
+            raise ObservationError(ObservationSource.CLUSTER, f"Samples are not kept: {refusal}.")

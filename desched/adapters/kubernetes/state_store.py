@@ -91,10 +91,10 @@ class KubernetesStateStore:
             answer = self._change(data) if self._version else self._create(data)
         except ObservationError as error:
             raise StopActing(f"Whether {self.place} was written is not known. {error}") from error
-        found = config_map(answer) if answer.is_done else None
-        if found is None:
+        stored = config_map(answer) if answer.is_done else None
+        if stored is None:
             raise self._not_stored(answer)
-        self._version = found.metadata.resource_version
+        self._version = stored.metadata.resource_version
         self._unusable = ""
 
     @property
@@ -103,13 +103,13 @@ class KubernetesStateStore:
 
     def _read(self, answer: Answer) -> ConfigMap:
         if answer.status != HTTPStatus.OK:
-            why = why_refused(answer, GET_STATE, self.namespace)
-        elif found := config_map(answer):
-            return found
+            refusal = why_refused(answer, GET_STATE, self.namespace)
+        elif stored := config_map(answer):
+            return stored
         else:
-            why = NO_CONFIG_MAP
+            refusal = NO_CONFIG_MAP
         raise ObservationError(
-            ObservationSource.CLUSTER, f"The state in {self.place} could not be read: {why}."
+            ObservationSource.CLUSTER, f"The state in {self.place} could not be read: {refusal}."
         )
 
     def _create(self, data: dict[str, str]) -> Answer:
@@ -156,8 +156,8 @@ class KubernetesStateStore:
         match answer.status:
             case HTTPStatus.FORBIDDEN:
                 what = PATCH_STATE if self._version else CREATE_STATE
-                why = why_refused(answer, what, self.namespace)
-                return f"{why}. The server's message: {answer.explanation}"
+                refusal = why_refused(answer, what, self.namespace)
+                return f"{refusal}. The server's message: {answer.explanation}"
             case HTTPStatus.NOT_FOUND:
                 return (
                     f"there is no namespace {self.namespace}; create it with `kubectl create "

@@ -45,8 +45,8 @@ class MetricsApi(NamedTuple):
         if answer.status in self.absent:
             raise unread(f"{self.absent[HTTPStatus(answer.status)]} (status {answer.status}).")
         if answer.status != HTTPStatus.OK:
-            why = why_refused(answer, access)
-            raise unread(f"The {access.resource} of {access.group} could not be read: {why}.")
+            refusal = why_refused(answer, access)
+            raise unread(f"The {access.resource} of {access.group} could not be read: {refusal}.")
         if answer.date is None:
             raise unread(
                 f"The answer of {access.group} has no time, so the age of its samples is unknown; "

@@ -66,7 +66,7 @@ def _value(item: _MetricValue) -> tuple[str, _Value]:
 
 
 _VALUES = Decoder(_MetricValue, _value)
-_GROUP = Decoder(APIGroup, lambda found: {each.version for each in found.versions or ()})
+_GROUP = Decoder(APIGroup, lambda group: {version.version for version in group.versions or ()})
 
 
 class CustomMetrics:
@@ -104,10 +104,10 @@ class CustomMetrics:
         for version in VERSIONS:
             if version in served:
                 return version
-        found = f"versions {', '.join(sorted(served))}" if served else f"status {answer.status}"
+        answered = f"versions {', '.join(sorted(served))}" if served else f"status {answer.status}"
         raise unread(
             f"The API server does not serve {GET_NODE_CPU.group} in a version that desched reads "
-            f"({found}); {_CHECK}, or set metrics.type to prometheus."
+            f"({answered}); {_CHECK}, or set metrics.type to prometheus."
         )
 
     def _values(self, metric: Access) -> tuple[dict[str, _Value], datetime]:

@@ -75,10 +75,10 @@ def decode_samples(source: MetricsType, text: str) -> KeptSamples | None:
     try:
         packed = base64.b64decode(text, validate=True)
         unpacking = zlib.decompressobj()
-        found = unpacking.decompress(packed, _LONGEST_JSON_BYTES)
+        document_json = unpacking.decompress(packed, _LONGEST_JSON_BYTES)
         if not unpacking.eof:
             return None
-        document = _DOCUMENT.decode(found)
+        document = _DOCUMENT.decode(document_json)
     except (ValueError, zlib.error):
         return None
     if (document.version, document.source) != (VERSION, source):
@@ -97,7 +97,8 @@ def _text(source: MetricsType, kept: list[_Kept]) -> str:
 
 def _rows(track: Track) -> list[tuple[float, float, float, float]]:
     return [
-        (each.at, each.seconds, round(each.cpu, 3), round(each.memory)) for each in in_steps(track)
+        (in_step.at, in_step.seconds, round(in_step.cpu, 3), round(in_step.memory))
+        for in_step in in_steps(track)
     ]
 
 

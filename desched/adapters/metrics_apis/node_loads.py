@@ -53,18 +53,18 @@ class NodeSamples:
     ) -> tuple[Measured | Unknown, SeenLoad]:
         """The load over the windows, or why it is unknown; and what to show of it."""
         means = [self._mean(seconds) for seconds in windows]
-        found = list(zip(windows, means, strict=True))
+        means_of = list(zip(windows, means, strict=True))
         levels = tuple(
             Level(seconds, ratio)
-            for seconds, mean in found
+            for seconds, mean in means_of
             if mean and math.isfinite(ratio := self._ratio(resource, mean))
         )
-        problem = next(self._problems(resource, found), None)
+        problem = next(self._problems(resource, means_of), None)
         age = None if self._newest_at is None else max(0.0, self._now - self._newest_at)
         if problem is None:
-            capped = tuple(Level(each.window_seconds, _share(each.ratio)) for each in levels)
+            capped = tuple(Level(level.window_seconds, _share(level.ratio)) for level in levels)
             return Measured(capped), SeenLoad(age)
-        waits = max(self._wait_seconds(seconds, mean) for seconds, mean in found)
+        waits = max(self._wait_seconds(seconds, mean) for seconds, mean in means_of)
         uncovered = problem[0] is UnknownReason.WINDOW_NOT_COVERED
         return Unknown(*problem), SeenLoad(age, levels, waits if uncovered else None)
 
@@ -106,7 +106,7 @@ class NodeSamples:
         return curve.mean(newest_at - self._sampled_seconds(window_seconds), newest_at)
 
     def _problems(
-        self, resource: Resource, found: Sequence[tuple[int, Mean | None]]
+        self, resource: Resource, means_of: Sequence[tuple[int, Mean | None]]
     ) -> Iterator[Problem]:
         if self._newest_at is None:
             yield UnknownReason.ABSENT, f"{self._metrics.type.in_words} has no metrics of this node"
@@ -117,9 +117,9 @@ class NodeSamples:
             yield UnknownReason.IMPLAUSIBLE, text
         if age > STALE_AFTER_SECONDS:
             yield UnknownReason.STALE, f"the newest sample is {age:.0f}s old"
-        for seconds, mean in found:
+        for seconds, mean in means_of:
             yield from self._gaps(seconds, mean)
-        for _, mean in found:
+        for _, mean in means_of:
             if mean is None:
                 continue
             ratio = self._ratio(resource, mean)

@@ -32,13 +32,13 @@ def pod_usage(
     }
 
     def values(resource: Resource) -> tuple[float, ...]:
-        found = [means[seconds] for seconds in windows.get(resource, ())]
-        known = [each for each in found if each is not None]
-        if len(known) < len(found):
+        wanted = [means[seconds] for seconds in windows.get(resource, ())]
+        measured = [each for each in wanted if each is not None]
+        if len(measured) < len(wanted):
             return ()
         if resource is Resource.CPU:
-            return tuple(mean.cpu * share for mean, share in known)
-        return tuple(mean.memory for mean, _ in known)
+            return tuple(mean.cpu * share for mean, share in measured)
+        return tuple(mean.memory for mean, _ in measured)
 
     return PodUsage(values(Resource.CPU), values(Resource.MEMORY))
 
@@ -54,9 +54,9 @@ def pod_points(
     curve = track.curve(longest_gap_seconds(window_seconds), started)
     cpu, memory = [], []
     for end in times:
-        found = _mean_of(curve, window_seconds, end, started)
-        cpu.append(found and found[0].cpu * found[1])
-        memory.append(found and found[0].memory)
+        mean = _mean_of(curve, window_seconds, end, started)
+        cpu.append(mean and mean[0].cpu * mean[1])
+        memory.append(mean and mean[0].memory)
     return tuple(cpu), tuple(memory)
 
 

@@ -178,8 +178,8 @@ class SampledLoadReader:
             if chosen is None or chosen.pasts <= past_of:
                 break
             past_of |= chosen.pasts
-            found = self._pasts(past_of, cluster, load.pods, shortest, now)
-            load = msgspec.structs.replace(load, pod_pasts=found)
+            pasts = self._pasts(past_of, cluster, load.pods, shortest, now)
+            load = msgspec.structs.replace(load, pod_pasts=pasts)
         return load
 
     def _history(
@@ -196,11 +196,11 @@ class SampledLoadReader:
         for resource, windows in _windows(policy).items():
             points = self._kept.of((resource, windows[0]), span)
             if (missing := points.missing()) is not None:
-                found = {
-                    each.node.name: each.points(resource, windows[0], missing.times)
-                    for each in samples
+                missed = {
+                    sample.node.name: sample.points(resource, windows[0], missing.times)
+                    for sample in samples
                 }
-                points.add(missing.first, missing.size, found)
+                points.add(missing.first, missing.size, missed)
                 points.read_again_after(now - SETTLED_SECONDS)
             for name, of in points.all_points().items():
                 if name in load.nodes:
@@ -224,8 +224,8 @@ class SampledLoadReader:
             pods = cluster.pods_by_node.get(node, ())
             if (missing := points.missing()) is not None:
                 with self._changing:
-                    found = dict(self._pod_points(pods, shortest, missing.times))
-                points.add(missing.first, missing.size, found)
+                    missed = dict(self._pod_points(pods, shortest, missing.times))
+                points.add(missing.first, missing.size, missed)
                 points.read_again_after(now - SETTLED_SECONDS)
             for pod in pods:
                 key = pod.namespace, pod.name
@@ -282,8 +282,8 @@ class SampledLoadReader:
     def _sample_nodes(self) -> ListedSamples[str]:
         look = self._list_nodes()
         if self._names is not None:  # an adapter may report thousands of others, new ones each time
-            known = {name: at for name, at in look.samples.items() if name in self._names}
-            look = look._replace(samples=known)
+            samples = {name: at for name, at in look.samples.items() if name in self._names}
+            look = look._replace(samples=samples)
         self._keep(self._nodes, look)
         return look
 
@@ -323,14 +323,14 @@ def _nodes_load(samples: Sequence[NodeSamples], policy: Policy) -> ClusterLoad:
     seen: dict[str, dict[Resource, SeenLoad]] = {}
     destinations: dict[str, dict[Resource, tuple[float | None, ...]]] = {}
     windows = _windows(policy)
-    for each in samples:
-        name = each.node.name
+    for sample in samples:
+        name = sample.node.name
         loads[name], seen[name] = {}, {}
         for resource, its in windows.items():
-            loads[name][resource], seen[name][resource] = each.load(resource, its)
+            loads[name][resource], seen[name][resource] = sample.load(resource, its)
             if further := policy.destination_windows(resource):
                 destinations.setdefault(name, {})[resource] = tuple(
-                    _known(each.steps(resource, window.window_seconds, its[0]), window.of)
+                    _known(sample.steps(resource, window.window_seconds, its[0]), window.of)
                     for window in further
                 )
     return ClusterLoad(loads, {}, destination_ratios=destinations, seen=seen)
@@ -342,5 +342,5 @@ def _shortest(load: Measured | Unknown) -> float | None:
 
 
 def _known(points: Sequence[float | None], of: Callable[[Sequence[float]], float]) -> float | None:
-    known = [point for point in points if point is not None]
-    return of(known) if len(known) >= COVERED_SHARE * len(points) else None
+    measured = [point for point in points if point is not None]
+    return of(measured) if len(measured) >= COVERED_SHARE * len(points) else None

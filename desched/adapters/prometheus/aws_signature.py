@@ -46,17 +46,17 @@ class AwsSignature:
 
     def _current(self) -> Any:
         """The credentials, which the library renews before they expire."""
-        why = "none are found"
+        problem = "none are found"
         try:
             if self._credentials is None:
                 self._credentials = self._session.get_credentials()
             if self._credentials is not None:
                 return self._credentials.get_frozen_credentials()
         except (BotoCoreError, ClientError) as error:
-            why = type(error).__name__
+            problem = type(error).__name__
         raise ObservationError(
             ObservationSource.PROMETHEUS,
-            f"AWS gives desched no credentials ({why}); let the account of its pod act as a role "
-            "with the policy AmazonPrometheusQueryAccess (EKS Pod Identity, or IAM roles for "
+            f"AWS gives desched no credentials ({problem}); let the account of its pod act as a "
+            "role with the policy AmazonPrometheusQueryAccess (EKS Pod Identity, or IAM roles for "
             "service accounts).",
         )

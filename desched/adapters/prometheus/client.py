@@ -250,10 +250,10 @@ class PrometheusClient:
         times = [begin.timestamp() + i * step_seconds for i in range(steps + 1)]
 
         def read() -> Answer[Grid]:
-            found = self._samples(promql, begin, end, step_seconds)
+            samples = self._samples(promql, begin, end, step_seconds)
             by_time = (
                 (s.labels, dict(zip(s.times.tolist(), s.values.tolist(), strict=True)))
-                for s in found
+                for s in samples
             )
             grids = tuple(Grid(labels, tuple(map(v.get, times))) for labels, v in by_time)
             return Answer(grids, self._warnings())
@@ -274,8 +274,8 @@ class PrometheusClient:
         first, last = (datetime.fromtimestamp(at, UTC) for at in (begin, end))
 
         def read() -> Answer[Samples]:
-            found = tuple(self._samples(promql, first, last, step_seconds))
-            return Answer(found, self._warnings())
+            samples = tuple(self._samples(promql, first, last, step_seconds))
+            return Answer(samples, self._warnings())
 
         return self._answered(promql, _MATRIX, read)
 
@@ -364,12 +364,12 @@ class PrometheusClient:
                 f"{why_no_results(response, logins)}{self._after(first_line(response))}"
             )
         if _text(envelope.status) != "success" or envelope.data is None:
-            why = self._foreign(_text(envelope.error)) or "no reason given"
-            self._fail(f"answered with an error instead of data: {why}")
+            error = self._foreign(_text(envelope.error)) or "no reason given"
+            self._fail(f"answered with an error instead of data: {error}")
         result_type = _text(envelope.data.result_type)
         if result_type != self._expected:
-            found = self._foreign(result_type)
-            self._fail(f"answered with a {found}; {_MUST_RETURN[self._expected]}")
+            returned = self._foreign(result_type)
+            self._fail(f"answered with a {returned}; {_MUST_RETURN[self._expected]}")
         self._envelope = envelope
 
     def _refuse(
@@ -380,13 +380,13 @@ class PrometheusClient:
         )
         said = error or message
         said = said or (first_line(response) if envelope is None else head(response, 100))
-        why = why_refused(response, said, logins, by_prometheus=bool(error))
+        refusal = why_refused(response, said, logins, by_prometheus=bool(error))
         kind: type[ObservationError] = UnusableAnswer
         if response.status_code in _TOO_LARGE:
             kind = AnswerTooLarge
         elif message and not error:  # of an API server in between
             kind = ObservationError
-        self._fail(f"{why}{self._after(said)}", error_type=kind)
+        self._fail(f"{refusal}{self._after(said)}", error_type=kind)
 
     def _after(self, said: str) -> str:
         """What the server said, as the end of a sentence."""

@@ -127,19 +127,19 @@ def _answers(
     parts: Parts, ask: Callable[[str], Sequence[S]], part_of: Callable[[S], str]
 ) -> Mapping[str, Sequence[S]]:
     """What belongs to each part; a series of no part is nobody's."""
-    found: dict[str, Sequence[S]] = {}
+    answers: dict[str, Sequence[S]] = {}
     for promql, names in requests_for(parts):
         answer = ask(promql)
         if len(names) == 1 or parts[names[0]].alone:
-            found |= dict.fromkeys(names, answer)
+            answers |= dict.fromkeys(names, answer)
             continue
         of_part: dict[str, list[S]] = {name: [] for name in names}
-        for each in answer:
-            part = part_of(each)
+        for series in answer:
+            part = part_of(series)
             if part in of_part:
-                of_part[part].append(each)
-        found |= of_part
-    return found
+                of_part[part].append(series)
+        answers |= of_part
+    return answers
 
 
 def _grids(parts: Parts, ask: Callable[[str], Sequence[Grid]]) -> Mapping[str, Sequence[Grid]]:
@@ -150,12 +150,12 @@ def _joined(earlier: Iterable[Grid], later: Iterable[Grid], span: Span) -> Seque
     """The values of each series in both halves of the times."""
     first, second = (half.size for half in span.halves)
     values = {frozenset(grid.labels.items()): grid.values for grid in earlier}
-    found = []
+    grids = []
     for grid in later:
         before = values.pop(frozenset(grid.labels.items()), (None,) * first)
-        found.append(Grid(grid.labels, before + grid.values))
+        grids.append(Grid(grid.labels, before + grid.values))
     ended = (Grid(dict(labels), of + (None,) * second) for labels, of in values.items())
-    return [*found, *ended]
+    return [*grids, *ended]
 
 
 def requests_for(parts: Parts) -> list[tuple[str, list[str]]]:

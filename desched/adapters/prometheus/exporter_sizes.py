@@ -37,13 +37,13 @@ class ExporterSizes:
         """Whether a cycle with these exporters counts the CPUs of all modes."""
         return not self._cycles_left or scopes != self._scopes
 
-    def judge(self, found: Contradicted, scopes: Mapping[Resource, str]) -> Contradicted:
+    def judge(self, contradicted: Contradicted, scopes: Mapping[Resource, str]) -> Contradicted:
         """The nodes that are contradicted, given those of this cycle, which thereby ends."""
         if self.count_all(scopes):
             self._cycles_left, self._scopes = CYCLES_WITH_ONE_COUNT, scopes
-            self._contradicted = found
+            self._contradicted = contradicted
         self._cycles_left -= 1
-        return {**self._contradicted, **found}
+        return {**self._contradicted, **contradicted}
 
 
 def contradiction(node: Node, resource: Resource, sizes: Iterable[float]) -> Unknown | None:

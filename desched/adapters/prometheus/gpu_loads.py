@@ -82,8 +82,8 @@ class GpuLoads:
             return replace(load, gpus=_unknown(nodes, str(error)))
         if self._queries.warnings:
             return replace(load, gpus=_unknown(nodes, next(iter(self._queries.warnings))))
-        found = [_Metric(name, answers, self._index, self._windows) for name in GPU_METRICS]
-        most = {node.name: _of_most(node, found) for node in nodes}
+        found_metrics = [_Metric(name, answers, self._index, self._windows) for name in GPU_METRICS]
+        most = {node.name: _of_most(node, found_metrics) for node in nodes}
         gpus = {node.name: self._load(node, most[node.name]) for node in nodes}
         load = replace(load, gpus=gpus)
         return self._judged(load, most, cluster) if self._is_watched else load
@@ -97,12 +97,12 @@ class GpuLoads:
         """
         loads, usages = dict(load.nodes), dict[PodKey, GpuUsage]()
         for node in cluster.nodes:
-            found = load.gpus.get(node.name)
-            if not isinstance(found, Measured):
+            gpu = load.gpus.get(node.name)
+            if not isinstance(gpu, Measured):
                 continue
             usages |= most[node.name].usages(node.name, cluster)
-            if nvidia_gpus(node.allocatable) > found.gpus:
-                loads[node.name] = {**loads[node.name], Resource.GPU: found}
+            if nvidia_gpus(node.allocatable) > gpu.gpus:
+                loads[node.name] = {**loads[node.name], Resource.GPU: gpu}
         return replace(load, nodes=loads, gpu_usages=usages)
 
     def history(
@@ -113,14 +113,14 @@ class GpuLoads:
             return {}
         expressions = {Resource.GPU: self._mean}
         tracks = LoadTracks(self._queries, self._index, expressions, self._windows[0])
-        known = {
+        current = {
             name: gpus.levels[0].ratio
             for name, gpus in load.gpus.items()
             if isinstance(gpus, Measured)
         }
         kept.begin()
         try:
-            found = tracks.until_now(span, kept, {Resource.GPU: Now(known, known)})
+            found = tracks.until_now(span, kept, {Resource.GPU: Now(current, current)})
         except ObservationError:
             return {}
         if self._queries.warnings:
@@ -167,8 +167,8 @@ class GpuLoads:
             return judge(NodeEvidence(windows, {}, 0.0, absent_detail=_ABSENT))
         if self._is_watched and len({_exporter(gpu) for gpu in ages}) > 1:
             return Unknown(UnknownReason.CONTRADICTORY, _OF_SEVERAL_EXPORTERS)
-        if why := _too_many(node, ages):
-            return Unknown(UnknownReason.CONTRADICTORY, why)
+        if doubt := _too_many(node, ages):
+            return Unknown(UnknownReason.CONTRADICTORY, doubt)
         if metric.differing.intersection(ages):
             return Unknown(UnknownReason.CONTRADICTORY, _DIFFERENT)
         windows = []
@@ -186,7 +186,7 @@ class GpuLoads:
 
 def _of_most(node: Node, metrics: Iterable["_Metric"]) -> "_Metric":
     """The metric that most of the node's GPUs have."""
-    return max(metrics, key=lambda each: len(each.ages.get(node.name, ())))
+    return max(metrics, key=lambda metric: len(metric.ages.get(node.name, ())))
 
 
 def _too_many(node: Node, gpus: Iterable[Key]) -> str:
@@ -198,8 +198,8 @@ def _too_many(node: Node, gpus: Iterable[Key]) -> str:
     return f"{reported} GPUs are reported, its label {GPU_COUNT_LABEL} says {count}"
 
 
-def _unknown(nodes: Iterable[Node], why: str) -> dict[str, Measured | Unknown]:
-    return {node.name: Unknown(UnknownReason.ABSENT, why) for node in nodes}
+def _unknown(nodes: Iterable[Node], doubt: str) -> dict[str, Measured | Unknown]:
+    return {node.name: Unknown(UnknownReason.ABSENT, doubt) for node in nodes}
 
 
 class _Metric:
@@ -255,15 +255,15 @@ class _Metric:
             return {}
         if pods - {pod for pods_of in users.values() for pod in pods_of}:
             return {}
-        found = {}
+        gpu_usages = {}
         for pod in pods:
             own = [gpu for gpu, of_gpu in users.items() if pod in of_gpu]
             shared = self._sums(pod, [gpu for gpu in own if len(users[gpu]) > 1])
             alone = self._sums(pod, [gpu for gpu in own if len(users[gpu]) == 1])
             if not all(map(math.isfinite, (*shared, *alone))):
                 return {}
-            found[pod] = GpuUsage(shared, alone)
-        return found
+            gpu_usages[pod] = GpuUsage(shared, alone)
+        return gpu_usages
 
     def _sums(self, pod: PodKey, gpus: Iterable[Key]) -> tuple[float, ...]:
         """The pod's usage of these GPUs in each window, NaN if one is not known."""
@@ -277,8 +277,8 @@ def _plausible(share: float) -> float:
     return share if 0.0 <= share <= HIGHEST_RATIO else math.nan
 
 
-def _by_gpu(found: Iterable[Series[Labels]]) -> _Values:
-    return {frozenset(series.labels.items()): series.value for series in found}
+def _by_gpu(answer: Iterable[Series[Labels]]) -> _Values:
+    return {frozenset(series.labels.items()): series.value for series in answer}
 
 
 def _exporter(gpu: Key) -> Key:

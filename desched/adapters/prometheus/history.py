@@ -75,12 +75,12 @@ class LoadTracks(NamedTuple):
             parts = {f"{resource}_load": self.expressions[resource] for resource in resources}
             answers = self.queries.points(parts, missing)
             for resource in resources:
-                found = self._by_node(answers[f"{resource}_load"], min)
-                tracks[resource].add(missing.first, missing.size, found)
-        known = {resource: of.known for resource, of in now.items()}
+                missed = self._by_node(answers[f"{resource}_load"], min)
+                tracks[resource].add(missing.first, missing.size, missed)
+        current = {resource: of.known for resource, of in now.items()}
         return {
             resource: {
-                node: span.history(of, self.queries.now, known.get(resource, {}).get(node))
+                node: span.history(of, self.queries.now, current.get(resource, {}).get(node))
                 for node, of in points.all_points().items()
             }
             for resource, points in tracks.items()
@@ -113,29 +113,29 @@ class LoadTracks(NamedTuple):
         }
         columns = []
         for window, steps in zip(rule.destination_windows, steps_of, strict=True):
-            found: dict[str, float | None] = {}
+            values: dict[str, float | None] = {}
             for node, points in self._by_node(grids[steps], max).items():
-                known = [point for point in points if point is not None]
-                if len(known) >= COVERED_SHARE * len(points):
-                    found[node] = window.of(known)
-            columns.append(found)
+                measured = [point for point in points if point is not None]
+                if len(measured) >= COVERED_SHARE * len(points):
+                    values[node] = window.of(measured)
+            columns.append(values)
         return columns
 
     def _by_node(
         self, grids: Iterable[Grid], choose: Callable[[Iterable[float]], float]
     ) -> dict[str, Points]:
-        found: dict[str, Points] = {}
+        points_of: dict[str, Points] = {}
         for grid in grids:
             node = self.nodes.resolve(grid.labels)
             if node is None:
                 continue
             points = tuple(map(_plausible, grid.values))
-            if node in found:
-                both = zip(found[node], points, strict=True)
-                known = ([point for point in pair if point is not None] for pair in both)
-                points = tuple(choose(pair) if pair else None for pair in known)
-            found[node] = points
-        return found
+            if node in points_of:
+                both = zip(points_of[node], points, strict=True)
+                measured = ([point for point in pair if point is not None] for pair in both)
+                points = tuple(choose(pair) if pair else None for pair in measured)
+            points_of[node] = points
+        return points_of
 
 
 def _steps(window: DestinationWindow, shortest_window_seconds: int) -> tuple[int, int]:
@@ -146,11 +146,11 @@ def _steps(window: DestinationWindow, shortest_window_seconds: int) -> tuple[int
 
 def lowest(sightings: Mapping[str, Sequence[Sighting]]) -> dict[str, float]:
     """The lowest possible value of each node, as in a history."""
-    found = {
-        node: [ratio for each in of if (ratio := _plausible(each.value)) is not None]
+    ratios_of = {
+        node: [ratio for series in of if (ratio := _plausible(series.value)) is not None]
         for node, of in sightings.items()
     }
-    return {node: min(ratios) for node, ratios in found.items() if ratios}
+    return {node: min(ratios) for node, ratios in ratios_of.items() if ratios}
 
 
 def _plausible(ratio: float | None) -> float | None:

@@ -71,7 +71,7 @@ class Kubelets:
         for name in labels:
             self._learn(answers[name])
         roots, columns = self._sums(answers), self._columns(answers)
-        whole = set(roots).intersection(*(found for of in columns.values() for found in of))
+        whole = set(roots).intersection(*(seen for of in columns.values() for seen in of))
         self._roots = {node: roots[node] for node in whole}
         if not self.hints:
             self.learn_from_pods()
@@ -135,12 +135,12 @@ class Kubelets:
 
     def _sums(self, answers: Mapping[str, PodSeries]) -> Sums:
         """By node; 0 in windows in which no pod was measured."""
-        found: Sums = {}
+        sums: Sums = {}
         for resource, columns in self._columns(answers).items():
             for node in set().union(*columns):
                 of_node = tuple(column.get(node, 0.0) for column in columns)
-                found.setdefault(node, {})[resource] = of_node
-        return found
+                sums.setdefault(node, {})[resource] = of_node
+        return sums
 
     def _columns(self, answers: Mapping[str, PodSeries]) -> dict[Resource, list[dict[str, float]]]:
         """The sums of nodes in each window."""
@@ -149,24 +149,24 @@ class Kubelets:
             for resource, windows in self.windows.items()
         }
 
-    def _by_node(self, found: PodSeries, resource: Resource) -> dict[str, float]:
+    def _by_node(self, answer: PodSeries, resource: Resource) -> dict[str, float]:
         """The sum of each node; infinity if it is in doubt, so that the pods of the node are read.
 
         Two series of a node may be scrapes of one kubelet, or each a part of its pods.
         """
         sums: dict[str, float] = {}
-        for each in found:
-            node = self._index.hinted((each.labels.node, each.labels.instance))
+        for series in answer:
+            node = self._index.hinted((series.labels.node, series.labels.instance))
             if node is None:
                 continue
-            value = each.value * scale(resource) if each.value >= 0.0 else math.inf
-            known = sums.get(node, value)
-            sums[node] = max(value, known) if agree(value, known) else math.inf
+            value = series.value * scale(resource) if series.value >= 0.0 else math.inf
+            sum_before = sums.get(node, value)
+            sums[node] = max(value, sum_before) if agree(value, sum_before) else math.inf
         return sums
 
-    def _learn(self, found: PodSeries) -> None:
-        for each in found:
-            hints = each.labels.node, each.labels.instance
+    def _learn(self, answer: PodSeries) -> None:
+        for series in answer:
+            hints = series.labels.node, series.labels.instance
             if node := self._index.hinted(hints):
                 self.hints.setdefault(node, set()).add(hints)
 

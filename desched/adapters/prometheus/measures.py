@@ -86,8 +86,8 @@ class _Look:
 
     def facts(self) -> MetricsFacts:
         measures = tuple(self._measures())
-        found = self._loads.cluster_values.items()
-        values = {label: tuple(sorted(some)) for label, some in found}
+        cluster_values = self._loads.cluster_values.items()
+        values = {label: tuple(sorted(some)) for label, some in cluster_values}
         sampled = self._sampled_pods()
         try:
             sightings = self._sightings(sampled) if sampled else ()
@@ -172,7 +172,7 @@ class _Look:
         nodes = Counter(service for service, _ in claims)
         return tuple(
             LabelGroup(dict(zip(_OF_SERVICE, service, strict=True)), count)
-            for service, count in sorted(nodes.items(), key=lambda each: (-each[1], each[0]))
+            for service, count in sorted(nodes.items(), key=lambda item: (-item[1], item[0]))
         )[:MOST_GROUPS]
 
     def _node_of(self, series: Series[Labels]) -> str | None:
@@ -182,7 +182,7 @@ class _Look:
         resource, windows = facts.resource, self._policy.windows(facts.resource)
         queries = (usage_query(resource, seconds, self._metrics) for seconds in windows)
         answers = map(self._queries.of_pods, queries)
-        found = usages(resource, answers, self._index, named=not facts.own_query)
+        usages_of = usages(resource, answers, self._index, named=not facts.own_query)
         series = self._queries.vector(usage_query(resource, windows[0], self._metrics))
         named = not facts.own_query
         left = [
@@ -197,7 +197,7 @@ class _Look:
         facts = msgspec.structs.replace(
             facts,
             source=CADVISOR if series and not facts.own_query else "",
-            measured=len(found),
+            measured=len(usages_of),
             lowest=lowest,
             highest=highest,
             interval_seconds=interval,
@@ -212,11 +212,11 @@ class _Look:
         """The facts with how far back the samples reach, if that is less than a window."""
         window = max(self._policy.windows(facts.resource))
         step = max(1, window // _REACH_POINTS)
-        found = _Values.of(self._queries.vector(reach(series, window, step))).highest
+        oldest = _Values.of(self._queries.vector(reach(series, window, step))).highest
         # A sample at the begin of the window may be seen one step later.
-        if found is None or found > window - step:
+        if oldest is None or oldest > window - step:
             return facts
-        return msgspec.structs.replace(facts, reach_seconds=max(found, 0.0))
+        return msgspec.structs.replace(facts, reach_seconds=max(oldest, 0.0))
 
     def _why_not_counted(self, series: Series[Labels]) -> str:
         labels = series.labels
@@ -236,7 +236,7 @@ class _Look:
         unmatched: Iterable[str],
     ) -> MeasureFacts:
         """The facts with the series, what they led to, and what there is instead of them."""
-        why = list(unmatched)
+        names = list(unmatched)
         is_there = series or facts.own_query or facts.reach_seconds is not None
         elsewhere = () if is_there else self._elsewhere(facts)
         return msgspec.structs.replace(
@@ -244,8 +244,8 @@ class _Look:
             series=len(series),
             labels=tuple(sorted({name for one in series for name in one.labels})),
             matched={way: count for way, count in ways.items() if count},
-            unmatched=len(why),
-            examples=tuple(dict.fromkeys(why))[:MOST_EXAMPLES],
+            unmatched=len(names),
+            examples=tuple(dict.fromkeys(names))[:MOST_EXAMPLES],
             elsewhere=elsewhere,
         )
 
@@ -262,8 +262,8 @@ class _Look:
         else:
             queries = [pod_series_by_labels(facts.resource, labels)]
         for query in queries:
-            if found := self._queries.vector(query):
-                return _groups(found)
+            if series := self._queries.vector(query):
+                return _groups(series)
         return ()
 
     def _sampled_pods(self) -> Sequence[str]:
@@ -298,8 +298,8 @@ class _Look:
         return (LabelGroup(self._metrics.matchers, len(seen)),) if seen else ()
 
 
-def _groups(found: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:
+def _groups(series: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:
     """The groups of a query that counts, the largest first."""
-    groups = [LabelGroup(dict(one.labels), round(one.value)) for one in found]
+    groups = [LabelGroup(dict(one.labels), round(one.value)) for one in series]
     groups.sort(key=lambda group: (-group.count, sorted(group.labels.items())))
     return tuple(groups[:MOST_GROUPS])

@@ -68,8 +68,8 @@ class _ClusterWindow(NamedTuple):
 
     def pods_ratio(self, node: str) -> float:
         """The least that is reported as the most that the node's pods can use, else its load."""
-        known = self.pods.get(node) or self.values.get(node, ())
-        return min((s.value for s in known if math.isfinite(s.value)), default=0.0)
+        values = self.pods.get(node) or self.values.get(node, ())
+        return min((s.value for s in values if math.isfinite(s.value)), default=0.0)
 
     def of(self, node: str) -> WindowEvidence:
         covered = {sighting.key: sighting.value for sighting in self.covered.get(node, ())}
@@ -118,11 +118,11 @@ class NodeLoads:
         self.shortest = {resource: of[0].values for resource, of in evidence.items()}
         foreign = self._foreign_nodes()
         contradicted = self._contradicted(answers, cluster)
-        found: dict[Resource, dict[str, Measured | Unknown]] = {}
+        all_loads: dict[Resource, dict[str, Measured | Unknown]] = {}
         for resource, its_evidence in evidence.items():
             ages = aged.get(resource, {})
             least = self._least(answers.get(f"{resource}_least", ()))
-            loads = found[resource] = {}
+            loads = all_loads[resource] = {}
             for node in cluster.nodes:
                 load = self._load(node, resource, its_evidence, ages)
                 if isinstance(load, Measured):
@@ -131,7 +131,7 @@ class NodeLoads:
                 if isinstance(load, Measured) and resource in self._sources:
                     load = self._confirmed(load, node, resource, least.get(node.name, 0.0))
                 loads[node.name] = load
-        return found
+        return all_loads
 
     def _confirmed(self, load: Measured, node: Node, resource: Resource, usage: float) -> Measured:
         """The load with the share of its capacity that the kubelet reports as used."""
@@ -165,7 +165,7 @@ class NodeLoads:
         """Find the first source of each resource that has any series, and return their ages."""
         wanted = {resource: list(NODE_SOURCES[resource]) for resource in resources}
         self._sources = {r: source for r, source in self._sources.items() if r not in wanted}
-        found: dict[Resource, Sequence[Series[Labels]]] = {}
+        answers: dict[Resource, Sequence[Series[Labels]]] = {}
         while wanted:
             sources = {resource: left.pop(0) for resource, left in wanted.items()}
             ages = self._queries.vectors(
@@ -176,15 +176,15 @@ class NodeLoads:
             )
             for resource, source in sources.items():
                 if series := ages[f"{resource}_age"]:
-                    self._sources[resource], found[resource] = source, series
-            wanted = {r: left for r, left in wanted.items() if left and r not in found}
-        self._learn_names(found)
-        return {resource: self._by_node(series) for resource, series in found.items()}
+                    self._sources[resource], answers[resource] = source, series
+            wanted = {r: left for r, left in wanted.items() if left and r not in answers}
+        self._learn_names(answers)
+        return {resource: self._by_node(series) for resource, series in answers.items()}
 
-    def _learn_names(self, found: Mapping[Resource, Iterable[Series[Labels]]]) -> None:
+    def _learn_names(self, answers: Mapping[Resource, Iterable[Series[Labels]]]) -> None:
         scopes = {
             self._scope(resource, source)
-            for resource, ages in found.items()
+            for resource, ages in answers.items()
             if (source := self._sources[resource]).name == NODE_EXPORTER
             and any(self._index.would_need_names(series.labels) for series in ages)
         }
@@ -232,19 +232,19 @@ class NodeLoads:
         self, answers: Mapping[str, Sequence[Series[Labels]]], cluster: ClusterState
     ) -> Contradicted:
         """The nodes whose exporters have found another size than the nodes state."""
-        found: dict[tuple[str, Resource], Unknown] = {}
+        wrong_loads: dict[tuple[str, Resource], Unknown] = {}
         for resource in self._sources:
             sizes = self._by_node(answers.get(f"{resource}_size", ()))
             for node in cluster.nodes:
                 of_node = (sighting.value for sighting in sizes.get(node.name, ()))
                 if (wrong := contradiction(node, resource, of_node)) is not None:
-                    found[node.name, resource] = wrong
-        return self._sizes.judge(found, self._scopes)
+                    wrong_loads[node.name, resource] = wrong
+        return self._sizes.judge(wrong_loads, self._scopes)
 
-    def _least(self, found: Iterable[Series[Labels]]) -> dict[str, float]:
+    def _least(self, answer: Iterable[Series[Labels]]) -> dict[str, float]:
         """The least usage of each node, as kubelets report it."""
         least: dict[str, float] = {}
-        for series in found:
+        for series in answer:
             node = self._index.resolve(series.labels)
             if node is not None and series.value >= 0.0:
                 least[node] = min(series.value, least.get(node, math.inf))
@@ -293,9 +293,9 @@ class NodeLoads:
         most = tuple(window.pods_ratio(node.name) for window in windows)
         return msgspec.structs.replace(load, pods_ratios=most)
 
-    def _by_node(self, found: Sequence[Series[Labels]]) -> Sightings:
+    def _by_node(self, answer: Sequence[Series[Labels]]) -> Sightings:
         sightings: dict[str, list[Sighting]] = {}
-        for series in found:
+        for series in answer:
             key = frozenset(series.labels.items())
             if key not in self._resolved:
                 gone = self._index.exporter_is_gone(series.labels)
@@ -318,9 +318,9 @@ class NodeLoads:
             for key, (node, _) in self._resolved.items():
                 if node is not None:
                     values.setdefault(node, set()).add(dict(key).get(label, ""))
-            found = set().union(*values.values())
-            if label in self._metrics.matchers or len(found) < 2:  # noqa: PLR2004  (several)
-                self.cluster_values |= {label: found} if found - {""} else {}
+            named = set().union(*values.values())
+            if label in self._metrics.matchers or len(named) < 2:  # noqa: PLR2004  (several)
+                self.cluster_values |= {label: named} if named - {""} else {}
                 continue
             alone = Counter(value for (value, *more) in values.values() if not more)
             own, count = alone.most_common(1)[0] if alone else ("", 0)
@@ -329,16 +329,16 @@ class NodeLoads:
                 self.cluster_values |= {label: {own}} if own else {}
                 for node, of in others.items():
                     names = ", ".join(sorted(value or "none" for value in of))
-                    why = f"its series have another {label} than those of other nodes: {names}"
-                    foreign[node] = Unknown(UnknownReason.CONTRADICTORY, why)
+                    doubt = f"its series have another {label} than those of other nodes: {names}"
+                    foreign[node] = Unknown(UnknownReason.CONTRADICTORY, doubt)
             else:
-                self.cluster_values[label] = found
+                self.cluster_values[label] = named
         return foreign
 
     def own_values(self, label: str) -> list[str]:
         """The values of a label in the series of known nodes, that of most nodes first."""
-        found = {(dict(key).get(label, ""), node) for key, (node, _) in self._resolved.items()}
-        counts = Counter(value for value, node in found if node is not None)
+        labelled = {(dict(key).get(label, ""), node) for key, (node, _) in self._resolved.items()}
+        counts = Counter(value for value, node in labelled if node is not None)
         return sorted(counts, key=lambda value: (-counts[value], value))
 
     def _age_seconds(self, node: Node) -> float:
@@ -359,8 +359,8 @@ class NodeLoads:
 
 def _too_short(window_seconds: int, intervals: Iterable[Series[Labels]]) -> str:
     """Why a window is too short for the scrape interval; empty if not, or if unknown."""
-    known = (series.value for series in intervals if math.isfinite(series.value))
-    interval = round(max(known, default=0.0))
+    measured = (series.value for series in intervals if math.isfinite(series.value))
+    interval = round(max(measured, default=0.0))
     if window_seconds >= interval * SAMPLES_PER_WINDOW:
         return ""
     return (

@@ -81,16 +81,16 @@ class NodeIndex:
 
     def resolve(self, labels: Labels) -> str | None:
         """The name of the node that a series belongs to, None if it is unknown."""
-        found = self.match(labels)
-        return found.node if found else None
+        matched = self.match(labels)
+        return matched.node if matched else None
 
     def match(self, labels: Labels) -> Match | None:
         """The node that a series belongs to and what led to it, None if it is unknown."""
-        found = self._by_label(labels)
-        if not found and not labels.get("node"):
-            found = self._by_hostname(labels) or self._by_address(labels)
-        if found and self._exporter_node(labels) in {None, found.node}:
-            return found if self._may_report(labels, found.node) else None
+        matched = self._by_label(labels)
+        if not matched and not labels.get("node"):
+            matched = self._by_hostname(labels) or self._by_address(labels)
+        if matched and self._exporter_node(labels) in {None, matched.node}:
+            return matched if self._may_report(labels, matched.node) else None
         return None
 
     def _may_report(self, labels: Labels, node: str) -> bool:
@@ -149,22 +149,22 @@ class NodeIndex:
 
     def is_where_named(self, labels: PodLabels) -> bool:
         """Whether the series of a pod, with its labels, names the node that the pod is on."""
-        found = self.hinted((labels.node, labels.instance))
-        if found is None:
+        node = self.hinted((labels.node, labels.instance))
+        if node is None:
             return False
         pod = self._pods.get((labels.namespace, labels.pod))
-        return pod is not None and pod.node == found
+        return pod is not None and pod.node == node
 
     def node_of(self, pod: tuple[str, str]) -> str | None:
         """The node of the pod of this namespace and name, None if there is no such pod."""
-        found = self._pods.get(pod)
-        return None if found is None else found.node
+        pod_of = self._pods.get(pod)
+        return None if pod_of is None else pod_of.node
 
     def past_node(self, labels: PodLabels) -> str | None:
         """The node that a pod's series names, None if the pod is elsewhere now."""
-        found = self.hinted((labels.node, labels.instance))
+        node = self.hinted((labels.node, labels.instance))
         pod = self._pods.get((labels.namespace, labels.pod))
-        return found if pod is None or pod.node == found else None
+        return node if pod is None or pod.node == node else None
 
     def exporter_is_gone(self, labels: Labels) -> bool:
         """Whether a series has the labels of its exporter's pod, and that pod is gone."""
@@ -186,13 +186,13 @@ class NodeIndex:
     def _by_hostname(self, labels: Labels) -> Match | None:
         reported = self._reported.get(labels.get("instance", ""), "")
         for name in (*(labels.get(label, "") for label in _HOSTNAME_LABELS), reported):
-            if found := self._named(name):
-                return Match(found, Way.HOST_NAME)
+            if node := self._named(name):
+                return Match(node, Way.HOST_NAME)
         return None
 
     def _by_address(self, labels: Labels) -> Match | None:
-        found = self._named(_host_and_port(labels.get("instance", ""))[0])
-        return Match(found, Way.ADDRESS) if found else None
+        node = self._named(_host_and_port(labels.get("instance", ""))[0])
+        return Match(node, Way.ADDRESS) if node else None
 
     def _named(self, name: str) -> str | None:
         return name if name in self._names else self._aliases.get(name)
@@ -208,12 +208,12 @@ def _aliases_of(node: Node) -> frozenset[str]:
 
 def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The pairs as a mapping, without keys that have several values."""
-    found: dict[str, str] = {}
+    unique: dict[str, str] = {}
     ambiguous: set[str] = set()
     for key, value in pairs:
-        if found.setdefault(key, value) != value:
+        if unique.setdefault(key, value) != value:
             ambiguous.add(key)
-    return {key: value for key, value in found.items() if key not in ambiguous}
+    return {key: value for key, value in unique.items() if key not in ambiguous}
 
 
 def _host_and_port(instance: str) -> tuple[str, int | None]:

@@ -120,9 +120,9 @@ class PodLoads:
         if readings is not None and (nodes := self._without_containers(readings)):
             readings = self._with_cgroups(readings, nodes)
         if readings is None:
-            found = {r: self._usages(r, self._everywhere(r), None) for r in self._windows}
+            usages_of = {r: self._usages(r, self._everywhere(r), None) for r in self._windows}
             held_back = throttled(self._all_throttled(), self._index)
-            return PodReadings(_pods(found), held_back, None)
+            return PodReadings(_pods(usages_of), held_back, None)
         if self._has_silent_node(readings) and self._kubelets.learn_from_pods():
             return self.read(pods)
         return readings
@@ -137,7 +137,7 @@ class PodLoads:
         def about(name: str) -> PodSeries:
             return chain.from_iterable(a for part, a in answers.items() if part.startswith(name))
 
-        found = {
+        usages_of = {
             resource: self._usages(resource, (about(f"{resource}_{s}_") for s in windows), pods)
             for resource, windows in self._windows.items()
         }
@@ -146,34 +146,34 @@ class PodLoads:
         for resource, windows in self._windows.items():
             read.series[resource].extend(about(f"{resource}_{windows[0]}_"))
         held_back = throttled(about("throttled_"), self._index)
-        return PodReadings(_pods(found), held_back, pods)
+        return PodReadings(_pods(usages_of), held_back, pods)
 
-    def _with_cgroups(self, found: PodReadings, nodes: frozenset[str]) -> PodReadings | None:
+    def _with_cgroups(self, readings: PodReadings, nodes: frozenset[str]) -> PodReadings | None:
         """The readings with the usage of chosen pods on these nodes that only cgroups have."""
         more = self._read_by(cgroup_usage, PodChoice(nodes))
-        if more is None or found.pods is None:
+        if more is None or readings.pods is None:
             return None
-        chosen = {k: of for k, of in more.usage.items() if found.pods.has(self._index.pod(*k))}
-        return msgspec.structs.replace(found, usage={**chosen, **found.usage})
+        chosen = {k: of for k, of in more.usage.items() if readings.pods.has(self._index.pod(*k))}
+        return msgspec.structs.replace(readings, usage={**chosen, **readings.usage})
 
-    def _without_containers(self, found: PodReadings) -> frozenset[str]:
+    def _without_containers(self, readings: PodReadings) -> frozenset[str]:
         """The nodes with a chosen pod without usage: its runtime may label no containers."""
-        chosen, cluster = found.pods or PodChoice(), self._cluster
+        chosen, cluster = readings.pods or PodChoice(), self._cluster
         return frozenset(
             pod.node
             for pod in chain(
                 *(cluster.pods_by_node.get(node, ()) for node in chosen.nodes),
                 *(cluster.pods_by_controller.get(key, ()) for key in chosen.controllers),
             )
-            if pod.ready and (pod.namespace, pod.name) not in found.usage
+            if pod.ready and (pod.namespace, pod.name) not in readings.usage
         )
 
-    def _has_silent_node(self, found: PodReadings) -> bool:
+    def _has_silent_node(self, readings: PodReadings) -> bool:
         """Whether a chosen node has pods and none was measured: their labels may be others."""
-        nodes = found.pods.nodes if found.pods else ()
+        nodes = readings.pods.nodes if readings.pods else ()
         ready = ([p for p in self._cluster.pods_by_node.get(n, ()) if p.ready] for n in nodes)
         return any(
-            pods and not any((pod.namespace, pod.name) in found.usage for pod in pods)
+            pods and not any((pod.namespace, pod.name) in readings.usage for pod in pods)
             for pods in ready
         )
 
@@ -219,12 +219,12 @@ class PodLoads:
         self, controllers: Collection[ControllerKey]
     ) -> list[tuple[str, list[str]]]:
         """The names of these controllers, and of the pods of each."""
-        found = grouped(
+        pods_of = grouped(
             ((pod.namespace, owner.uid, owner.name), pod.name)
             for pod in self._cluster.pods
             if (owner := pod.owner) is not None and (pod.namespace, owner.uid) in controllers
         )
-        return sorted((name, pods) for (_, _, name), pods in found.items())
+        return sorted((name, pods) for (_, _, name), pods in pods_of.items())
 
     def _about(self, usage: UsageQuery, matcher: str, number: int) -> Iterator[tuple[str, Query]]:
         """The queries for the pods whose series match."""
@@ -240,21 +240,21 @@ class PodLoads:
         self, resource: Resource, windows: Iterable[PodSeries], pods: PodChoice | None
     ) -> Usages:
         """The usage of these pods; None means all."""
-        found = usages(resource, windows, self._index, named=resource not in self.own)
+        usages_of = usages(resource, windows, self._index, named=resource not in self.own)
         if resource is Resource.CPU and resource not in self.own:
-            found = self._over_windows(found)
+            usages_of = self._over_windows(usages_of)
         if pods is None:
-            return found
+            return usages_of
         # Matchers may select more.
-        return {key: used for key, used in found.items() if pods.has(self._index.pod(*key))}
+        return {key: used for key, used in usages_of.items() if pods.has(self._index.pod(*key))}
 
-    def _over_windows(self, found: Usages) -> Usages:
+    def _over_windows(self, usages_of: Usages) -> Usages:
         """The CPU of pods as means over whole windows; that of young ones is over their time."""
         now, windows = self._queries.evaluated_at, self._windows[Resource.CPU]
         if now is None:
-            return found
-        means = dict(found)
-        for key, used in found.items():
+            return usages_of
+        means = dict(usages_of)
+        for key, used in usages_of.items():
             pod = self._index.pod(*key)
             shares = [seen_share(pod, seconds, now) for seconds in windows]
             if shares[-1] < 1.0:
@@ -262,8 +262,8 @@ class PodLoads:
         return means
 
 
-def _pods(found: Mapping[Resource, Usages]) -> dict[PodKey, PodUsage]:
-    cpu, memory = found.get(Resource.CPU, {}), found.get(Resource.MEMORY, {})
+def _pods(usages_of: Mapping[Resource, Usages]) -> dict[PodKey, PodUsage]:
+    cpu, memory = usages_of.get(Resource.CPU, {}), usages_of.get(Resource.MEMORY, {})
     return {pod: PodUsage(cpu.get(pod, ()), memory.get(pod, ())) for pod in cpu.keys() | memory}
 
 

@@ -85,9 +85,9 @@ class PodPasts:
         for missing, those in self._behind(now).items():
             own = self._own_past(frozenset(those), missing)
             for some in self._dealt(those, missing.size):
-                found = self._measured(some, partial(self._past_rows, missing))
+                measured = self._measured(some, partial(self._past_rows, missing))
                 for node in some:
-                    both = {**found.get(node, {}), **own.get(node, {})}
+                    both = {**measured.get(node, {}), **own.get(node, {})}
                     self._kept.of(node).add(missing.first, missing.size, both)
         return self._kept.pasts(now, self._index.node_of)
 
@@ -107,9 +107,9 @@ class PodPasts:
         self, nodes: frozenset[str], usage: Mapping[PodKey, PodUsage]
     ) -> Mapping[str, OfPods]:
         """The present usage of the pods of each node."""
-        found = self._built_in_now(nodes)
+        measured = self._built_in_now(nodes)
         now: dict[str, dict[PodResource, float]] = {
-            node: {k: value for k, (value,) in found.get(node, {}).items() if value is not None}
+            node: {k: value for k, (value,) in measured.get(node, {}).items() if value is not None}
             for node in nodes
         }
         for resource in self._own:
@@ -125,12 +125,12 @@ class PodPasts:
         if not self._built_in:
             return {}
         self._kubelets.learn()
-        found = self._measured(nodes, self._rows_now)
-        silent = any(not found.get(node) and self._has_ready_pod(node) for node in nodes)
+        measured = self._measured(nodes, self._rows_now)
+        silent = any(not measured.get(node) and self._has_ready_pod(node) for node in nodes)
         if silent and self._kubelets.learn_from_pods():
             self._of_cgroups -= nodes
-            found = self._measured(nodes, self._rows_now)
-        return found
+            measured = self._measured(nodes, self._rows_now)
+        return measured
 
     def _measured(self, nodes: frozenset[str], rows_of: _RowsOf) -> _OfNodes:
         """The usage by containers, else by the cgroups of pods where a pod now has no other."""
@@ -162,8 +162,8 @@ class PodPasts:
 
     def _past_rows(self, span: Span, usage: UsageQuery, nodes: frozenset[str]) -> Iterator[_Row]:
         def ask(parts: Parts) -> Iterator[tuple[str, PodLabels, Points]]:
-            for name, found in self._queries.points(parts, span).items():
-                yield from ((name, pod_labels(grid.labels), grid.values) for grid in found)
+            for name, grids in self._queries.points(parts, span).items():
+                yield from ((name, pod_labels(grid.labels), grid.values) for grid in grids)
 
         yield from self._rows(usage, nodes, ask)
 
@@ -181,23 +181,23 @@ class PodPasts:
 
     def _by_node(self, rows: Iterable[_Row], nodes: frozenset[str]) -> _OfNodes:
         """The values of the rows that count."""
-        found: dict[str, dict[PodResource, Points]] = {}
+        points_of: dict[str, dict[PodResource, Points]] = {}
         for resource, labels, values in rows:
             node = self._index.past_node(labels)
             if node is None or node not in nodes:
                 continue
-            of_node = found.setdefault(node, {})
+            of_node = points_of.setdefault(node, {})
             key = resource, (labels.namespace, labels.pod)
             points = tuple(_usable(value, resource) for value in values)
             of_node[key] = _merged(of_node[key], points) if key in of_node else points
         return {
             node: {key: _known(points) for key, points in of_node.items()}
-            for node, of_node in found.items()
+            for node, of_node in points_of.items()
         }
 
     def _own_past(self, nodes: frozenset[str], span: Span) -> _OfNodes:
         """The past by queries of the user, which are for all pods: those that exist count."""
-        found: dict[str, dict[PodResource, Points]] = {}
+        pasts: dict[str, dict[PodResource, Points]] = {}
         at_once = max(1, MOST_SAMPLES // max(1, len(self._cluster.pods)))
         for resource, promql in self._own.items():
             for begin in range(0, span.size, at_once):
@@ -213,12 +213,12 @@ class PodPasts:
                         continue
                     values = (_usable(value, resource) for value in grid.values)
                     points = (*(None,) * begin, *values, *after)
-                    of_node = found.setdefault(node, {})
+                    of_node = pasts.setdefault(node, {})
                     key = resource, pod
                     of_node[key] = _merged(of_node[key], points) if key in of_node else points
         return {
             node: {key: _known(points) for key, points in of_node.items()}
-            for node, of_node in found.items()
+            for node, of_node in pasts.items()
         }
 
     def _dealt(self, nodes: Iterable[str], points: int) -> Iterator[frozenset[str]]:

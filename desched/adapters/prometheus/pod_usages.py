@@ -39,21 +39,21 @@ def usages(
 
     A value that is not a number of zero or more does not count.
     """
-    found: Usages = {}
+    amounts: Usages = {}
     for position, series in enumerate(windows):
         values = _values(series, index, named=named)
         if position == 0:
-            found = {pod: (value * scale(resource),) for pod, value in values.items()}
+            amounts = {pod: (value * scale(resource),) for pod, value in values.items()}
         else:
-            both = found.keys() & values.keys()
-            found = {pod: (*found[pod], values[pod] * scale(resource)) for pod in both}
-    return found
+            both = amounts.keys() & values.keys()
+            amounts = {pod: (*amounts[pod], values[pod] * scale(resource)) for pod in both}
+    return amounts
 
 
 def throttled(series: PodSeries, index: NodeIndex) -> frozenset[PodKey]:
     """The throttled pods that exist; none if nothing measures throttling."""
-    found = (each.labels for each in series)
-    return frozenset((f.namespace, f.pod) for f in found if index.is_where_named(f))
+    labels_of = (sample.labels for sample in series)
+    return frozenset((f.namespace, f.pod) for f in labels_of if index.is_where_named(f))
 
 
 def scale(resource: Resource) -> float:
@@ -71,19 +71,19 @@ def _values(series: PodSeries, index: NodeIndex, *, named: bool) -> dict[PodKey,
 
     Where several series of a pod disagree it is unknown which of them is true.
     """
-    found: dict[PodKey, float] = {}
+    values_of: dict[PodKey, float] = {}
     doubtful: set[PodKey] = set()
-    for each in series:
-        labels, value = each.labels, each.value
+    for sample in series:
+        labels, value = sample.labels, sample.value
         if not counts(labels, index, named=named):
             continue
         pod = labels.namespace, labels.pod
         if not 0.0 <= value * _MILLICORES_PER_CORE < math.inf:
             doubtful.add(pod)
-        elif pod not in found:
-            found[pod] = value
+        elif pod not in values_of:
+            values_of[pod] = value
         else:
-            if not agree(found[pod], value):
+            if not agree(values_of[pod], value):
                 doubtful.add(pod)
-            found[pod] = max(found[pod], value)
-    return {pod: value for pod, value in found.items() if pod not in doubtful}
+            values_of[pod] = max(values_of[pod], value)
+    return {pod: value for pod, value in values_of.items() if pod not in doubtful}

@@ -88,7 +88,7 @@ class PrometheusLoadReader:
             ConfigurationError: a matcher is not permitted.
         """
         check_matchers(policy.metrics.matchers)
-        windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
+        windows = {r: window_seconds for r in NODE_SOURCES if (window_seconds := policy.windows(r))}
         named = names_exporters(policy.metrics, windows)
         queries, index = CycleQueries(self._client), NodeIndex(cluster, named=named)
         node_loads = NodeLoads(queries, index, policy.metrics, self._sizes)
@@ -194,20 +194,22 @@ def _completed(
 def _with_usage(load: ClusterLoad, missing: PodChoice, pods: Pods) -> ClusterLoad:
     """The load with these pods and sums, or with all pods if they are too many."""
     sums = pods.sums.sums(missing.sums) if missing.sums else {}
-    found = pods.usage.read(missing) if missing.has_pods else NOTHING_READ
-    if found.pods is None:
-        return _of_all_pods(load, found)
+    readings = pods.usage.read(missing) if missing.has_pods else NOTHING_READ
+    if readings.pods is None:
+        return _of_all_pods(load, readings)
     return replace(
         load,
-        pods={**load.pods, **found.usage},
-        throttled=load.throttled | found.throttled,
+        pods={**load.pods, **readings.usage},
+        throttled=load.throttled | readings.throttled,
         pods_of=(load.pods_of or PodChoice()) | missing,
         pod_sums={**load.pod_sums, **sums},
     )
 
 
-def _of_all_pods(load: ClusterLoad, found: PodReadings) -> ClusterLoad:
-    return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None, pod_sums={})
+def _of_all_pods(load: ClusterLoad, readings: PodReadings) -> ClusterLoad:
+    return replace(
+        load, pods=readings.usage, throttled=readings.throttled, pods_of=None, pod_sums={}
+    )
 
 
 def _destinations(
@@ -232,9 +234,9 @@ def _now(
     }
 
 
-def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:
+def _by_node(loads: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:
     nodes: dict[str, dict[Resource, T]] = {}
-    for resource, by_node in found.items():
+    for resource, by_node in loads.items():
         for name, value in by_node.items():
             nodes.setdefault(name, {})[resource] = value
     return nodes

@@ -24,16 +24,20 @@ def jobs_of_strangers(configuration: str) -> tuple[str, ...]:
 
 def _is_open(job: dict[str, Any]) -> bool:
     return job.get("honor_labels") is True and any(
-        each.get("role") in _OF_NAMESPACES and not _namespaces(each)
-        for each in _dicts(job.get("kubernetes_sd_configs"))
+        discovery.get("role") in _OF_NAMESPACES and not _namespaces(discovery)
+        for discovery in _dicts(job.get("kubernetes_sd_configs"))
     )
 
 
 def _namespaces(discovery: dict[str, Any]) -> bool:
     """Whether only the targets of some namespaces are discovered."""
-    found = discovery.get("namespaces")
-    return isinstance(found, dict) and bool(found.get("names") or found.get("own_namespace"))
+    namespaces = discovery.get("namespaces")
+    return isinstance(namespaces, dict) and bool(
+        namespaces.get("names") or namespaces.get("own_namespace")
+    )
 
 
-def _dicts(found: object) -> Iterator[dict[str, Any]]:
-    yield from (each for each in (found if isinstance(found, list) else ()) if type(each) is dict)
+def _dicts(entries: object) -> Iterator[dict[str, Any]]:
+    yield from (
+        entry for entry in (entries if isinstance(entries, list) else ()) if type(entry) is dict
+    )

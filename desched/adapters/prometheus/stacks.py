@@ -128,24 +128,28 @@ class FoundService(msgspec.Struct, frozen=True):
 
 def find_prometheus(services: Iterable[ServiceAddress]) -> tuple[FoundService, ...]:
     """The Services of known stacks, the most local stack first, then by namespace and name."""
-    found = sorted(_matches(services), key=lambda pair: (pair[0], pair[1].namespace, pair[1].name))
-    better = {each.namespace for _, each in found if each.stack != GOVERNING}
+    matches = sorted(
+        _matches(services), key=lambda pair: (pair[0], pair[1].namespace, pair[1].name)
+    )
+    better = {service.namespace for _, service in matches if service.stack != GOVERNING}
     return tuple(
-        each for _, each in found if each.stack != GOVERNING or each.namespace not in better
+        service
+        for _, service in matches
+        if service.stack != GOVERNING or service.namespace not in better
     )
 
 
-def service_of_stack(found: Iterable[FoundService], source: MetricsSource) -> FoundService:
+def service_of_stack(services: Iterable[FoundService], source: MetricsSource) -> FoundService:
     """The one Service of the policy's stack in the policy's namespace.
 
     Raises:
         ObservationError: there is none.
         ConfigurationError: there are several, of which any could be meant.
     """
-    known = tuple(found)
+    candidates = tuple(services)
     stack = POLICY_STACKS.get(source.stack) if source.stack else None  # None is any of them
-    fits = [each for each in known if stack in {None, each.stack}]
-    here = [each for each in fits if each.namespace == source.namespace]
+    fits = [service for service in candidates if stack in {None, service.stack}]
+    here = [fit for fit in fits if fit.namespace == source.namespace]
     place = f"namespace {source.namespace}"
     if not here:
         what = f"the stack {stack}" if stack else "a known stack"
@@ -163,9 +167,9 @@ def service_of_stack(found: Iterable[FoundService], source: MetricsSource) -> Fo
     return here[0]
 
 
-def _listed(found: Sequence[FoundService]) -> str:
-    shown = ", ".join(map(str, found[:_MOST_LISTED]))
-    more = len(found) - _MOST_LISTED
+def _listed(services: Sequence[FoundService]) -> str:
+    shown = ", ".join(map(str, services[:_MOST_LISTED]))
+    more = len(services) - _MOST_LISTED
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -175,7 +179,9 @@ def service_behind(address: str, services: Iterable[FoundService]) -> FoundServi
     if named is None:
         return None
     where = (named.namespace, named.name)
-    return next((each for each in services if (each.namespace, each.name) == where), None)
+    return next(
+        (service for service in services if (service.namespace, service.name) == where), None
+    )
 
 
 def _matches(services: Iterable[ServiceAddress]) -> Iterator[tuple[int, FoundService]]:

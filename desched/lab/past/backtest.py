@@ -52,7 +52,7 @@ def backtest_of(
         step_seconds=float(past.step_seconds),
         nodes=len(past.nodes),
         pods=len(past.pods),
-        workloads=len({str(each.workload) for each in past.pods if each.workload}),
+        workloads=len({str(pod.workload) for pod in past.pods if pod.workload}),
         covered_share=covered_share(past, span),
         policies=tuple(figures),
         assumed=assumed,
@@ -62,19 +62,19 @@ def backtest_of(
 
 def covered_share(past: Past, span: Span) -> float:
     """The share of the nodes' time within the span for which all of their load is known."""
-    known = np.ones((len(past.nodes), past.steps), dtype=bool)
+    measured = np.ones((len(past.nodes), past.steps), dtype=bool)
     for ratios in past.node_ratios.values():
-        known &= ~np.isnan(ratios)
-    present = np.zeros_like(known)
-    for number, each in enumerate(past.nodes):
-        begin = max(each.began, span.started_at)
-        end = min(each.ended or span.ended_at, span.ended_at)
+        measured &= ~np.isnan(ratios)
+    present = np.zeros_like(measured)
+    for number, past_node in enumerate(past.nodes):
+        begin = max(past_node.began, span.started_at)
+        end = min(past_node.ended or span.ended_at, span.ended_at)
         first, last = (
             (at - past.started_at).total_seconds() / past.step_seconds for at in (begin, end)
         )
         present[number, max(0, math.ceil(first)) : max(0, math.floor(last))] = True
     there = int(present.sum())
-    return float((known & present).sum() / there) if there else 0.0
+    return float((measured & present).sum() / there) if there else 0.0
 
 
 def _doubts(past: Past, policies: Sequence[Policy]) -> tuple[tuple[Doubt, ...], tuple[Doubt, ...]]:
@@ -89,8 +89,8 @@ def _doubts(past: Past, policies: Sequence[Policy]) -> tuple[tuple[Doubt, ...], 
     ]
     if any(policy.deviation for policy in policies):
         assumed.append(Doubt(Caveat.LINES_AVERAGED))
-    assumed += (each for each in past.doubts if each.caveat in _ASSUMED)
-    unknown = [each for each in past.doubts if each.caveat not in _ASSUMED]
+    assumed += (doubt for doubt in past.doubts if doubt.caveat in _ASSUMED)
+    unknown = [doubt for doubt in past.doubts if doubt.caveat not in _ASSUMED]
     if any(policy.windows(Resource.GPU) for policy in policies):
         unknown.append(Doubt(Caveat.GPUS_UNKNOWN))
     return tuple(assumed), (*unknown, Doubt(Caveat.THROTTLING_UNKNOWN))

@@ -33,13 +33,13 @@ class Replay:
     @property
     def nodes(self) -> list[Node]:
         """All nodes that were ever there, in the order of the past."""
-        return [each.node for each in self.past.nodes]
+        return [node.node for node in self.past.nodes]
 
     @cached_property
     def has_gpus(self) -> bool:
         """Whether a node offers GPUs or parts of such, or a pod requests whole ones."""
         offered = (node.allocatable for node in self.nodes)
-        requested = (each.pod.scheduling.requests for each in self.past.pods)
+        requested = (pod.pod.scheduling.requests for pod in self.past.pods)
         return any(whole_gpus(x) or summed_devices_of(x) for x in offered) or any(
             map(whole_gpus, requested)
         )
@@ -66,22 +66,22 @@ class Replay:
             host = partial(self._hosts.series, number * (self.past.steps + 1), self.past.steps)
             begins.append((self._step(past.began), partial(_join, simulation, past, host())))
             changes += (
-                (self._step(each.at), partial(_change, simulation, past.node.name, each))
-                for each in past.changes
+                (self._step(change.at), partial(_change, simulation, past.node.name, change))
+                for change in past.changes
             )
             if past.ended is not None:
                 name = past.node.name
                 ends.append((self._step(past.ended, up=True), partial(cluster.remove_node, name)))
         pod_ends: list[tuple[float, Action]] = []
-        for each in self.past.pods:
-            replica = Replica(self._series(each), each.pod.name)
-            began = partial(cluster.adopt_pod, each.pod, replica, each.workload)
-            begins.append((self._step(each.began), began))
-            if each.ended is not None:
-                end = partial(cluster.end_replica, each.pod.owner, replica)
-                pod_ends.append((self._step(each.ended, up=True), end))
+        for pod in self.past.pods:
+            replica = Replica(self._series(pod), pod.pod.name)
+            began = partial(cluster.adopt_pod, pod.pod, replica, pod.workload)
+            begins.append((self._step(pod.began), began))
+            if pod.ended is not None:
+                end = partial(cluster.end_replica, pod.pod.owner, replica)
+                pod_ends.append((self._step(pod.ended, up=True), end))
         # The sort is stable: pods end before their node, and nodes join before their pods.
-        yield from sorted([*pod_ends, *ends, *begins, *changes], key=lambda each: each[0])
+        yield from sorted([*pod_ends, *ends, *begins, *changes], key=lambda pair: pair[0])
 
     def _step(self, at: datetime, *, up: bool = False) -> float:
         """The start of the step of a time, or the end of it; in seconds, at least 0."""
@@ -97,12 +97,12 @@ class Replay:
         """What each node used beside its measured pods, node after node."""
         past = self.past
         used, unknown = self._node_usage()
-        index = {each.node.name: i for i, each in enumerate(past.nodes)}
-        for each in past.pods:
-            node = index.get(each.pod.node)
+        index = {past_node.node.name: i for i, past_node in enumerate(past.nodes)}
+        for pod in past.pods:
+            node = index.get(pod.pod.node)
             if node is not None:
-                rows = past.usage.before[each.first_row : each.first_row + each.levels + 1]
-                steps = slice(each.first_step, each.first_step + each.levels)
+                rows = past.usage.before[pod.first_row : pod.first_row + pod.levels + 1]
+                steps = slice(pod.first_step, pod.first_step + pod.levels)
                 used[node, steps] -= np.diff(rows, axis=0)
         used[unknown] = 0.0
         before = np.zeros((len(past.nodes), past.steps + 1, 2))
@@ -115,7 +115,7 @@ class Replay:
         """Usage in each step, node x step x (CPU, memory) in unit-seconds, and where unknown."""
         past = self.past
         used: Floats = np.zeros((len(past.nodes), past.steps, 2))
-        sizes = np.array([size_of(each.node) for each in past.nodes], dtype=float).reshape(-1, 2)
+        sizes = np.array([size_of(node.node) for node in past.nodes], dtype=float).reshape(-1, 2)
         for i, resource in enumerate(MEASURED):
             if (ratios := past.node_ratios.get(resource)) is not None:
                 used[:, :, i] = ratios * sizes[:, None, i] * past.step_seconds

@@ -58,7 +58,8 @@ def backtests(
     """What `backtest` finds in each past, with each replay as a job."""
     submit, shared = workers.executor.submit, workers.pasts
     jobs = {
-        name: [submit(replayed, shared[name], each, span) for each in policies] for name in pasts
+        name: [submit(replayed, shared[name], policy, span) for policy in policies]
+        for name in pasts
     }
     every = [job for of_past in jobs.values() for job in of_past]
     for done, job in enumerate(as_completed(every), 1):
@@ -115,10 +116,10 @@ def dask_workers(pasts: Mapping[str, Past], address: str) -> Iterator[Workers]:
 
     try:
         with _dask_client(address) as client:
-            found: Any = client.get_versions(packages=["desched"])
-            everyone = [found["client"], found["scheduler"], *found["workers"].values()]
+            versions: Any = client.get_versions(packages=["desched"])
+            everyone = [versions["client"], versions["scheduler"], *versions["workers"].values()]
             for name in COMPARED:
-                if len({each["packages"].get(name) for each in everyone}) > 1:
+                if len({versions["packages"].get(name) for versions in everyone}) > 1:
                     raise ConfigurationError(
                         f"--workers {address}: this machine, the scheduler and all workers need "
                         f"the same version of {name}."

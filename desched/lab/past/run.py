@@ -97,9 +97,9 @@ class PastRun:
         """The load in all steps: node x step x MEASURED; nodes that never joined have none."""
         nodes, history = self._run.nodes, self._simulation.cluster.history
         there = [i for i, node in enumerate(nodes) if history.stays_of(host_of(node.name))]
-        known = load_by_step(self._simulation, [nodes[i] for i in there], self._pace)
-        load: Floats = np.full((len(nodes), *known.shape[1:]), np.nan)
-        load[there] = known
+        load_there = load_by_step(self._simulation, [nodes[i] for i in there], self._pace)
+        load: Floats = np.full((len(nodes), *load_there.shape[1:]), np.nan)
+        load[there] = load_there
         return load
 
     def _happened(self, like: LoopResult) -> LoopResult:

@@ -75,8 +75,8 @@ class Block(NamedTuple):
 
     def _reduced(self, function: np.ufunc) -> Floats:
         starts = np.cumsum(self.counts) - self.counts
-        found: Floats = function.reduceat(self.values, starts) if len(starts) else np.zeros(0)
-        return found
+        reduced: Floats = function.reduceat(self.values, starts) if len(starts) else np.zeros(0)
+        return reduced
 
     def rows(self) -> Iterator[tuple[Labels, int, Floats]]:
         """Each series: its labels, the number of its first time, and its values."""
@@ -91,32 +91,32 @@ class Block(NamedTuple):
 def block_of(grid: Grid, series: Sequence[Samples]) -> Block:
     """The block of an answer; samples at other times than those of the grid are left out."""
     nothing = [np.zeros(0)]
-    steps = np.concatenate(nothing + [each.times for each in series])
+    steps = np.concatenate(nothing + [one.times for one in series])
     steps = (steps - grid.begin) / grid.step_seconds
-    values = np.concatenate(nothing + [each.values for each in series])
-    row_of = np.repeat(np.arange(len(series)), [len(each.times) for each in series])
+    values = np.concatenate(nothing + [one.values for one in series])
+    row_of = np.repeat(np.arange(len(series)), [len(one.times) for one in series])
     on_grid = (steps == np.floor(steps)) & (steps >= 0) & (steps < grid.steps)
     places, values, row_of = steps[on_grid].astype(np.int64), values[on_grid], row_of[on_grid]
     rows, starts = np.unique(row_of, return_index=True)
     if not len(rows):
         return Block(grid, [], _NO_NUMBERS, _NO_NUMBERS, np.zeros(0))
-    firsts, lasts = (each.reduceat(places, starts) for each in (np.minimum, np.maximum))
+    firsts, lasts = (function.reduceat(places, starts) for function in (np.minimum, np.maximum))
     counts = lasts - firsts + 1
     begins = np.cumsum(counts) - counts
-    found = np.full(int(counts.sum()), np.nan)
+    block_values = np.full(int(counts.sum()), np.nan)
     sizes = np.diff(starts, append=len(places))
-    found[places + np.repeat(begins - firsts, sizes)] = values
-    return Block(grid, [series[row].labels for row in rows.tolist()], firsts, counts, found)
+    block_values[places + np.repeat(begins - firsts, sizes)] = values
+    return Block(grid, [series[row].labels for row in rows.tolist()], firsts, counts, block_values)
 
 
 def joined(grid: Grid, blocks: Sequence[Block]) -> Block:
     """The blocks of the parts of a grid as one block of more rows."""
-    shifts = [(each.grid.begin - grid.begin) // grid.step_seconds for each in blocks]
+    shifts = [(block.grid.begin - grid.begin) // grid.step_seconds for block in blocks]
     firsts = [each.firsts + shift for each, shift in zip(blocks, shifts, strict=True)]
     return Block(
         grid,
-        [labels for each in blocks for labels in each.labels],
+        [labels for block in blocks for labels in block.labels],
         np.concatenate([_NO_NUMBERS, *firsts]),
-        np.concatenate([_NO_NUMBERS, *(each.counts for each in blocks)]),
-        np.concatenate([np.zeros(0), *(each.values for each in blocks)]),
+        np.concatenate([_NO_NUMBERS, *(block.counts for block in blocks)]),
+        np.concatenate([np.zeros(0), *(block.values for block in blocks)]),
     )

@@ -107,7 +107,9 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def _block(grid: Grid, stored: _Stored) -> Block:
-    firsts, counts = (np.frombuffer(each, np.int64) for each in (stored.firsts, stored.counts))
+    firsts, counts = (
+        np.frombuffer(stored_bytes, np.int64) for stored_bytes in (stored.firsts, stored.counts)
+    )
     values = np.frombuffer(stored.values, np.float64)
     whole = len(stored.labels) == len(firsts) == len(counts)
     if not whole or counts.sum() != len(values) or (counts < 1).any() or (firsts < 0).any():

@@ -54,8 +54,8 @@ class NodeRatios:
         begin, end = max(first, 0), min(first + len(values), self._steps.count)
         if begin >= end:
             return
-        found = values[begin - first : end - first]
-        plausible = np.where((found >= LOWEST_RATIO) & (found <= HIGHEST_RATIO), found, np.nan)
+        part = values[begin - first : end - first]
+        plausible = np.where((part >= LOWEST_RATIO) & (part <= HIGHEST_RATIO), part, np.nan)
         target = self._ratios[number, begin:end]
         with np.errstate(invalid="ignore"):
             apart = np.abs(target - plausible) > AGREEMENT_RATIO
@@ -77,10 +77,10 @@ class PodUsages:
         self._index = index
         self._nodes: dict[tuple[str, str], str | None] = {}
         self._places: dict[tuple[str, str, str], list[PastPod]] = {}
-        for each in pods:
-            key = each.pod.namespace, each.pod.name, each.pod.node
-            self._places.setdefault(key, []).append(each)
-        rows = sum(each.levels + 1 for each in pods)
+        for pod in pods:
+            key = pod.pod.namespace, pod.pod.name, pod.pod.node
+            self._places.setdefault(key, []).append(pod)
+        rows = sum(pod.levels + 1 for pod in pods)
         self._levels = np.full((rows, 2), np.nan)
         self._measured: list[int] = []
 
@@ -111,8 +111,8 @@ class PodUsages:
         end = min(first + len(values), pod.first_step + pod.levels)
         if begin >= end:
             return
-        found = values[begin - first : end - first]
-        usable = np.where(np.isfinite(found) & (found >= 0), found, np.nan)
+        part = values[begin - first : end - first]
+        usable = np.where(np.isfinite(part) & (part >= 0), part, np.nan)
         row = pod.first_row + 1 + begin - pod.first_step  # the first row of a pod is for its start
         target = self._levels[row : row + end - begin, column]
         with np.errstate(invalid="ignore"):  # infinite where they disagreed before

@@ -191,7 +191,7 @@ class _Pods:
         stretch: Stretch,
         policies: Sequence[Policy],
     ) -> None:
-        self._nodes = {each.node.name: each.node for each in nodes}
+        self._nodes = {node.node.name: node.node for node in nodes}
         self._workloads = workloads
         self._stretch = stretch
         self._classes = Classes()
@@ -270,14 +270,14 @@ class _Pods:
 
     def _tolerations(self, seen: Sequence[SeenPod]) -> dict[str, tuple[Toleration, ...]]:
         """What the pods of each controller tolerate: the taints of nodes that they were on."""
-        found: dict[str, set[Toleration]] = {}
+        tolerations: dict[str, set[Toleration]] = {}
         for pod in seen:
             node = self._nodes.get(pod.node)
             for taint in node.taints if node else ():
                 if taint.effect in _HARD:
                     tolerated = Toleration(taint.key, "Equal", taint.value, taint.effect)
-                    found.setdefault(_group(pod), set()).add(tolerated)
-        order = {group: sorted(each, key=repr) for group, each in found.items()}
+                    tolerations.setdefault(_group(pod), set()).add(tolerated)
+        order = {group: sorted(each, key=repr) for group, each in tolerations.items()}
         return {group: tuple(each) for group, each in order.items()}
 
 

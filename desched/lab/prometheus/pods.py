@@ -138,8 +138,8 @@ def add_requests(pods: ByName, blocks: Iterable[Block]) -> None:
 
 def amounts_of(recorded: Mapping[str, float], *, pods: int = 0) -> Amounts:
     """The amounts by the names that kube-state-metrics gives resources."""
-    known = {"cpu", "memory", "ephemeral_storage", "pods"}
-    extended = {name: round(x) for name, x in recorded.items() if name not in known and x >= 1}
+    others = {"cpu", "memory", "ephemeral_storage", "pods"}
+    extended = {name: round(x) for name, x in recorded.items() if name not in others and x >= 1}
     return Amounts(
         cpu_millicores=round(recorded.get("cpu", 0.0) * 1000),
         memory_bytes=round(recorded.get("memory", 0.0)),
@@ -157,7 +157,7 @@ class Workloads:
     """
 
     def __init__(self, replica_sets: Iterable[Block], declared_kinds: Iterable[str]) -> None:
-        self._declared = {each.rpartition("/")[2] for each in declared_kinds}
+        self._declared = {declared_kind.rpartition("/")[2] for declared_kind in declared_kinds}
         self._owners: dict[tuple[str, str], tuple[str, str]] = {}
         for block in replica_sets:
             for labels in block.labels:

@@ -95,8 +95,8 @@ class RangeQueries:
         """How many series the expression has, at most, at some times of the grid."""
         apart = max(1, (grid.steps - 1) // COUNTED_TIMES) * grid.step_seconds
         few = Grid(grid.begin + (grid.end - grid.begin) % apart, grid.end, apart)
-        found = self._block(f"count({expression})", few)
-        return int(max(found.values, default=0))
+        counted = self._block(f"count({expression})", few)
+        return int(max(counted.values, default=0))
 
     def _block(self, expression: str, grid: Grid) -> Block:
         kept = self.cache.find(expression, grid) if self.cache else None
@@ -107,7 +107,7 @@ class RangeQueries:
         except AnswerTooLarge:
             if grid.steps == 1:
                 raise
-            return joined(grid, [self._block(expression, each) for each in _halves(grid)])
+            return joined(grid, [self._block(expression, halve) for halve in _halves(grid)])
         self.warnings |= dict.fromkeys(answer.warnings)
         block = block_of(grid, answer.series)
         if self.cache and not answer.warnings and grid.end <= self._settled_until:

@@ -95,8 +95,8 @@ class PastReader:
         load_reads = self._plan_loads(policies, stretch)
         objects = read_objects(queries, object_reads, stretch, policies)
         _refuse_several_clusters(queries.cluster_values, metrics)
-        nodes = tuple(each.node for each in objects.nodes)
-        cluster = ClusterState(nodes, tuple(each.pod for each in objects.pods))
+        nodes = tuple(past_node.node for past_node in objects.nodes)
+        cluster = ClusterState(nodes, tuple(pod.pod for pod in objects.pods))
         # Metrics of objects have no ports of nodes, and nothing is evicted by the past.
         index = NodeIndex(cluster, named=True)
         names = chain.from_iterable(map(queries.blocks, load_reads.names))
@@ -130,10 +130,10 @@ class PastReader:
         if directory is None:
             return None
         at = stretch.end
-        found = self._client.query_samples(cluster_created(scope), at, at, stretch.step_seconds)
-        if not found.series:
+        created = self._client.query_samples(cluster_created(scope), at, at, stretch.step_seconds)
+        if not created.series:
             return None
-        cluster = repr(found.series[0].values.tolist())
+        cluster = repr(created.series[0].values.tolist())
         cache = BlockCache(directory, self._connection, cluster, self._how.now)
         cache.remove_old()
         return cache
@@ -172,7 +172,7 @@ class PastReader:
 
     def _doubts(self, pods: Sequence[PastPod], usage: PastUsage) -> Iterator[Doubt]:
         unmeasured = sum(
-            int(usage.missing[each.first_row + each.levels]) == each.levels for each in pods
+            int(usage.missing[pod.first_row + pod.levels]) == pod.levels for pod in pods
         )
         if unmeasured:
             yield Doubt(Caveat.PODS_NOT_MEASURED, f"{unmeasured} of {len(pods)} pods")
@@ -200,8 +200,8 @@ def _named_classes(policies: Iterable[Policy]) -> Iterator[str]:
             yield name
 
 
-def _refuse_several_clusters(found: Mapping[str, set[str]], metrics: MetricsSource) -> None:
-    for label, values in sorted(found.items()):
+def _refuse_several_clusters(values_of: Mapping[str, set[str]], metrics: MetricsSource) -> None:
+    for label, values in sorted(values_of.items()):
         if len(values) > 1 and label not in metrics.matchers:
             raise ObservationError(
                 ObservationSource.PROMETHEUS, f"{several_clusters(label, values)}."

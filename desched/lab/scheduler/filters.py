@@ -56,9 +56,9 @@ def _has_room(pod: Pod, view: ClusterView) -> Mask:
     enough = (view.requested + wanted <= view.allocatable) | (wanted == 0)
     fits: Mask = enough.all(axis=1)
     for name, amount in pod.scheduling.requests.extended:
-        each = [dict(other.scheduling.requests.extended).get(name, 0) for other in view.kinds]
+        amounts = [dict(other.scheduling.requests.extended).get(name, 0) for other in view.kinds]
         room = [dict(node.allocatable.extended).get(name, 0) for node in view.nodes]
-        fits &= (view.total(np.array(each, dtype=np.int64)) + amount <= room) | (amount == 0)
+        fits &= (view.total(np.array(amounts, dtype=np.int64)) + amount <= room) | (amount == 0)
     return fits
 
 

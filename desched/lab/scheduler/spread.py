@@ -27,17 +27,17 @@ class Usable(NamedTuple):
 
 def spread_mask(pod: Pod, view: ClusterView, usable: Usable) -> Mask:
     """The nodes where the pod violates no hard constraint."""
-    hard = [each for each in pod.scheduling.spread if each.hard]
+    hard = [constraint for constraint in pod.scheduling.spread if constraint.hard]
     allowed = view.everywhere
-    for each in hard:
-        eligible = _eligible(each, hard, view, usable)
-        count = view.in_domain(each.topology_key, _matching(pod, each, view) * eligible)
-        domain = view.domain(each.topology_key)
-        enough = len(np.unique(domain[eligible])) >= each.min_domains
+    for constraint in hard:
+        eligible = _eligible(constraint, hard, view, usable)
+        count = view.in_domain(constraint.topology_key, _matching(pod, constraint, view) * eligible)
+        domain = view.domain(constraint.topology_key)
+        enough = len(np.unique(domain[eligible])) >= constraint.min_domains
         least = count[eligible].min() if enough and eligible.any() else 0
-        selector = each.selector_of(pod.labels)
+        selector = constraint.selector_of(pod.labels)
         itself = selector is not None and selector.matches(pod.labels)
-        allowed = allowed & (domain >= 0) & (count + itself - least <= each.max_skew)
+        allowed = allowed & (domain >= 0) & (count + itself - least <= constraint.max_skew)
     return allowed
 
 
@@ -50,16 +50,18 @@ def spread_scores(pod: Pod, feasible: Mask, view: ClusterView, usable: Usable) -
     if not constraints or not scored.any():
         return np.zeros(len(view.nodes), dtype=np.int64)
     crowding = np.zeros(len(view.nodes))
-    for each in constraints:
-        domain = view.domain(each.topology_key)
+    for constraint in constraints:
+        domain = view.domain(constraint.topology_key)
         if (domain < 0).all():
             continue
-        count = _matching(pod, each, view)
+        count = _matching(pod, constraint, view)
         size = int(scored.sum())
-        if each.topology_key != HOSTNAME_LABEL:  # a host is one node, whatever its taints
-            count = view.in_domain(each.topology_key, count * _eligible(each, own, view, usable))
+        if constraint.topology_key != HOSTNAME_LABEL:  # a host is one node, whatever its taints
+            count = view.in_domain(
+                constraint.topology_key, count * _eligible(constraint, own, view, usable)
+            )
             size = len(np.unique(domain[scored]))
-        crowding += np.where(domain >= 0, count * math.log(size + 2) + each.max_skew - 1, 0)
+        crowding += np.where(domain >= 0, count * math.log(size + 2) + constraint.max_skew - 1, 0)
     raw = np.floor(crowding + 0.5).astype(np.int64)
     most, least = int(raw[scored].max()), int(raw[scored].min())
     return np.where(scored, BEST * (most + least - raw) // most if most else BEST, 0)
@@ -72,7 +74,7 @@ def _eligible(
     usable: Usable,
 ) -> Mask:
     """The nodes whose pods count: those with the labels of all constraints."""
-    keys = {each.topology_key for each in (*together, constraint)}
+    keys = {other.topology_key for other in (*together, constraint)}
     masks = [view.domain(key) >= 0 for key in keys]
     if constraint.honors_affinity:
         masks.append(usable.selected)

@@ -54,9 +54,9 @@ class ClusterView:
 
     def total(self, of_kinds: Integers) -> Integers:
         """The sum over the pods on each node of amounts that each kind has."""
-        found = np.zeros((len(self.nodes), *of_kinds.shape[1:]), dtype=np.int64)
-        np.add.at(found, self._node_of, of_kinds[self._kind_of])
-        return found
+        totals = np.zeros((len(self.nodes), *of_kinds.shape[1:]), dtype=np.int64)
+        np.add.at(totals, self._node_of, of_kinds[self._kind_of])
+        return totals
 
     def staying(self, kinds: Mask) -> Integers:
         """The number of pods of these kinds on each node that do not terminate."""
@@ -66,9 +66,9 @@ class ClusterView:
     @cached_property
     def placed(self) -> Integers:
         """The number of pods, kind x node."""
-        found = np.zeros((len(self.kinds), len(self.nodes)), dtype=np.int64)
-        np.add.at(found, (self._kind_of, self._node_of), 1)
-        return found
+        counts = np.zeros((len(self.kinds), len(self.nodes)), dtype=np.int64)
+        np.add.at(counts, (self._kind_of, self._node_of), 1)
+        return counts
 
     def where(self, allows: Callable[[Node], bool]) -> Mask:
         """The nodes for which the predicate holds."""
@@ -120,8 +120,11 @@ class ClusterView:
     @cached_property
     def scored(self) -> Integers:
         """The sum of CPU and memory requests on each node, with defaults for pods without."""
-        found = [pod.scheduling for pod in self.kinds]
-        rows = [(each.scored_cpu_millicores, each.scored_memory_bytes) for each in found]
+        constraints_of = [pod.scheduling for pod in self.kinds]
+        rows = [
+            (scheduling.scored_cpu_millicores, scheduling.scored_memory_bytes)
+            for scheduling in constraints_of
+        ]
         return self.total(np.array(rows, dtype=np.int64).reshape(-1, 2))
 
     def domain(self, key: str) -> Integers:
@@ -129,8 +132,8 @@ class ClusterView:
         if key not in self._domains:
             numbers: dict[str | None, int] = {None: -1}
             values = [node.labels.get(key) for node in self.nodes]
-            found = [numbers.setdefault(value, len(numbers) - 1) for value in values]
-            self._domains[key] = np.array(found, dtype=np.int64)
+            numbers_of = [numbers.setdefault(value, len(numbers) - 1) for value in values]
+            self._domains[key] = np.array(numbers_of, dtype=np.int64)
         return self._domains[key]
 
     def in_domain(self, key: str, amount: Integers) -> Integers:

@@ -44,7 +44,9 @@ def find_document(text: str, source: str, kinds: Collection[str]) -> tuple[YamlD
     if not documents:
         text = f"the file is empty; it must hold a {KIND}."
         raise refused(source, Place(), text, FindingRule.DOCUMENT)
-    candidates = [each for each in documents if len(documents) == 1 or _holds(each, kinds)]
+    candidates = [
+        document for document in documents if len(documents) == 1 or _holds(document, kinds)
+    ]
     if len(candidates) != 1:
         text = (
             f"the file has {len(documents)} documents, of which {len(candidates)} hold a policy; "
@@ -57,10 +59,10 @@ def find_document(text: str, source: str, kinds: Collection[str]) -> tuple[YamlD
 def _mapping(document: YamlDocument) -> Mapping[str, object]:
     if isinstance(document.value, dict):
         return document.value
-    found = "a list" if isinstance(document.value, list) else "a single value"
+    shape = "a list" if isinstance(document.value, list) else "a single value"
     raise document.refused(
         (),
-        f"this is not a policy but {found}; it must be a mapping that begins with "
+        f"this is not a policy but {shape}; it must be a mapping that begins with "
         f"apiVersion: {API_VERSION} and kind: {KIND}.",
     )
 
@@ -114,8 +116,8 @@ def _unwrap(document: YamlDocument, kinds: Collection[str]) -> tuple[YamlDocumen
         raise document.refused(
             path, f"found {len(inner)} documents; exactly one policy must be here."
         )
-    found = msgspec.structs.replace(inner[0], findings=(*document.findings, *inner[0].findings))
-    return found, ((CCE_KEY,) if CCE_KEY in _mapping(found) else ())
+    unwrapped = msgspec.structs.replace(inner[0], findings=(*document.findings, *inner[0].findings))
+    return unwrapped, ((CCE_KEY,) if CCE_KEY in _mapping(unwrapped) else ())
 
 
 def _check_kind(document: YamlDocument) -> None:

@@ -29,15 +29,15 @@ def schema_problems(
     error: ValidationError, value: object, root: type[Section]
 ) -> tuple[Problem, ...]:
     """The problems that pydantic found in the value of a root section, in our words."""
-    found = [(details, *_sentence(details, root)) for details in error.errors(include_url=False)]
+    problems = [(details, *_sentence(details, root)) for details in error.errors(include_url=False)]
     meant = {
         (*details["loc"][:-1], instead)
-        for details, _, instead in found
+        for details, _, instead in problems
         if details["type"] == "extra_forbidden"
     }
     return tuple(
         Problem(_path_in(value, details["loc"]), text, instead)
-        for details, text, instead in found
+        for details, text, instead in problems
         if not (details["type"] == "missing" and details["loc"] in meant)  # it is only misspelt
     )
 
@@ -58,7 +58,7 @@ def _path_in(value: object, location: KeyPath) -> KeyPath:
 
 def _sentence(details: ErrorDetails, root: type[Section]) -> tuple[str, str]:
     """What is wrong, and the text to write instead if a single one is known."""
-    kind, found, location = details["type"], details["input"], details["loc"]
+    kind, written, location = details["type"], details["input"], details["loc"]
     context = details.get("ctx", {})
     if kind == REFUSAL:
         text = details["msg"] if details["msg"].endswith(("?", ".")) else f"{details['msg']}."
@@ -68,19 +68,19 @@ def _sentence(details: ErrorDetails, root: type[Section]) -> tuple[str, str]:
     if kind == "missing":
         return _missing(location, root), ""
     if kind in {"enum", "literal_error"}:
-        return _not_one_of(found, str(context.get("expected", "")))
-    return _not_allowed(kind, found, details, root)
+        return _not_one_of(written, str(context.get("expected", "")))
+    return _not_allowed(kind, written, details, root)
 
 
 def _not_allowed(
-    kind: str, found: object, details: ErrorDetails, root: type[Section]
+    kind: str, written: object, details: ErrorDetails, root: type[Section]
 ) -> tuple[str, str]:
     if kind not in _ALLOWED:
-        return f"found {quoted(found)}: {details['msg']}.", ""
+        return f"found {quoted(written)}: {details['msg']}.", ""
     allowed = _ALLOWED[kind].format(**details.get("ctx", {}))
-    text = f"found {quoted(found)}, allowed is {allowed}"
-    if kind in {"float_type", "int_type"} and isinstance(found, str) and _is_number(found):
-        return f"{text}; write the number without quotes.", found.strip()
+    text = f"found {quoted(written)}, allowed is {allowed}"
+    if kind in {"float_type", "int_type"} and isinstance(written, str) and _is_number(written):
+        return f"{text}; write the number without quotes.", written.strip()
     example = _example(details["loc"], root) if kind in _OF_SEVERAL else ""
     return f"{text}{example}.", ""
 
@@ -126,17 +126,17 @@ def _is_number(text: str) -> bool:
     return text.strip().removeprefix("-").replace(".", "", 1).isdigit()
 
 
-def _not_one_of(found: object, expected: str) -> tuple[str, str]:
+def _not_one_of(written: object, expected: str) -> tuple[str, str]:
     options = [option.strip("' ") for option in expected.replace("' or '", "', '").split(",")]
-    text = f"found {quoted(found)}, allowed is {', '.join(options)}"
-    return f"{text}{did_you_mean(found, options) or '.'}", close_word(found, options)
+    text = f"found {quoted(written)}, allowed is {', '.join(options)}"
+    return f"{text}{did_you_mean(written, options) or '.'}", close_word(written, options)
 
 
 def _unknown_key(location: KeyPath, root: type[Section]) -> tuple[str, str]:
     key = str(location[-1])
     named = key.rpartition("/")[2]  # nvidia.com/gpu is gpu here
     sections = sections_at(location[:-1], root)
-    known = [name for section in sections for name in keys(section)]
+    allowed_keys = [name for section in sections for name in keys(section)]
     nouns = {section.key_noun for section in sections} or {"key"}
     if key in UPSTREAM_KEYS:
         return f"{UPSTREAM_KEYS[key]}.", ""
@@ -146,10 +146,10 @@ def _unknown_key(location: KeyPath, root: type[Section]) -> tuple[str, str]:
     homes = places_of(key, root)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}.", ""
-    word = close_word(named, known)
-    short = word and len(known) > FEW_KEYS  # a close guess is worth more than a long list
-    allowed = "" if short else f", allowed are {', '.join(known)}"
-    return f"unknown {min(nouns)}{allowed}{did_you_mean(named, known) or '.'}", word
+    word = close_word(named, allowed_keys)
+    short = word and len(allowed_keys) > FEW_KEYS  # a close guess is worth more than a long list
+    allowed = "" if short else f", allowed are {', '.join(allowed_keys)}"
+    return f"unknown {min(nouns)}{allowed}{did_you_mean(named, allowed_keys) or '.'}", word
 
 
 _TO_WRITE = {

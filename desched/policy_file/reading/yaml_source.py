@@ -145,7 +145,7 @@ class _Reader:
         return [self._read(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, object]:
-        found: dict[str, object] = {}
+        mapping: dict[str, object] = {}
         for key, below in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self._refuse(key, path, _NO_KEY)
@@ -154,14 +154,14 @@ class _Reader:
             if key.tag == type_tag("merge"):
                 text = 'merge keys ("<<") are not supported; write the keys out.'
                 self._refuse(key, path, text)
-            elif name in found:
+            elif name in mapping:
                 first = self._places[child].line
                 text = f"is repeated, the first is in line {first}; remove one of them."
                 self._refuse(key, child, text)
             elif name is not None:
                 self._places[child] = self._place(key)
-                found[name] = self._read(below, child)
-        return found
+                mapping[name] = self._read(below, child)
+        return mapping
 
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> object:
         text = self._text(node, path)
@@ -199,7 +199,7 @@ def _block_text(node: yaml.ScalarNode, line: int) -> BlockText:
     text = mark.buffer or ""  # only a stream has none
     written = text[mark.pointer : end.pointer].partition("\n")[2]
     indents = (_INDENT.match(each) for each in (written, str(node.value)))
-    outer, inner = (len(found[1]) if found else 0 for found in indents)
+    outer, inner = (len(indent[1]) if indent else 0 for indent in indents)
     return BlockText(line + 1, outer - inner)
 
 

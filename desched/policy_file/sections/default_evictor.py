@@ -249,22 +249,22 @@ def _storage_classes(switches: PodProtections, notes: Notes) -> tuple[str, ...]:
 
 
 def _priority_threshold(plugins: tuple[_Plugin, ...]) -> PriorityThreshold:
-    found: list[PriorityThreshold] = []
+    thresholds: list[PriorityThreshold] = []
     for args, notes in plugins:
         given = args.priority_threshold or PriorityThresholdSection()
         at = notes.below("priorityThreshold")
         if given.value is not None and given.name:
             at.refuse(f'has a value ({given.value}) and a name ("{given.name}"); give one of them.')
         elif given.name:
-            found.append(PriorityThreshold(class_name=given.name, place=at.place("name")))
+            thresholds.append(PriorityThreshold(class_name=given.name, place=at.place("name")))
         elif given.value is not None:
-            found.append(PriorityThreshold(given.value))
-    named = [threshold for threshold in found if threshold.class_name]
-    if named and len({(t.value, t.class_name) for t in found}) > 1:
+            thresholds.append(PriorityThreshold(given.value))
+    named = [threshold for threshold in thresholds if threshold.class_name]
+    if named and len({(t.value, t.class_name) for t in thresholds}) > 1:
         _, of_load_aware = plugins[0]
         of_load_aware.refuse(
             "differs from the priorityThreshold of DefaultEvictor, and because one of them names a "
             "PriorityClass, only the cluster knows which is lower; give it once.",
             "priorityThreshold",
         )
-    return next(iter(named or sorted(found, key=lambda t: t.value or 0)), PriorityThreshold())
+    return next(iter(named or sorted(thresholds, key=lambda t: t.value or 0)), PriorityThreshold())

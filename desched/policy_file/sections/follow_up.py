@@ -86,8 +86,10 @@ def _order(values: dict[str, Any], above: str, notes: Notes) -> None:
     first, longest = f"{above}_first_seconds", f"{above}_longest_seconds"
     if first in values and longest in values:
         if values[first] > values[longest]:
-            found, least = duration_text(values[longest]), duration_text(values[first])
-            notes.refuse(f'found "{found}", which is shorter than first ("{least}").', "longest")
+            longest_text, least = duration_text(values[longest]), duration_text(values[first])
+            notes.refuse(
+                f'found "{longest_text}", which is shorter than first ("{least}").', "longest"
+            )
     elif first in values:
         values[longest] = max(values[first], getattr(_DEFAULTS, longest))
     elif longest in values:

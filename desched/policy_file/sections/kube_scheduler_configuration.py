@@ -151,29 +151,29 @@ def configured_schedulers(
     for number in range(len(read.extenders)):
         notes.warn(_NOT_KNOWN, "extenders", number)
     _note_percentage(read, notes)
-    found: dict[str, OtherScheduler] = {}
+    schedulers: dict[str, OtherScheduler] = {}
     for number, profile in enumerate(read.profiles or [_Profile()]):
         at = notes.below("profiles", number)
-        if profile.scheduler_name in found:
+        if profile.scheduler_name in schedulers:
             at.refuse(f'is the second of "{profile.scheduler_name}".', "schedulerName")
-        found[profile.scheduler_name] = _scheduler(profile, at)
-    return found
+        schedulers[profile.scheduler_name] = _scheduler(profile, at)
+    return schedulers
 
 
 def _scheduler(profile: _Profile, notes: Notes) -> OtherScheduler:
     _note_percentage(profile, notes)
     weights = _weights(profile.plugins, notes.below("plugins"))
-    found = OtherScheduler(SchedulerProfile.KUBE_SCHEDULER, weights=weights)
+    scheduler = OtherScheduler(SchedulerProfile.KUBE_SCHEDULER, weights=weights)
     for number, config in enumerate(profile.plugin_config):
         at = notes.below("pluginConfig", number, "args")
         if config.name == "NodeResourcesFit":
-            found = replace(found, strategy=_strategy(config.args, at))
+            scheduler = replace(scheduler, strategy=_strategy(config.args, at))
         elif config.name == "PodTopologySpread":
-            found = replace(found, default_spread=_default_spread(config.args, at))
+            scheduler = replace(scheduler, default_spread=_default_spread(config.args, at))
         elif config.name == "NodeResourcesBalancedAllocation":
             _note_resources(config.args.get("resources", []), at.below("resources"))
         _note_arguments(config, at)
-    return found
+    return scheduler
 
 
 def _weights(plugins: Mapping[str, _PluginSet], notes: Notes) -> ScoreWeights:
@@ -196,25 +196,29 @@ def _enabled(
     point: str, plugins: Mapping[str, _PluginSet], defaults: Mapping[str, int]
 ) -> Mapping[str, int]:
     """The plugins that count at an extension point, with their weights; without one it is 1."""
-    found = dict(defaults)
+    scores = dict(defaults)
     for chosen in (plugins.get("multiPoint", _PluginSet()), plugins.get(point, _PluginSet())):
         disabled = {plugin.name for plugin in chosen.disabled}
-        found = {n: w for n, w in found.items() if not disabled & {n, "*"}}
-        found |= {plugin.name: plugin.weight or 1 for plugin in chosen.enabled}
-    return found
+        scores = {n: w for n, w in scores.items() if not disabled & {n, "*"}}
+        scores |= {plugin.name: plugin.weight or 1 for plugin in chosen.enabled}
+    return scores
 
 
 def _strategy(args: Mapping[str, Any], notes: Notes) -> ScoringStrategy:
     at = notes.below("scoringStrategy")
     read = _read(args.get("scoringStrategy") or {}, _Strategy, at) or _Strategy()
-    _note_resources([msgspec.to_builtins(each) for each in read.resources], at.below("resources"))
+    _note_resources(
+        [msgspec.to_builtins(resource) for resource in read.resources], at.below("resources")
+    )
     if read.type != "RequestedToCapacityRatio":
         return ScoringStrategy(read.type)
     shape = read.requested_to_capacity_ratio.shape
     rises = bool(shape) and shape[-1].score > shape[0].score
-    found = ScoringStrategy.MOST_ALLOCATED if rises else ScoringStrategy.LEAST_ALLOCATED
-    at.warn(f"found {read.type}, which the forecast of landings takes for {found.value}.", "type")
-    return found
+    strategy = ScoringStrategy.MOST_ALLOCATED if rises else ScoringStrategy.LEAST_ALLOCATED
+    at.warn(
+        f"found {read.type}, which the forecast of landings takes for {strategy.value}.", "type"
+    )
+    return strategy
 
 
 def _default_spread(args: Mapping[str, Any], notes: Notes) -> tuple[SpreadConstraint, ...] | None:
@@ -225,16 +229,16 @@ def _default_spread(args: Mapping[str, Any], notes: Notes) -> tuple[SpreadConstr
         notes.refuse("requires defaultingType: List.", "defaultConstraints")
     return tuple(
         SpreadConstraint(
-            each.topology_key,
-            each.max_skew,
-            each.when_unsatisfiable == "DoNotSchedule",
+            default_constraint.topology_key,
+            default_constraint.max_skew,
+            default_constraint.when_unsatisfiable == "DoNotSchedule",
             None,
-            min_domains=each.min_domains,
-            honors_affinity=each.node_affinity_policy == "Honor",
-            honors_taints=each.node_taints_policy == "Honor",
-            match_label_keys=tuple(each.match_label_keys),
+            min_domains=default_constraint.min_domains,
+            honors_affinity=default_constraint.node_affinity_policy == "Honor",
+            honors_taints=default_constraint.node_taints_policy == "Honor",
+            match_label_keys=tuple(default_constraint.match_label_keys),
         )
-        for each in read.default_constraints
+        for default_constraint in read.default_constraints
     )
 
 
@@ -245,21 +249,21 @@ def _note_percentage(part: _Configuration | _Profile, notes: Notes) -> None:
 
 
 def _note_resources(resources: Iterable[Mapping[str, Any]], notes: Notes) -> None:
-    weights = {each.get("name"): each.get("weight") or 1 for each in resources}
+    weights = {resource.get("name"): resource.get("weight") or 1 for resource in resources}
     if weights and (weights.keys() != {"cpu", "memory"} or len({*weights.values()}) > 1):
         notes.warn("counts in the forecast of landings as CPU and memory with equal weights.")
 
 
 def _note_arguments(config: _PluginConfig, notes: Notes) -> None:
     """Note the arguments that are given and not known, of those that change something."""
-    known: Collection[str] = {
+    noted: Collection[str] = {
         "NodeResourcesFit": {"scoringStrategy"},
         "NodeResourcesBalancedAllocation": {"resources"},
         "VolumeBinding": {"bindTimeoutSeconds"},
     }.get(config.name, ())
     neutral = _NEUTRAL.get(config.name, {})
     for key, value in config.args.items():
-        skipped = config.name in _NOT_NOTED or key in {"apiVersion", "kind", *known}
+        skipped = config.name in _NOT_NOTED or key in {"apiVersion", "kind", *noted}
         if not skipped and value not in neutral.get(key, ()):
             notes.warn(f"of {config.name} {_NOT_KNOWN}", key)
 

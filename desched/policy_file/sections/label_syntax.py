@@ -85,15 +85,15 @@ def _condition_text(condition: Requirement) -> str:
 
 
 def _requirement(text: str) -> Requirement:
-    found = _CONDITION.fullmatch(text)
-    if found is None or (found["absent"] and found.end("key") < len(text)):
+    condition = _CONDITION.fullmatch(text)
+    if condition is None or (condition["absent"] and condition.end("key") < len(text)):
         raise ValueError(
             f'"{text}" is not a condition such as "pool=web", "tier in (x, y)", "gpu" or "!spot"'
         )
-    key, word = check_label_key(found["key"]), found["compares"] or found["lists"]
+    key, word = check_label_key(condition["key"]), condition["compares"] or condition["lists"]
     if not word:
-        return Requirement(key, Operator.DOES_NOT_EXIST if found["absent"] else Operator.EXISTS)
-    values = tuple((found["values"] or found["value"] or "").replace(" ", "").split(","))
+        return Requirement(key, Operator.DOES_NOT_EXIST if condition["absent"] else Operator.EXISTS)
+    values = tuple((condition["values"] or condition["value"] or "").replace(" ", "").split(","))
     if word not in {"<", ">"}:
         values = tuple(check_label_value(value) for value in values)
     elif not re.fullmatch(r"-?[0-9]{1,18}", values[0]):

@@ -60,7 +60,7 @@ def _stack(value: object) -> PrometheusStack:
     try:
         return PrometheusStack(text)
     except ValueError:
-        allowed = ", ".join(f'"{each}"' for each in PrometheusStack)
+        allowed = ", ".join(f'"{stack}"' for stack in PrometheusStack)
         raise refusal(f"found {quoted(value)}, allowed are {allowed}") from None
 
 
@@ -102,7 +102,7 @@ class Metrics(Section):
     stack: (
         Annotated[
             PrometheusStack,
-            Form(_stack, {"type": "string", "enum": [each.value for each in PrometheusStack]}),
+            Form(_stack, {"type": "string", "enum": [stack.value for stack in PrometheusStack]}),
         ]
         | None
     ) = optional(example="kube-prometheus-stack")
@@ -236,14 +236,14 @@ def _address_problem(address: str) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         host, parts = None, urlsplit("")
-    found = re.split("[?#]", address)[0][:80]  # what follows may be a token
+    shown = re.split("[?#]", address)[0][:80]  # what follows may be a token
     if "@" in address:  # also where a special character in the password makes it no URL
         return (
             "holds a user name or password; everyone who may read the ConfigMap could read it: "
             "remove it here and give credentials to desched by environment or file."
         )
     if parts.scheme not in {"http", "https"} or not host or re.search(r"\s", address):
-        return f'found "{found}", which is not an http or https URL; {example}.'
+        return f'found "{shown}", which is not an http or https URL; {example}.'
     if parts.query or parts.fragment:
-        return f'found "{found}", a URL without "?" and "#" is allowed; {example}.'
+        return f'found "{shown}", a URL without "?" and "#" is allowed; {example}.'
     return ""

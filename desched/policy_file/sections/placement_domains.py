@@ -50,8 +50,8 @@ class PlacementDomainsSection(Section):
 
 def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> PlacementDomains:
     """The domains that a policy requires or prefers."""
-    known, default = KNOWN_DOMAINS, section.mode or mode
-    levels = known.rungs if section.levels is None else section.levels
+    known_domains, default = KNOWN_DOMAINS, section.mode or mode
+    levels = known_domains.rungs if section.levels is None else section.levels
     modes = dict(section.modes or {})
     for keys in levels:  # all labels of a level have the strictest mode that is written for one
         of_keys = {modes[key] for key in keys if key in modes}
@@ -65,9 +65,9 @@ def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> Pla
 
     return PlacementDomains(
         levels if any(map(counting, levels)) else (),
-        given(section.groups, known.groups),
-        given(section.accelerator_groups, known.accelerator_groups),
-        given(section.equivalence, known.equivalence),
+        given(section.groups, known_domains.groups),
+        given(section.accelerator_groups, known_domains.accelerator_groups),
+        given(section.equivalence, known_domains.equivalence),
         default,
         modes,
     )

@@ -34,15 +34,15 @@ def node_pools(
     sections: tuple[NodePoolSection, ...], lines: Lines, notes: Notes
 ) -> tuple[NodePool, ...]:
     """The pools in their order; what is wrong with them is noted."""
-    found: dict[str, NodePool] = {}
+    pools: dict[str, NodePool] = {}
     for index, section in enumerate(sections):
         at = notes.below(index)
-        if section.name in found:
+        if section.name in pools:
             at.refuse("is the name of an earlier pool; give each its own.", "name")
         _check_resources(section, lines, at)
         rules = rules_between(_with_pool(lines, section), at)
-        found[section.name] = NodePool(section.name, section.node_selector, rules)
-    return tuple(found.values())
+        pools[section.name] = NodePool(section.name, section.node_selector, rules)
+    return tuple(pools.values())
 
 
 def _with_pool(lines: Lines, pool: NodePoolSection) -> Lines:

@@ -121,19 +121,19 @@ def choose_gpu_fragmentation(
 def _fragmentation_args(
     profile: Profile, notes: Notes, listed: Notes
 ) -> tuple[GpuFragmentationArgs, Notes] | None:
-    found: tuple[GpuFragmentationArgs, Notes] | None = None
+    args: tuple[GpuFragmentationArgs, Notes] | None = None
     for index, config in enumerate(profile.plugin_config or ()):
         if isinstance(config, GpuFragmentationConfig):
             at = notes.below("pluginConfig", index)
-            if found:
+            if args:
                 at.refuse(f"{GPU_FRAGMENTATION} is configured twice; remove one of the two.")
-            found = config.args or GpuFragmentationArgs(), at.below("args")
-    if found is None:
+            args = config.args or GpuFragmentationArgs(), at.below("args")
+    if args is None:
         listed.refuse(
             "GpuFragmentation is enabled but not configured; add it to pluginConfig with demand or "
             "reserve."
         )
-    return found
+    return args
 
 
 def _balancing(profile: Profile) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ def as_pools(profiles: Sequence[ChosenProfile]) -> tuple[NodePool, ...]:
 
     They may differ only in their nodes and in the thresholds of these.
     """
-    found: dict[str, NodePool] = {}
+    pools_by_name: dict[str, NodePool] = {}
     for profile in profiles:
         args, notes = profile.load_aware, profile.notes
         _check_alike(profile, profiles[0])
@@ -185,11 +185,11 @@ def as_pools(profiles: Sequence[ChosenProfile]) -> tuple[NodePool, ...]:
             )
         name = profile.name or "profile"
         numbered = (f"{name}-{i}" for i in count(2))
-        while name in found:
+        while name in pools_by_name:
             name = next(numbered)
         rules = rules_between(args.lines, notes)
-        found[name] = NodePool(name, args.node_selector or LabelSelector(), rules)
-    return tuple(found.values())
+        pools_by_name[name] = NodePool(name, args.node_selector or LabelSelector(), rules)
+    return tuple(pools_by_name.values())
 
 
 def _check_alike(profile: ChosenProfile, first: ChosenProfile) -> None:

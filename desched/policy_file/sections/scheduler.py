@@ -185,24 +185,24 @@ _KEYS_OF = {
 
 def scheduler_rules(section: SchedulerSection, notes: Notes) -> SchedulerRules:
     """The rules of all schedulers that are known."""
-    found: dict[str, OtherScheduler] = {}
+    others: dict[str, OtherScheduler] = {}
     if section.configuration is not None:
-        found |= configured_schedulers(section.configuration, notes.below("configuration"))
+        others |= configured_schedulers(section.configuration, notes.below("configuration"))
     for name, other in (section.others or {}).items():
         at = notes.below("others", name)
-        if name in found:
+        if name in others:
             at.refuse("is in the configuration, too; remove one of them.")
-        found[name] = _other(name, other, at)
-    default = found.pop(DEFAULT_SCHEDULER, None)
+        others[name] = _other(name, other, at)
+    default = others.pop(DEFAULT_SCHEDULER, None)
     if default is None:
         scores = _scores(section.strategy, section.weights)
         spread = _default_spread(section.default_constraints)
-        return SchedulerRules(**scores, default_spread=spread, others=dict(sorted(found.items())))
+        return SchedulerRules(**scores, default_spread=spread, others=dict(sorted(others.items())))
     for key, _, _ in given(section):
         if key not in {"configuration", "others"}:
             notes.refuse("is in the configuration, too; remove one of them.", key)
     return SchedulerRules(
-        default.strategy, default.weights, dict(sorted(found.items())), default.default_spread
+        default.strategy, default.weights, dict(sorted(others.items())), default.default_spread
     )
 
 

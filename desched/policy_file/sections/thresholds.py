@@ -111,11 +111,11 @@ def _percentages(
             "both must name the same resources.",
             key,
         )
-    found: dict[Resource, float | None] = {r: getattr(section, r.value) for r in Resource}
+    percentages: dict[Resource, float | None] = {r: getattr(section, r.value) for r in Resource}
     for name in given:
         if getattr(section, name) is None:
             notes.refuse("found null, allowed is a number from 0 to 100.", key, name)
-    return {resource: value for resource, value in found.items() if value is not None}
+    return {resource: value for resource, value in percentages.items() if value is not None}
 
 
 def _margins(lines: Lines, resource: Resource, target: float, notes: Notes) -> tuple[float, float]:

@@ -90,9 +90,9 @@ def destination_windows_of(
 ) -> tuple[DestinationWindow, ...]:
     """The further windows for destinations; what is wrong with them is noted."""
     given: _Several = getattr(section, resource.value, None) or ()
-    for index, each in enumerate(given):
+    for index, given_window in enumerate(given):
         at = notes.below("destinationWindows", resource.value, index, "window")
-        _check_window(each.window, at)
+        _check_window(given_window.window, at)
     return tuple(DestinationWindow(s.window, _quantile(s.statistic)) for s in given)
 
 

@@ -191,24 +191,24 @@ class Leadership:
             self._publish_change()
             if self.seconds() < self._watch.not_before:
                 return
-            found = self.lease.read()
-            if found is not None and found.holder == self.identity:
-                self.lease.replace(msgspec.structs.replace(found, holder=""))
+            record = self.lease.read()
+            if record is not None and record.holder == self.identity:
+                self.lease.replace(msgspec.structs.replace(record, holder=""))
         except Exception as error:  # noqa: BLE001  (the lease expires by itself)
             _log.warning("leadership.not_released", why=str(error))
 
     def _attempt(self) -> str:
         """Read the lease and take it if it is free or ours; returns why not, empty if taken."""
         began_at = self.seconds()
-        found = self.lease.read()
-        self._watch.look(found)
-        if found is None:
+        record = self.lease.read()
+        self._watch.look(record)
+        if record is None:
             stored = self.lease.create(self._claim(None))
-        elif self._watch.is_free(found):
-            stored = self.lease.replace(self._claim(found))
+        elif self._watch.is_free(record):
+            stored = self.lease.replace(self._claim(record))
         else:
             self._tenure = None
-            return f"{found.holder} holds the lease"
+            return f"{record.holder} holds the lease"
         if stored is None or stored.holder != self.identity:
             return "another writer of the lease was faster"
         self._watch.look(stored)
@@ -218,30 +218,30 @@ class Leadership:
             return "there was no lease, and the holder of a deleted one may still act"
         return ""
 
-    def _claim(self, found: LeaseRecord | None) -> LeaseRecord:
+    def _claim(self, record: LeaseRecord | None) -> LeaseRecord:
         now = self.now()
-        renews = found is not None and found.holder == self.identity
+        renews = record is not None and record.holder == self.identity
         return LeaseRecord(
             holder=self.identity,
             duration_seconds=self.timing.duration_seconds,
-            transitions=0 if found is None else found.transitions + (not renews),
-            acquired_at=found.acquired_at if found is not None and renews else now,
+            transitions=0 if record is None else record.transitions + (not renews),
+            acquired_at=record.acquired_at if record is not None and renews else now,
             renewed_at=now,
-            version="" if found is None else found.version,
+            version="" if record is None else record.version,
         )
 
-    def _failed(self, why: str) -> None:
-        self._trouble = why
-        log = _log.debug if why == self._last_logged else _log.warning
-        self._last_logged = why
-        log("leadership.renewal_failed", why=why)
+    def _failed(self, problem: str) -> None:
+        self._trouble = problem
+        log = _log.debug if problem == self._last_logged else _log.warning
+        self._last_logged = problem
+        log("leadership.renewal_failed", why=problem)
 
     def _publish_change(self) -> None:
-        why = self.why_not()
-        if (why is None) is self._last_published:
+        refusal = self.why_not()
+        if (refusal is None) is self._last_published:
             return
-        self._last_published = why is None
-        change = LeadershipChange(why is None, self.holder, self.transitions, why or "")
+        self._last_published = refusal is None
+        change = LeadershipChange(refusal is None, self.holder, self.transitions, refusal or "")
         if change.leading:
             _log.info("leadership.gained", holder=change.holder, transitions=change.transitions)
         else:

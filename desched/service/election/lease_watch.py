@@ -35,22 +35,22 @@ class LeaseWatch:
         """The last record that existed."""
         return self._seen or LeaseRecord(holder="", duration_seconds=0)
 
-    def look(self, found: LeaseRecord | None) -> None:
+    def look(self, record: LeaseRecord | None) -> None:
         """Process what was just read or stored; every write restarts the measurement."""
         now = self.seconds()  # after the answer, so that its content is older
         before = self.record
-        if found is None:
+        if record is None:
             self.not_before = now + self._longest_seconds(before)
-        elif found.version != before.version:
-            self._seen, self._seen_since = found, now
-            if found.holder not in {"", self.identity, before.holder}:
-                _log.info("leadership.observed", holder=found.holder)
+        elif record.version != before.version:
+            self._seen, self._seen_since = record, now
+            if record.holder not in {"", self.identity, before.holder}:
+                _log.info("leadership.observed", holder=record.holder)
 
-    def is_free(self, found: LeaseRecord) -> bool:
+    def is_free(self, record: LeaseRecord) -> bool:
         """Whether the lease is our own, released or abandoned."""
-        if found.holder in {"", self.identity}:
+        if record.holder in {"", self.identity}:
             return True
-        return self.seconds() - self._seen_since >= self._longest_seconds(found)
+        return self.seconds() - self._seen_since >= self._longest_seconds(record)
 
     def _longest_seconds(self, record: LeaseRecord) -> float:
         """The longer of both durations, because the holder may have a longer one configured."""

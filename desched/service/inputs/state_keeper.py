@@ -43,22 +43,22 @@ class StateKeeper:
         """
         self._stored = None
         try:
-            found = self.store.load()
+            stored = self.store.load()
         except ObservationError as error:
             self.on_problem()
             if self.may_write is not None:
                 raise
             self._warn_once("state.not_read", str(error))
             return self.afresh
-        if found.problem:
+        if stored.problem:
             self.on_problem()
-            self._warn_once("state.unusable", found.problem)
-            return _cautious(found.problem, policy, self.clock.now())
+            self._warn_once("state.unusable", stored.problem)
+            return _cautious(stored.problem, policy, self.clock.now())
         self._last_warning = ""
-        if found.state is None and self._known is not None:
+        if stored.state is None and self._known is not None:
             self.afresh = self._restored(self._known)
-        self._known = self._stored = found.state
-        return found.state or self.afresh
+        self._known = self._stored = stored.state
+        return stored.state or self.afresh
 
     def write(self, state: State) -> None:
         """Write the state before an eviction.
@@ -78,16 +78,16 @@ class StateKeeper:
         """Write the state at the end of a cycle; after a failure the next cycle finds it out."""
         self._write_if_it_may(pruned(state, self.clock.now()))
 
-    def write_skipped(self, why: str) -> None:
+    def write_skipped(self, reason: str) -> None:
         """Write why cycles are skipped, once for each reason; nothing is decided by it.
 
         All else stays as it is stored: a clock that was not compared must not prune it.
         """
         stored = self._stored
-        if stored is None or (stored.skipped is not None and stored.skipped.why == why):
+        if stored is None or (stored.skipped is not None and stored.skipped.why == reason):
             return
         since = stored.skipped.since if stored.skipped else self.clock.now()
-        self._write_if_it_may(msgspec.structs.replace(stored, skipped=SkippedCycles(since, why)))
+        self._write_if_it_may(msgspec.structs.replace(stored, skipped=SkippedCycles(since, reason)))
 
     def _write_if_it_may(self, state: State) -> None:
         if self.may_write is None or not self.may_write():
@@ -104,7 +104,7 @@ class StateKeeper:
         self._known = self._stored = state
         self.store.save(state)
 
-    def _restored(self, known: State) -> State:
+    def _restored(self, stored: State) -> State:
         """The state in place of one that was deleted; another process may know more evictions."""
         self.on_problem()
         _log.warning(
@@ -113,13 +113,13 @@ class StateKeeper:
             "evictions stay in effect and are written again; nothing is evicted until the "
             "shortest window has passed.",
         )
-        return msgspec.structs.replace(known, since=self.clock.now())
+        return msgspec.structs.replace(stored, since=self.clock.now())
 
-    def _warn_once(self, event: str, why: str) -> None:
+    def _warn_once(self, event: str, problem: str) -> None:
         """Log a warning that lasts for several cycles only once."""
-        if why != self._last_warning:
-            _log.warning(event, why=why)
-        self._last_warning = why
+        if problem != self._last_warning:
+            _log.warning(event, why=problem)
+        self._last_warning = problem
 
 
 def _cautious(problem: str, policy: Policy, now: datetime) -> State:

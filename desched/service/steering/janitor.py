@@ -92,14 +92,14 @@ class Janitor:
     def look(self) -> float:
         """Remove what has expired, and return the seconds until the next look."""
         try:
-            found = self._taints.standing()
+            standing = self._taints.standing()
         except ObservationError as error:
             self._note([str(error)])
             return BUSY_SECONDS
-        now = found.now or self._now()
-        expired = sorted(node for node, until in found.until.items() if until <= now)
+        now = standing.now or self._now()
+        expired = sorted(node for node, until in standing.until.items() if until <= now)
         failed = self._note([self._remove(node, EXPIRED, now) for node in expired])
-        return _pause_seconds(found, now, failed=failed)
+        return _pause_seconds(standing, now, failed=failed)
 
     def _run(self) -> None:
         while True:
@@ -111,12 +111,12 @@ class Janitor:
             if self._stop.wait(seconds):
                 return
 
-    def _remove(self, node: str, why: str, expired_at: datetime | None = None) -> str:
+    def _remove(self, node: str, cause: str, expired_at: datetime | None = None) -> str:
         """Remove one taint and return the error, empty without one."""
         answer = self._taints.untaint(node, expired_at)
         if answer.done:
             self._metrics.taint_removed()
-            _log.info("taint.removed", node=node, why=why)
+            _log.info("taint.removed", node=node, why=cause)
             return ""
         return f"{node}: {answer.detail}"
 
@@ -132,9 +132,9 @@ class Janitor:
         return bool(errors)
 
 
-def _pause_seconds(found: StandingTaints, now: datetime, *, failed: bool) -> float:
+def _pause_seconds(standing: StandingTaints, now: datetime, *, failed: bool) -> float:
     """Until the next taint expires, but not too long, because other replicas set taints as well."""
-    lasting = [(until - now).total_seconds() for until in found.until.values() if until > now]
+    lasting = [(until - now).total_seconds() for until in standing.until.values() if until > now]
     if not lasting and not failed:
         return IDLE_SECONDS
     return min(BUSY_SECONDS, max(SHORTEST_SECONDS, min(lasting, default=BUSY_SECONDS)))

@@ -40,8 +40,8 @@ class CycleGauges(Collector):
         if report is None:
             return
         cycle = CycleView(report)
-        for name, label, values, found in _COUNTS_BY_VALUE:
-            counts = Counter(found(cycle))
+        for name, label, values, counted in _COUNTS_BY_VALUE:
+            counts = Counter(counted(cycle))
             yield _family(name, [label], (([value.value], counts[value]) for value in values))
         loads = (
             ([verdict.node, pressure.resource.value], pressure.highest_ratio)
@@ -60,7 +60,7 @@ class CycleGauges(Collector):
             yield _family("desched_unknown_gpu_nodes", [], [([], dark)])
         if report.gpus is not None:
             yield from _gpu_families(report.gpus)
-        models = [([each.model], each.nodes) for each in report.models]
+        models = [([model.model], model.nodes) for model in report.models]
         yield _family("desched_model_nodes", ["model"], models)
         quality = cycle.state.forecast_quality
         for name, ratio in zip(_FORECAST_NAMES, quality or (), strict=bool(quality)):
@@ -101,7 +101,7 @@ def _gpu_families(gpus: ClusterGpus) -> Iterator[GaugeMetricFamily]:
     yield _family("desched_node_idle_gpus", ["node"], idle)
     fragmented = (([node.node], node.fragmented) for node in counted)
     yield _family("desched_node_fragmented_gpus", ["node"], fragmented)
-    domains = [([each.level, each.domain], each) for each in gpus.domains]
+    domains = [([domain.level, domain.domain], domain) for domain in gpus.domains]
     of_domains = ((labels, each.idle) for labels, each in domains)
     yield _family("desched_domain_idle_gpus", ["level", "domain"], of_domains)
     of_sizes = (
@@ -115,7 +115,7 @@ def _gpu_families(gpus: ClusterGpus) -> Iterator[GaugeMetricFamily]:
 def _minutes(report: CycleReport, kind: NodeClass) -> float:
     """The expected overload of the nodes of this class."""
     outlooks = (v.outlook for v in report.plan.nodes if v.node_class is kind)
-    return sum(each.overload for each in outlooks if each is not None)
+    return sum(outlook.overload for outlook in outlooks if outlook is not None)
 
 
 def _too_large(report: CycleReport) -> Iterable[tuple[list[str], float]]:
@@ -139,7 +139,7 @@ def _saturated_pools(cycle: CycleView) -> int:
 
 
 def _drained_nodes(cycle: CycleView) -> int:
-    return len({node for each in cycle.state.drains if each.under_way for node in each.nodes})
+    return len({node for drain in cycle.state.drains if drain.under_way for node in drain.nodes})
 
 
 _Found = Callable[[CycleView], Iterable[StrEnum | None]]

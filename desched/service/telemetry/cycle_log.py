@@ -90,7 +90,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "purposes": _counts(e.purpose.value for e in plan.evictions if e.purpose in _NAMED),
         "drains": _cut(describe_drain(drain, report.started_at) for drain in drains),
         "unserved": _cut(map(shortened, cycle.unserved)),
-        "too_large": _first(f"{name}: {each}" for name, each in report.too_large.items()),
+        "too_large": _first(f"{name}: {item}" for name, item in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),
     }

@@ -41,10 +41,10 @@ class ExplainEndpoint:
         if decision is None:
             return _problem(HTTPStatus.SERVICE_UNAVAILABLE, NOTHING_YET)
         try:
-            found = explain(subject, decision, self.target)
+            explanation = explain(subject, decision, self.target)
         except ConfigurationError as error:
             return _problem(HTTPStatus.NOT_FOUND, str(error))
-        return _answer(HTTPStatus.OK, found)
+        return _answer(HTTPStatus.OK, explanation)
 
 
 def explain_answers(endpoint: ExplainEndpoint) -> Answers:
@@ -52,8 +52,8 @@ def explain_answers(endpoint: ExplainEndpoint) -> Answers:
     return {"/explain": endpoint.answer}
 
 
-def _problem(status: HTTPStatus, why: str) -> Answer:
-    return _answer(status, {"problem": why})
+def _problem(status: HTTPStatus, problem: str) -> Answer:
+    return _answer(status, {"problem": problem})
 
 
 def _answer(status: HTTPStatus, value: object) -> Answer:

@@ -41,11 +41,11 @@ class EventPublisher:
         if not is_acting_replica(report):
             return
         pauses = frozenset(pause for pause in report.state.pauses if not pause.by)
-        known = self._last_pauses
-        if known is None:  # another process published older pauses
-            known = frozenset(pause for pause in pauses if pause.since < report.started_at)
+        published = self._last_pauses
+        if published is None:  # another process published older pauses
+            published = frozenset(pause for pause in pauses if pause.since < report.started_at)
         self._last_pauses = pauses
-        new_pauses = sorted(pauses - known, key=lambda pause: (pause.scope, pause.subject))
+        new_pauses = sorted(pauses - published, key=lambda pause: (pause.scope, pause.subject))
         all(self._written(report, new_pauses, self._moves.of(report)))  # the first failure ends it
 
     def _written(

@@ -170,4 +170,8 @@ class ServiceMetrics:
 def _ends_of_drains(report: CycleReport) -> Iterator[DrainEnd]:
     """The ends of drains in this cycle; none unless this replica acts."""
     if is_acting_replica(report):
-        yield from (each.end for each in CycleView(report).ended_drains if each.end is not None)
+        yield from (
+            ended_drain.end
+            for ended_drain in CycleView(report).ended_drains
+            if ended_drain.end is not None
+        )

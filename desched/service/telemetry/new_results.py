@@ -18,8 +18,8 @@ class NewResults:
         """The moves whose result became known; none unless this replica acts."""
         if not is_acting_replica(report):
             return ()
-        known, self._known = self._known, frozenset(record.pod for record in report.settled)
-        return tuple(record for record in report.settled if record.pod not in known)
+        known_before, self._known = self._known, frozenset(record.pod for record in report.settled)
+        return tuple(record for record in report.settled if record.pod not in known_before)
 
 
 def is_acting_replica(report: CycleReport) -> bool:

@@ -38,9 +38,9 @@ class StatusEndpoint:
         self._report = report
         self._failure = None
 
-    def cycle_failed(self, why: str) -> None:
+    def cycle_failed(self, problem: str) -> None:
         """Show that the last cycle failed, beside the last report."""
-        self._failure = FailedCycle(self.now(), why)
+        self._failure = FailedCycle(self.now(), problem)
 
     def policy_read(self, reading: PolicyReading) -> None:
         """Show the policy that is in force, and what is wrong with its file."""

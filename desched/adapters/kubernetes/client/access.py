@@ -104,11 +104,11 @@ _FREE_DEVICES = "which devices of ResourceClaims are free on other nodes"
 def _device_rights() -> tuple[Access, ...]:
     """The rights to read all that says which devices are free."""
     kinds = ("resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses")
-    found = [(kind, _CLAIMS_STAY) for kind in kinds]
-    found.append(("devicetaintrules", "devices with a taint by such a rule count as free"))
+    rights = [(kind, _CLAIMS_STAY) for kind in kinds]
+    rights.append(("devicetaintrules", "devices with a taint by such a rule count as free"))
     return tuple(
         _right(f"{verb} resource.k8s.io {kind}", reason, without)
-        for kind, without in found
+        for kind, without in rights
         for verb, reason in (("list", _FREE_DEVICES), ("watch", _KEPT_UP_TO_DATE))
     )
 

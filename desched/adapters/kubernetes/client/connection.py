@@ -204,9 +204,9 @@ class KubernetesConnection:
         try:
             if self.account is not refused:
                 return
-            failed_at, why = self._not_renewed
+            failed_at, reason = self._not_renewed
             if failed_at > asked_at:
-                raise _credentials_lost(self.target, why)
+                raise _credentials_lost(self.target, reason)
             try:
                 self._use(self._find())
             except ConfigurationError as error:
@@ -317,23 +317,23 @@ def _answered(request: str, outcome: Outcome) -> Answer:
         return outcome
     match outcome:
         case NameResolutionError():
-            why = "the name of the server does not resolve"
+            problem = "the name of the server does not resolve"
         case SSLError():
-            why = f"the TLS connection failed ({outcome})"
+            problem = f"the TLS connection failed ({outcome})"
         case NewConnectionError():  # is a timeout by inheritance only
-            why = "no connection"
+            problem = "no connection"
         case HTTPTimeoutError() | TimeoutError():
-            why = "the deadline passed"
+            problem = "the deadline passed"
         case _:
-            why = f"the connection broke off ({type(outcome).__name__})"
+            problem = f"the connection broke off ({type(outcome).__name__})"
     raise ObservationError(
         ObservationSource.CLUSTER,
-        f"The API server did not answer {request} completely: {why}; check that it is reachable "
-        "from here with `kubectl get --raw /readyz`.",
+        f"The API server did not answer {request} completely: {problem}; check that it is "
+        "reachable from here with `kubectl get --raw /readyz`.",
     ) from outcome
 
 
-def _credentials_lost(target: str, why: str) -> ObservationError:
+def _credentials_lost(target: str, reason: str) -> ObservationError:
     return ObservationError(
-        ObservationSource.CLUSTER, f"The credentials for {target} cannot be renewed: {why}"
+        ObservationSource.CLUSTER, f"The credentials for {target} cannot be renewed: {reason}"
     )

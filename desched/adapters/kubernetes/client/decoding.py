@@ -46,18 +46,18 @@ class Answer(NamedTuple):
     def status_object(self) -> Status | None:
         """The server's Status object, None if something in between answered."""
         try:
-            found = _STATUS.decode(self.body)
+            status = _STATUS.decode(self.body)
         except UNDECODABLE:
             return None
-        return found if found.kind == "Status" else None
+        return status if status.kind == "Status" else None
 
     @property
     def explanation(self) -> str:
         """The message of the server's Status object, without a period."""
-        found = self.status_object
-        if found is None:
+        status = self.status_object
+        if status is None:
             return "an answer that no API server gives"
-        return (found.message or "no message").rstrip(".")
+        return (status.message or "no message").rstrip(".")
 
     @property
     def is_done(self) -> bool:
@@ -143,8 +143,8 @@ class Decoder(Generic[W, V]):
         for item in items:
             try:
                 self.one(bytes(item))
-            except ObservationError as found:
-                return found
+            except ObservationError as refused:
+                return refused
         return _unreadable(f"The list of {self._kind}s", error)
 
 

@@ -61,7 +61,7 @@ def credentials_of(
         ) from error
     except (OSError, subprocess.SubprocessError, LookupError, TypeError, *UNDECODABLE):
         status = _Status()
-    found = {
+    credentials = {
         "token": status.token,
         "client-certificate-data": _base64(status.client_certificate_data),
         "client-key-data": _base64(status.client_key_data),
@@ -71,7 +71,7 @@ def credentials_of(
             f"{name} returned no credentials; run `kubectl version` to see its error, and log in "
             "again if it requires that."
         )
-    return {field: value for field, value in found.items() if value}
+    return {field: value for field, value in credentials.items() if value}
 
 
 def _base64(text: str | None) -> str:
@@ -90,7 +90,7 @@ def _output(
 
     Without a person it is killed with all that it has started; a child could hold its output open.
     """
-    added = {each["name"]: each["value"] for each in plugin.get("env") or ()}
+    added = {variable["name"]: variable["value"] for variable in plugin.get("env") or ()}
     asked = {"KUBERNETES_EXEC_INFO": _request(plugin, cluster, interactive=interactive)}
     with subprocess.Popen(  # noqa: S603  (the user's own kubeconfig names it)
         [plugin["command"], *(plugin.get("args") or ())],

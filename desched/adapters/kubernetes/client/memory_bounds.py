@@ -67,7 +67,7 @@ def kept_bytes(value: object) -> int:
     if isinstance(value, msgspec.Struct):
         size_bytes += sum(kept_bytes(getattr(value, name)) for name in value.__struct_fields__)
     elif isinstance(value, Mapping):
-        size_bytes += sum(kept_bytes(key) + kept_bytes(each) for key, each in value.items())
+        size_bytes += sum(kept_bytes(key) + kept_bytes(item) for key, item in value.items())
     elif isinstance(value, (tuple, list, frozenset)):
         size_bytes += sum(map(kept_bytes, value))
     return size_bytes

@@ -78,19 +78,19 @@ class Kind(NamedTuple, Generic[W, V]):
         size_bytes = size_of(item)
         if size_bytes > LARGEST_JSON_BYTES:
             shares.release(key)
-            why = f"{size_bytes >> 10} KiB to be read, more than {LARGEST_JSON_BYTES >> 10}"
+            excess = f"{size_bytes >> 10} KiB to be read, more than {LARGEST_JSON_BYTES >> 10}"
         else:
             value = self.build(item)
             measured = kept_bytes(value) if size_bytes > ORDINARY_JSON_BYTES else 0
             if measured > LARGEST_BYTES:
                 shares.release(key)
-                why = f"{measured >> 10} KiB of memory, more than {LARGEST_BYTES >> 10}"
+                excess = f"{measured >> 10} KiB of memory, more than {LARGEST_BYTES >> 10}"
             elif shares.admits(key, measured):
                 return value
             else:
-                why = BEYOND_SHARE
+                excess = BEYOND_SHARE
         _, namespace, name = key
-        return TooLarge(self.wire.__name__, namespace or name, name, why)
+        return TooLarge(self.wire.__name__, namespace or name, name, excess)
 
     def key_of(self, item: Any) -> ObjectKey:
         """What identifies the object among those of all kinds."""
@@ -144,9 +144,9 @@ class UnreadKinds:
             log("kind.not_served", resource=what.resource, group=what.group, version=what.version)
 
     def _is_new(self, what: Access, reason: int) -> bool:
-        known = (what, reason) in self._logged
+        is_known = (what, reason) in self._logged
         self._logged.add((what, reason))
-        return not known
+        return not is_known
 
 
 _NOT_READ = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
@@ -205,9 +205,9 @@ class Reading:
                 self.unread.add_unserved(kind.access, served)
                 return Listing((), "")
         for _ in range(2):  # a list that changed too much meanwhile: once more, from the start
-            found = self._pages(kind, kind.access.path(namespace), selector or {})
-            if found is not None:
-                return found
+            pages = self._pages(kind, kind.access.path(namespace), selector or {})
+            if pages is not None:
+                return pages
         raise ObservationError(
             ObservationSource.CLUSTER,
             f"The list of {kind.access.resource} expired twice while it was being read; the API "
@@ -249,13 +249,13 @@ class Reading:
             if not token:
                 return Listing(values, page.version)
 
-    def _first(self, found: Sequence[V | TooLarge]) -> V | None:
-        return next(iter(self._kept(found)), None)
+    def _first(self, items: Sequence[V | TooLarge]) -> V | None:
+        return next(iter(self._kept(items)), None)
 
-    def _kept(self, found: Sequence[V | TooLarge]) -> Sequence[V]:
+    def _kept(self, items: Sequence[V | TooLarge]) -> Sequence[V]:
         """Those that are kept."""
-        self.too_large += (each for each in found if isinstance(each, TooLarge))
-        return [each for each in found if not isinstance(each, TooLarge)]
+        self.too_large += (item for item in items if isinstance(item, TooLarge))
+        return [item for item in items if not isinstance(item, TooLarge)]
 
     def _lacks_group(self, what: Access) -> bool:
         """Whether the server's own list of its API groups lacks the group of the kind.
@@ -291,16 +291,18 @@ class Reading:
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
             answer = self._get(seek, path, {})
             _require_ok(answer, seek)
-            for each in Decoder(APIResourceList, lambda found: found.resources).one(answer.body):
-                if each.kind == name and "/" not in each.name:
-                    return owners_access(group, each.name, version), each.namespaced
+            for resource in Decoder(APIResourceList, lambda listed: listed.resources).one(
+                answer.body
+            ):
+                if resource.kind == name and "/" not in resource.name:
+                    return owners_access(group, resource.name, version), resource.namespaced
         return None
 
     def _served_groups(self, what: Access) -> Sequence[APIGroup] | None:
         answer = self._get(what, "/apis", {})
         if answer.status != HTTPStatus.OK:
             return None
-        return Decoder(APIGroupList, lambda found: found.groups).one(answer.body)
+        return Decoder(APIGroupList, lambda listed: listed.groups).one(answer.body)
 
     def _get(self, what: Access, path: str, query: dict[str, str], accept: str = JSON) -> Answer:
         left_seconds = self.deadline.left_seconds
@@ -321,7 +323,7 @@ def _versions(groups: Sequence[APIGroup], of: str) -> Iterator[str]:
     """The versions of a group, in the order of the API server."""
     for group in groups:
         if group.name == of:
-            yield from (each.version for each in group.versions or ())
+            yield from (version.version for version in group.versions or ())
 
 
 def _require_ok(answer: Answer, what: Access) -> None:

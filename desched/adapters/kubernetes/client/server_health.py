@@ -59,14 +59,17 @@ class RequestLog:
         """What the requests of the last minutes show, compared with those of the hour before."""
         now = monotonic()
         with self._lock:
-            requests = [each for each in self._requests if now - each.at < USUALLY_SECONDS]
-        latest = [each for each in requests if now - each.at < LATELY_SECONDS]
+            requests = [request for request in self._requests if now - request.at < USUALLY_SECONDS]
+        latest = [request for request in requests if now - request.at < LATELY_SECONDS]
         usual = requests[: len(requests) - len(latest)]
         return ServerHealth(
-            len(latest), sum(each.failed for each in latest), _middle(latest), _middle(usual)
+            len(latest),
+            sum(request_counts.failed for request_counts in latest),
+            _middle(latest),
+            _middle(usual),
         )
 
 
 def _middle(requests: list[_Request]) -> float | None:
-    times = [each.small_seconds for each in requests if each.small_seconds is not None]
+    times = [request.small_seconds for request in requests if request.small_seconds is not None]
     return median(times) if len(times) >= FEWEST_TIMED else None

@@ -78,6 +78,6 @@ class LineStream:
         )
 
 
-def broken(why: str) -> ObservationError:
+def broken(reason: str) -> ObservationError:
     """A stream that ends for this reason."""
-    return ObservationError(ObservationSource.CLUSTER, why)
+    return ObservationError(ObservationSource.CLUSTER, reason)

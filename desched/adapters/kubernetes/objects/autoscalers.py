@@ -39,9 +39,9 @@ def scaling_of_target(item: autoscalers.HorizontalPodAutoscaler) -> tuple[Target
     return (kind, item.metadata.namespace, name), Scaling(autoscaler, under_way)
 
 
-def scaling_by_target(found: Iterable[tuple[Target, Scaling]]) -> Mapping[Target, Scaling]:
+def scaling_by_target(scalings: Iterable[tuple[Target, Scaling]]) -> Mapping[Target, Scaling]:
     """By workload; if several autoscalers target one workload, an active one wins."""
-    return dict(sorted(found, key=lambda each: each[1].under_way))
+    return dict(sorted(scalings, key=lambda item: item[1].under_way))
 
 
 def _is_above_target(

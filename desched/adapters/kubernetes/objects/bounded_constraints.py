@@ -54,24 +54,26 @@ _RESOURCES = "extended resources"
 _EVERYTHING = LabelSelector()
 
 
-def bounded(found: SchedulingClass) -> SchedulingClass:
+def bounded(scheduling: SchedulingClass) -> SchedulingClass:
     """The class, without its constraints if it has too many."""
-    resources = len(found.requests.extended)
+    resources = len(scheduling.requests.extended)
     if resources >= MOST_RESOURCES:
-        return without_constraints(found, f"{resources} {_RESOURCES}, more than {MOST_RESOURCES}")
+        return without_constraints(
+            scheduling, f"{resources} {_RESOURCES}, more than {MOST_RESOURCES}"
+        )
     for count, most, what in (
-        (number_of_terms(found), MOST_TERMS, "affinity terms"),
-        (len(found.spread), MOST_TERMS, "spread constraints"),
-        (_node_requirements(found), MOST_REQUIREMENTS, "requirements for nodes"),
+        (number_of_terms(scheduling), MOST_TERMS, "affinity terms"),
+        (len(scheduling.spread), MOST_TERMS, "spread constraints"),
+        (_node_requirements(scheduling), MOST_REQUIREMENTS, "requirements for nodes"),
     ):
         if count > most:
-            return without_constraints(found, f"{count} {what}, more than {most}")
-    return found
+            return without_constraints(scheduling, f"{count} {what}, more than {most}")
+    return scheduling
 
 
-def is_reduced(found: SchedulingClass) -> bool:
+def is_reduced(scheduling: SchedulingClass) -> bool:
     """Whether only what `without_constraints` returns is known of the class."""
-    return any(why.startswith(TOO_LARGE) for why in found.unevaluated)
+    return any(doubt.startswith(TOO_LARGE) for doubt in scheduling.unevaluated)
 
 
 def without_uncounted(nodes: Sequence[Node], pods: Iterable[Pod]) -> Sequence[Node]:
@@ -90,39 +92,45 @@ def without_uncounted(nodes: Sequence[Node], pods: Iterable[Pod]) -> Sequence[No
     )
 
 
-def number_of_terms(found: SchedulingClass) -> int:
+def number_of_terms(scheduling: SchedulingClass) -> int:
     """The number of terms about other pods."""
-    return len(_terms(found))
+    return len(_terms(scheduling))
 
 
-def _cost_of_terms(found: SchedulingClass, namespace: str) -> int:
+def _cost_of_terms(scheduling: SchedulingClass, namespace: str) -> int:
     """What the terms of a pod of this namespace count."""
-    return sum(FOREIGN_TERM_COST if _is_foreign(t, namespace) else 1 for t in _terms(found))
+    return sum(FOREIGN_TERM_COST if _is_foreign(t, namespace) else 1 for t in _terms(scheduling))
 
 
 def _is_foreign(term: PodAffinityTerm, namespace: str) -> bool:
     return term.namespace_selector is not None or bool({*term.namespaces} - {namespace})
 
 
-def _terms(found: SchedulingClass) -> tuple[PodAffinityTerm, ...]:
-    return (*found.pod_affinity, *found.pod_anti_affinity, *found.preferred_pod_affinity)
+def _terms(scheduling: SchedulingClass) -> tuple[PodAffinityTerm, ...]:
+    return (
+        *scheduling.pod_affinity,
+        *scheduling.pod_anti_affinity,
+        *scheduling.preferred_pod_affinity,
+    )
 
 
-def _node_requirements(found: SchedulingClass) -> int:
-    required = found.required_node_affinity or ()
-    terms = (*required, *(term for _, term in found.preferred_node_affinity))
+def _node_requirements(scheduling: SchedulingClass) -> int:
+    required = scheduling.required_node_affinity or ()
+    terms = (*required, *(term for _, term in scheduling.preferred_node_affinity))
     return sum(1 + len(term.labels) + len(term.fields) for term in terms)
 
 
-def without_constraints(found: SchedulingClass, why: str) -> SchedulingClass:
+def without_constraints(scheduling: SchedulingClass, excess: str) -> SchedulingClass:
     """What is kept of a class beyond the bounds, and why no more is."""
     return SchedulingClass(
-        unevaluated=(TOO_LARGE + why,),
-        requests=replace(found.requests, extended=found.requests.extended[:MOST_RESOURCES]),
-        scored_cpu_millicores=found.scored_cpu_millicores,
-        scored_memory_bytes=found.scored_memory_bytes,
-        pod_anti_affinity=_coarse(found.pod_anti_affinity),
-        host_ports=found.host_ports[:MOST_TERMS],
+        unevaluated=(TOO_LARGE + excess,),
+        requests=replace(
+            scheduling.requests, extended=scheduling.requests.extended[:MOST_RESOURCES]
+        ),
+        scored_cpu_millicores=scheduling.scored_cpu_millicores,
+        scored_memory_bytes=scheduling.scored_memory_bytes,
+        pod_anti_affinity=_coarse(scheduling.pod_anti_affinity),
+        host_ports=scheduling.host_ports[:MOST_TERMS],
     )
 
 
@@ -159,22 +167,22 @@ class NamespaceParts:
         self._bytes = Counter[str]()
         self.refused_bytes = 0
 
-    def refusal_of(self, namespace: str, found: SchedulingClass) -> str:
+    def refusal_of(self, namespace: str, scheduling: SchedulingClass) -> str:
         """Why the namespace has too much already to keep the class; empty if it has not.
 
         The caller keeps the class, so that no other one gets its id.
         """
-        key = namespace, id(found)
-        known = self._classes.get(key)
-        if known is None:
-            known = self._classes[key] = self._refusal(namespace, found)
-        return known
+        key = namespace, id(scheduling)
+        refusal = self._classes.get(key)
+        if refusal is None:
+            refusal = self._classes[key] = self._refusal(namespace, scheduling)
+        return refusal
 
-    def _refusal(self, namespace: str, found: SchedulingClass) -> str:
-        self._terms[namespace] += _cost_of_terms(found, namespace)
-        if number_of_terms(found) and self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
+    def _refusal(self, namespace: str, scheduling: SchedulingClass) -> str:
+        self._terms[namespace] += _cost_of_terms(scheduling, namespace)
+        if number_of_terms(scheduling) and self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
             return f"affinity terms beyond {MOST_TERMS_OF_NAMESPACE} of its namespace"
-        return "" if self._has_room(namespace, kept_bytes(found)) else BEYOND_SHARE
+        return "" if self._has_room(namespace, kept_bytes(scheduling)) else BEYOND_SHARE
 
     def admits_parts(
         self, namespace: str, labels: Mapping[str, str], volumes: tuple[PodVolume, ...]

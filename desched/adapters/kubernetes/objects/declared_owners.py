@@ -14,8 +14,8 @@ _Found = tuple[ControllerKey, Mapping[str, str]]
 
 
 def _annotated(item: Named) -> _Found:
-    found = item.metadata
-    return (found.namespace, found.uid), annotations_of(found.annotations)
+    metadata = item.metadata
+    return (metadata.namespace, metadata.uid), annotations_of(metadata.annotations)
 
 
 class OwnerKind(NamedTuple):
@@ -37,35 +37,35 @@ def read_declared_owners(read: Reading, kinds: Iterable[str]) -> DeclaredOwners:
     """All controllers of these kinds. A kind that cannot be read keeps its own pods only."""
     annotations: dict[ControllerKey, Mapping[str, str]] = {}
     unread: dict[str, str] = {}
-    known: dict[str, OwnerKind] = {}
+    owner_kinds: dict[str, OwnerKind] = {}
     for each in kinds:
         try:
-            found = read.resource_of(each)
-            if found is None:
+            resource = read.resource_of(each)
+            if resource is None:
                 unread[each] = "the API server does not have this kind"
                 continue
-            access, namespaced = found
+            access, namespaced = resource
             kind = Kind(access, Named, _annotated, accept=METADATA_LIST, is_optional=True)
             listing = read.listing(kind)
             if not listing.may_be_read:
                 unread[each] = f"the account may not {access}"
                 continue
             annotations.update(listing.values)
-            known[each] = OwnerKind(kind, namespaced)
+            owner_kinds[each] = OwnerKind(kind, namespaced)
         except ObservationError as error:
             unread[each] = str(error).rstrip(".")
-    return DeclaredOwners(annotations, unread, known)
+    return DeclaredOwners(annotations, unread, owner_kinds)
 
 
 def read_declared_owner(
     read: Reading, owner: Owner, namespace: str, kinds: Mapping[str, OwnerKind]
 ) -> Mapping[str, str] | None:
     """The annotations of one controller as they are now, None if they are not known."""
-    known = kinds.get(owner.declared_kind)
-    if known is None:
+    kind = kinds.get(owner.declared_kind)
+    if kind is None:
         return None
-    within = namespace if known.namespaced else ""
+    within = namespace if kind.namespaced else ""
     selector = {"fieldSelector": f"metadata.name={owner.name}"}
     # By uid: a later controller of the same name is not the pod's.
-    found = dict(read.listing(known.kind, within, selector).values)
-    return found.get((within, owner.uid))
+    owners = dict(read.listing(kind.kind, within, selector).values)
+    return owners.get((within, owner.uid))

@@ -50,12 +50,12 @@ class _Place(NamedTuple):
 
 
 def with_devices(
-    nodes: Sequence[Node], pods: Sequence[Pod], found: DeviceObjects
+    nodes: Sequence[Node], pods: Sequence[Pod], objects: DeviceObjects
 ) -> tuple[tuple[Node, ...], tuple[Pod, ...]]:
     """The nodes with the devices that pods may get, and the pods with those that they request."""
     if not any(pod.claim_templates for pod in pods):
         return tuple(nodes), tuple(pods)
-    counts = _Counts(found)
+    counts = _Counts(objects)
     counted = tuple(counts.pod(pod) if pod.claim_templates else pod for pod in pods)
     free = counts.free_by_node()
     return tuple(_plus(node, free.get(node.name)) for node in nodes), counted
@@ -64,14 +64,20 @@ def with_devices(
 class _Counts:
     """Counts the devices of pods; after all of them, those of nodes."""
 
-    def __init__(self, found: DeviceObjects) -> None:
-        self._classes = {each.name: each for each in found.classes}
-        self._sets = {each.selects for each in found.classes if each.selects is not None}
-        self._templates = {(each.namespace, each.name): each for each in found.templates}
-        self._claims = grouped(((each.namespace, each.pod), each) for each in found.claims)
-        self._doubts = dict(sorted(_doubts(found), reverse=True))
-        self._places = dict(_places(found.slices))
-        self._taken = {device for claim in found.claims for device in claim.devices}
+    def __init__(self, objects: DeviceObjects) -> None:
+        self._classes = {device_class.name: device_class for device_class in objects.classes}
+        self._sets = {
+            device_class.selects
+            for device_class in objects.classes
+            if device_class.selects is not None
+        }
+        self._templates = {
+            (template.namespace, template.name): template for template in objects.templates
+        }
+        self._claims = grouped(((each.namespace, each.pod), each) for each in objects.claims)
+        self._doubts = dict(sorted(_doubts(objects), reverse=True))
+        self._places = dict(_places(objects.slices))
+        self._taken = {device for claim in objects.claims for device in claim.devices}
         self._asking: dict[tuple[int, Amounts], SchedulingClass] = {}
 
     def pod(self, pod: Pod) -> Pod:
@@ -80,9 +86,11 @@ class _Counts:
             asked = self._asked(pod)
             if pod.node and not pod.finished:
                 self._taken -= self._held(pod, asked)
-        except UncertainDevices as why:
-            return replace(pod, uncounted_claims=str(why), claim_templates=())
-        requests = _sum(pod.scheduling.requests, {each.resource: n for each, n in asked.items()})
+        except UncertainDevices as doubt:
+            return replace(pod, uncounted_claims=str(doubt), claim_templates=())
+        requests = _sum(
+            pod.scheduling.requests, {device.resource: n for device, n in asked.items()}
+        )
         key = id(pod.scheduling), requests
         if key not in self._asking:  # pods of one class stay of one class
             self._asking[key] = replace(pod.scheduling, requests=requests)
@@ -90,13 +98,13 @@ class _Counts:
 
     def free_by_node(self) -> Mapping[str, Counter[str]]:
         """The devices that are free or that counted pods hold, by the name of the node."""
-        found: dict[str, Counter[str]] = {}
+        free: dict[str, Counter[str]] = {}
         for device, place in self._places.items():
             if device not in self._taken:
-                of_node = found.setdefault(place.node, Counter())
+                of_node = free.setdefault(place.node, Counter())
                 sets = {DeviceSet(device.driver), DeviceSet(device.driver, place.type)}
-                of_node.update(each.resource for each in sets & self._sets)
-        return found
+                of_node.update(device_set.resource for device_set in sets & self._sets)
+        return free
 
     def _asked(self, pod: Pod) -> Counter[DeviceSet]:
         """What the claims of the pod's replacement request.
@@ -116,20 +124,22 @@ class _Counts:
         return asked
 
     def _selected(self, class_name: str) -> DeviceSet:
-        found = self._classes.get(class_name)
-        if found is None or found.selects is None:
+        device_class = self._classes.get(class_name)
+        if device_class is None or device_class.selects is None:
             raise UncertainDevices(
-                found.doubt if found else f"DeviceClass {class_name} is not known"
+                device_class.doubt if device_class else f"DeviceClass {class_name} is not known"
             )
-        driver, of_type = found.selects
+        driver, of_type = device_class.selects
         doubt = self._doubts.get(driver) or self._doubts.get(EVERY_DRIVER)
         if doubt:
             raise UncertainDevices(doubt)
-        if not of_type and any(each.driver == driver and each.type for each in self._sets):
+        if not of_type and any(
+            device_set.driver == driver and device_set.type for device_set in self._sets
+        ):
             raise UncertainDevices(
                 f"DeviceClass {class_name}: other classes select a part of its devices"
             )
-        return found.selects
+        return device_class.selects
 
     def _held(self, pod: Pod, asked: Counter[DeviceSet]) -> set[DeviceId]:
         """The devices that the pod holds for itself alone.
@@ -156,19 +166,28 @@ class _Counts:
         return devices
 
 
-def _doubts(found: DeviceObjects) -> Iterator[tuple[str, str]]:
+def _doubts(objects: DeviceObjects) -> Iterator[tuple[str, str]]:
     """The drivers whose devices cannot be counted, each with the reason."""
     yield COMPUTE_DOMAINS, "the pods of a ComputeDomain share their channels"
-    typed = {each.selects.driver for each in found.classes if each.selects and each.selects.type}
-    for each in found.slices:
-        if each.doubt:
-            yield each.driver, each.doubt
-        elif each.driver in typed and not all(device.type for device in each.devices):
-            yield each.driver, f"pool {each.pool} of {each.driver} has a device without a type"
-    for rule in found.rules:
+    typed = {
+        device_class.selects.driver
+        for device_class in objects.classes
+        if device_class.selects and device_class.selects.type
+    }
+    for device_slice in objects.slices:
+        if device_slice.doubt:
+            yield device_slice.driver, device_slice.doubt
+        elif device_slice.driver in typed and not all(
+            device.type for device in device_slice.devices
+        ):
+            yield (
+                device_slice.driver,
+                f"pool {device_slice.pool} of {device_slice.driver} has a device without a type",
+            )
+    for rule in objects.rules:
         if rule.driver is not None:
             yield rule.driver, f"desched does not evaluate DeviceTaintRule {rule.name}"
-    for claim in found.claims:
+    for claim in objects.claims:
         if claim.doubt:
             yield EVERY_DRIVER, claim.doubt
 
@@ -176,11 +195,15 @@ def _doubts(found: DeviceObjects) -> Iterator[tuple[str, str]]:
 def _places(slices: Iterable[DeviceSlice]) -> Iterator[tuple[DeviceId, _Place]]:
     """The devices of complete pools that a new claim may get."""
     for (driver, pool), every in grouped(((s.driver, s.pool), s) for s in slices).items():
-        newest = max(each.generation for each in every)
-        current = [each for each in every if each.generation == newest]
-        devices = [(each.node, device) for each in current for device in each.devices]
+        newest = max(device_slice.generation for device_slice in every)
+        current = [device_slice for device_slice in every if device_slice.generation == newest]
+        devices = [
+            (device_slice.node, device)
+            for device_slice in current
+            for device in device_slice.devices
+        ]
         is_valid = len({device.name for _, device in devices}) == len(devices)
-        if is_valid and all(each.slices == len(current) for each in current):
+        if is_valid and all(device_slice.slices == len(current) for device_slice in current):
             for node, device in devices:
                 if not device.tainted:
                     yield DeviceId(driver, pool, device.name), _Place(node, device.type)

@@ -32,10 +32,12 @@ def annotations_of(raw: Raw | bytes) -> dict[str, str]:
     texts = texts_of(raw)
     if ANNOTATIONS.isdisjoint(texts):
         return {}  # nearly always
-    found = {key: value[:LONGEST_ANNOTATION] for key, value in texts.items() if key in ANNOTATIONS}
-    if sum(map(len, found.values())) <= MOST_CHARACTERS:
-        return found
-    return {key: value[:SHORTEST_CUT] for key, value in found.items()}
+    annotations = {
+        key: value[:LONGEST_ANNOTATION] for key, value in texts.items() if key in ANNOTATIONS
+    }
+    if sum(map(len, annotations.values())) <= MOST_CHARACTERS:
+        return annotations
+    return {key: value[:SHORTEST_CUT] for key, value in annotations.items()}
 
 
 def controller_of(raw: Raw | bytes) -> Owner | None:
@@ -44,8 +46,10 @@ def controller_of(raw: Raw | bytes) -> Owner | None:
 
 
 def _controller(owners: Iterable[OwnerReference]) -> Owner | None:
-    found = (owner for owner in owners if owner.controller)
-    return next((Owner(*map(_cut, (o.kind, o.name, o.uid, o.api_version))) for o in found), None)
+    controllers = (owner for owner in owners if owner.controller)
+    return next(
+        (Owner(*map(_cut, (o.kind, o.name, o.uid, o.api_version))) for o in controllers), None
+    )
 
 
 def _cut(name: str) -> str:

@@ -34,16 +34,18 @@ _Read = Callable[[str, Raw], ModelCopies]
 
 
 def _kserve(name: str, status: Raw) -> ModelCopies:
-    found = _CACHE(status) or model_caches.LocalModelCacheStatus()
-    states = found.node_status or {}
+    cache = _CACHE(status) or model_caches.LocalModelCacheStatus()
+    states = cache.node_status or {}
     nodes = tuple(sorted(node for node, state in states.items() if state == _DOWNLOADED))
     return ModelCopies(KSERVE, (name,), nodes)
 
 
 def _gpustack(node: str, status: Raw) -> ModelCopies:
-    found = _STORE(status) or model_caches.NodeModelStoreStatus()
-    ready = {each.type: each.status for each in found.conditions or ()}.get(_READY) == "True"
-    models = sorted({intern(each.digest) for each in found.models or () if each.state == _READY})
+    store = _STORE(status) or model_caches.NodeModelStoreStatus()
+    ready = {condition.type: condition.status for condition in store.conditions or ()}.get(
+        _READY
+    ) == "True"
+    models = sorted({intern(model.digest) for model in store.models or () if model.state == _READY})
     return ModelCopies(GPUSTACK, tuple(models) if ready else (), (node,))
 
 

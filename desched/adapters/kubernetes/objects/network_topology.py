@@ -49,8 +49,8 @@ def _selecting(item: wire.Described) -> SelectingHyperNode:
     return SelectingHyperNode(item.metadata.name, spec)
 
 
-def _unreadable(name: str, why: str) -> SelectingHyperNode:
-    return SelectingHyperNode(name, wire.HyperNodeSpec(UNKNOWN_TIER), shortened(why))
+def _unreadable(name: str, problem: str) -> SelectingHyperNode:
+    return SelectingHyperNode(name, wire.HyperNodeSpec(UNKNOWN_TIER), shortened(problem))
 
 
 def _topology(system: str, item: wire.Described) -> Topology:
@@ -64,13 +64,13 @@ def _topology(system: str, item: wire.Described) -> Topology:
 
 
 def hyper_nodes(
-    found: Sequence[SelectingHyperNode], nodes: Sequence[Node]
+    selecting: Sequence[SelectingHyperNode], nodes: Sequence[Node]
 ) -> tuple[HyperNode, ...]:
     """The HyperNodes with the members that they select now."""
-    if not found:
+    if not selecting:
         return ()
-    members = _Members(nodes, [each.name for each in found])
-    return tuple(map(members.resolved, found))
+    members = _Members(nodes, [hyper_node.name for hyper_node in selecting])
+    return tuple(map(members.resolved, selecting))
 
 
 class _Members:
@@ -80,9 +80,9 @@ class _Members:
         self._nodes = nodes
         self._hyper_nodes = names
 
-    def resolved(self, found: SelectingHyperNode) -> HyperNode:
+    def resolved(self, hyper_node: SelectingHyperNode) -> HyperNode:
         """The HyperNode with its members."""
-        spec, why = found.spec, found.unreadable
+        spec, problem = hyper_node.spec, hyper_node.unreadable
         nodes: dict[str, None] = {}
         parts: dict[str, None] = {}
         for member in spec.members or ():
@@ -92,10 +92,12 @@ class _Members:
                 elif member.type == "HyperNode":
                     parts |= dict.fromkeys(self._selected_parts(member.selector))
                 else:
-                    why = why or f"members of type {member.type} are not known"
+                    problem = problem or f"members of type {member.type} are not known"
             except (SchemaError, ValueError) as error:
-                why = why or shortened(str(error))
-        return HyperNode(found.name, spec.tier, spec.tier_name, tuple(nodes), tuple(parts), why)
+                problem = problem or shortened(str(error))
+        return HyperNode(
+            hyper_node.name, spec.tier, spec.tier_name, tuple(nodes), tuple(parts), problem
+        )
 
     def _selected_nodes(self, selector: wire.MemberSelector) -> Iterable[str]:
         if selector.label_match is None:
@@ -127,10 +129,10 @@ def _labels(selector: metadata.LabelSelector) -> LabelSelector:
     Raises:
         ValueError: it has an unknown operator, or selects everything, which Volcano reads as none.
     """
-    found = label_selector(selector)
-    if not found.requirements:
+    labels = label_selector(selector)
+    if not labels.requirements:
         raise ValueError("labelMatch is empty")
-    return found
+    return labels
 
 
 def _by_name(selector: wire.MemberSelector, names: Iterable[str]) -> Iterable[str]:

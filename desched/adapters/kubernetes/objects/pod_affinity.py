@@ -17,7 +17,7 @@ def required_pods(affinity: scheduling.PodAffinity | None) -> tuple[PodAffinityT
     with an unknown operator is left out, so an anti-affinity may keep away more pods than intended.
     """
     terms = affinity.required if affinity is not None else None
-    return tuple(_term(each, 0) for each in terms or ())
+    return tuple(_term(term, 0) for term in terms or ())
 
 
 def preferred_pods(
@@ -27,8 +27,8 @@ def preferred_pods(
     near = affinity.preferred if affinity is not None else None
     far = anti_affinity.preferred if anti_affinity is not None else None
     return (
-        *(_term(each.pod_affinity_term, each.weight) for each in near or ()),
-        *(_term(each.pod_affinity_term, -each.weight) for each in far or ()),
+        *(_term(term.pod_affinity_term, term.weight) for term in near or ()),
+        *(_term(term.pod_affinity_term, -term.weight) for term in far or ()),
     )
 
 
@@ -38,17 +38,17 @@ def spread_constraints(
     """The topology spread constraints whose kind is known."""
     return tuple(
         SpreadConstraint(
-            topology_key=each.topology_key,
-            max_skew=each.max_skew,
-            hard=each.when_unsatisfiable == HARD,
-            selector=lenient_label_selector(each.label_selector),
-            min_domains=each.min_domains or 1,
-            honors_affinity=(each.node_affinity_policy or "Honor") == "Honor",
-            honors_taints=each.node_taints_policy == "Honor",
-            match_label_keys=tuple(each.match_label_keys or ()),
+            topology_key=constraint.topology_key,
+            max_skew=constraint.max_skew,
+            hard=constraint.when_unsatisfiable == HARD,
+            selector=lenient_label_selector(constraint.label_selector),
+            min_domains=constraint.min_domains or 1,
+            honors_affinity=(constraint.node_affinity_policy or "Honor") == "Honor",
+            honors_taints=constraint.node_taints_policy == "Honor",
+            match_label_keys=tuple(constraint.match_label_keys or ()),
         )
-        for each in constraints
-        if each.when_unsatisfiable in {HARD, SOFT}
+        for constraint in constraints
+        if constraint.when_unsatisfiable in {HARD, SOFT}
     )
 
 

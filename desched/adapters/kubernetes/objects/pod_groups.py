@@ -92,23 +92,23 @@ _Read = Callable[[pod_groups.PodGroup], _Needs]
 
 
 def _volcano(item: pod_groups.PodGroup) -> _Needs:
-    found = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
-    topology, unclear = _volcano_topology(found.network_topology)
+    spec = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
+    topology, unclear = _volcano_topology(spec.network_topology)
     budget, keeps = _budget(annotations_of(item.metadata.annotations))
-    known = [each for each in (found.min_member, budget) if each is not None]
+    minima = [minimum for minimum in (spec.min_member, budget) if minimum is not None]
     stays = _assembling(item) or unclear or _not_preemptable(item.metadata) or keeps
-    needs = _volcano_needs(found, max(known, default=None), stays)
+    needs = _volcano_needs(spec, max(minima, default=None), stays)
     return needs._replace(
         topology=None if needs.stays else topology,
         budget=budget or 0,
         # No object has a longer name, so that too long a one matches none.
-        queue=found.queue[: LONGEST_NAME + 1],
+        queue=spec.queue[: LONGEST_NAME + 1],
         waits=_phase(item) in _QUEUED,
     )
 
 
-def _volcano_needs(found: pod_groups.VolcanoSpec, minimum: int | None, stays: str) -> _Needs:
-    tasks, policies = found.min_task_member, found.sub_group_policy
+def _volcano_needs(spec: pod_groups.VolcanoSpec, minimum: int | None, stays: str) -> _Needs:
+    tasks, policies = spec.min_task_member, spec.sub_group_policy
     if _is_set(tasks) and _is_set(policies):
         stays = stays or _not_evaluated("minTaskMember with subGroupPolicy")
     stays = stays or _too_large(minTaskMember=tasks, subGroupPolicy=policies)
@@ -131,8 +131,8 @@ def _budget(annotations: Mapping[str, str]) -> tuple[int | None, str]:
 
 def _not_preemptable(of: metadata.Metadata) -> str:
     """Why Volcano evicts none of its pods; it does if nothing is said."""
-    found = {**texts_of(of.labels), **annotations_of(of.annotations)}
-    value = found.get(PREEMPTABLE, "true")
+    texts = {**texts_of(of.labels), **annotations_of(of.annotations)}
+    value = texts.get(PREEMPTABLE, "true")
     return "" if value.lower() in TRUE else f'{PREEMPTABLE}: "{value}" on its PodGroup'
 
 
@@ -140,11 +140,11 @@ def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
     """How near its pods must be to each other, and why they stay if that is not known."""
     if not _is_set(demand):
         return None, ""
-    found = _VOLCANO_TOPOLOGY(demand) or pod_groups.VolcanoTopology()
-    unclear = f"the mode {found.mode} of its networkTopology is not known"
-    tier, name = found.highest_tier_allowed, found.highest_tier_name
-    known = found.mode in {"hard", "soft"}
-    return GroupTopology(found.mode == "hard", tier, name), "" if known else unclear
+    wanted = _VOLCANO_TOPOLOGY(demand) or pod_groups.VolcanoTopology()
+    unclear = f"the mode {wanted.mode} of its networkTopology is not known"
+    tier, name = wanted.highest_tier_allowed, wanted.highest_tier_name
+    is_known = wanted.mode in {"hard", "soft"}
+    return GroupTopology(wanted.mode == "hard", tier, name), "" if is_known else unclear
 
 
 def _tasks(minima: Mapping[str, int]) -> tuple[GroupPart, ...]:
@@ -156,49 +156,49 @@ def _with_policies(minimum: int | None, policies: Sequence[pod_groups.SubGroupPo
 
     Versions of Volcano differ in what a policy without `matchLabelKeys` is.
     """
-    for each in policies:
-        stays = _first(**{"networkTopology of a subGroupPolicy": each.network_topology})
-        if not each.match_label_keys:
+    for policy in policies:
+        stays = _first(**{"networkTopology of a subGroupPolicy": policy.network_topology})
+        if not policy.match_label_keys:
             stays = stays or _not_evaluated("a subGroupPolicy without matchLabelKeys")
         if stays:
             return _Needs(minimum, stays)
     parts = (
         GroupPart(
-            each.name or "subgroup",
-            max(1 if each.sub_group_size is None else each.sub_group_size, 0),
-            label_selector(each.label_selector or metadata.LabelSelector()),
-            tuple(each.match_label_keys or ()),
+            policy.name or "subgroup",
+            max(1 if policy.sub_group_size is None else policy.sub_group_size, 0),
+            label_selector(policy.label_selector or metadata.LabelSelector()),
+            tuple(policy.match_label_keys or ()),
         )
-        for each in policies
+        for policy in policies
     )
     return _distinct(minimum, tuple(parts))
 
 
 def _coscheduling(item: pod_groups.PodGroup) -> _Needs:
-    found = _COSCHEDULING(item.spec) or pod_groups.CoschedulingSpec()
+    spec = _COSCHEDULING(item.spec) or pod_groups.CoschedulingSpec()
     keeps = keeping(KOORDINATOR_STAYS_BY, [annotations_of(item.metadata.annotations)])
-    return _Needs(found.min_member, _assembling(item) or next(iter(keeps), ""))
+    return _Needs(spec.min_member, _assembling(item) or next(iter(keeps), ""))
 
 
 def _kai(item: pod_groups.PodGroup) -> _Needs:
     """All subgroups keep their minimum, however many of them `minSubGroup` needs."""
-    found = _KAI(item.spec) or pod_groups.KaiSpec()
-    topology, stays = _kai_topology(found.topology_constraint)
-    stays = stays or _too_large(subGroups=found.sub_groups)
-    groups = () if stays else _SUB_GROUPS(found.sub_groups) or ()
-    above = {each.parent for each in groups if each.parent}
+    spec = _KAI(item.spec) or pod_groups.KaiSpec()
+    topology, stays = _kai_topology(spec.topology_constraint)
+    stays = stays or _too_large(subGroups=spec.sub_groups)
+    groups = () if stays else _SUB_GROUPS(spec.sub_groups) or ()
+    above = {group.parent for group in groups if group.parent}
     parts = []
-    for each in groups:
-        stays = stays or _first(**{"topologyConstraint of a subGroup": each.topology_constraint})
-        if each.name not in above:
-            if each.min_member is None:
+    for group in groups:
+        stays = stays or _first(**{"topologyConstraint of a subGroup": group.topology_constraint})
+        if group.name not in above:
+            if group.min_member is None:
                 stays = stays or "one of its subGroups does not say how many pods it needs"
-            parts.append(labelled_part(SUB_GROUP, each.name, each.min_member or 0))
+            parts.append(labelled_part(SUB_GROUP, group.name, group.min_member or 0))
     if groups and not parts:
         stays = stays or "its subGroups are a circle"
     if stays:
-        return _Needs(found.min_member, stays)
-    return _distinct(found.min_member, tuple(parts))._replace(topology=topology)
+        return _Needs(spec.min_member, stays)
+    return _distinct(spec.min_member, tuple(parts))._replace(topology=topology)
 
 
 def _kai_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
@@ -207,9 +207,9 @@ def _kai_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
     KAI ignores a constraint without a Topology, and places no pod of one without a level.
     """
     levels = "requiredTopologyLevel", "preferredTopologyLevel"
-    found, stays = _fields("topologyConstraint", demand, "topology", *levels)
+    fields, stays = _fields("topologyConstraint", demand, "topology", *levels)
     name, required, preferred = (
-        _TEXT(found.get(key, Raw())) or "" for key in ("topology", *levels)
+        _TEXT(fields.get(key, Raw())) or "" for key in ("topology", *levels)
     )
     if stays or not name:
         return None, stays
@@ -226,19 +226,19 @@ def labelled_part(key: str, value: str, minimum: int) -> GroupPart:
 
 def _distinct(minimum: int | None, parts: tuple[GroupPart, ...]) -> _Needs:
     """Parts of one name would be counted together."""
-    if len({each.name for each in parts}) < len(parts):
+    if len({part.name for part in parts}) < len(parts):
         return _Needs(minimum, "several of its subgroups have one name")
     return _Needs(minimum, "", parts)
 
 
 def _kubernetes(item: pod_groups.PodGroup) -> _Needs:
-    found = _KUBERNETES(item.spec) or pod_groups.KubernetesSpec()
-    policy = found.scheduling_policy or pod_groups.SchedulingPolicy()
+    spec = _KUBERNETES(item.spec) or pod_groups.KubernetesSpec()
+    policy = spec.scheduling_policy or pod_groups.SchedulingPolicy()
     minimum = policy.gang.min_count if policy.gang is not None else None
     if policy.gang is None and bytes(policy.basic) not in {b"", b"null"}:
         minimum = 0
-    topology, unclear = _kubernetes_topology(found.scheduling_constraints)
-    mode = found.disruption_mode
+    topology, unclear = _kubernetes_topology(spec.scheduling_constraints)
+    mode = spec.disruption_mode
     if _is(mode, _EMPTY | _ONE_BY_ONE, b'{"single"'):
         return _Needs(minimum, unclear, topology=topology)
     together = not unclear and _is(mode, _TOGETHER, b'{"all"')
@@ -248,13 +248,13 @@ def _kubernetes(item: pod_groups.PodGroup) -> _Needs:
 
 def _kubernetes_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
     """The label of which its pods must have one value, and why they stay if that is not known."""
-    found, stays = _fields("schedulingConstraints", demand, "topology")
-    each = _LIST(found.get("topology", Raw())) or []
-    if len(each) > 1:
+    fields, stays = _fields("schedulingConstraints", demand, "topology")
+    keys = _LIST(fields.get("topology", Raw())) or []
+    if len(keys) > 1:
         stays = stays or _not_evaluated("more than one topology")
-    if stays or not each:
+    if stays or not keys:
         return None, stays
-    labels, stays = _fields("topology", each[0], "key")
+    labels, stays = _fields("topology", keys[0], "key")
     key = _TEXT(labels.get("key", Raw())) or ""
     if not key:
         stays = stays or "the topology of its PodGroup names no label"
@@ -281,11 +281,11 @@ def _first(**fields: Raw) -> str:
     return name and _not_evaluated(name)
 
 
-def _fields(what: str, demand: Raw, *known: str) -> tuple[dict[str, Raw], str]:
+def _fields(what: str, demand: Raw, *names: str) -> tuple[dict[str, Raw], str]:
     """The fields that are there, and why the pods stay if one of them is not known."""
-    found = {name: value for name, value in (_FIELDS(demand) or {}).items() if _is_set(value)}
-    other = next((name for name in sorted(found) if name not in known), "")
-    return found, other and _not_evaluated(f"{other} in the {what}")
+    fields = {name: value for name, value in (_FIELDS(demand) or {}).items() if _is_set(value)}
+    other = next((name for name in sorted(fields) if name not in names), "")
+    return fields, other and _not_evaluated(f"{other} in the {what}")
 
 
 def _too_large(**fields: Raw) -> str:

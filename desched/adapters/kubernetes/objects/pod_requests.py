@@ -45,8 +45,10 @@ def requests_of_template(spec: pods.PodSpec) -> pods.PodSpec:
     As the API server does for new pods, a limit is the request where there is none.
     """
     return pods.PodSpec(
-        containers=[_completed(each) for each in spec.containers],
-        init_containers=[_completed(each) for each in spec.init_containers or ()],
+        containers=[_completed(container) for container in spec.containers],
+        init_containers=[
+            _completed(init_container) for init_container in spec.init_containers or ()
+        ],
         resources=spec.resources.copy(),
         overhead=spec.overhead.copy(),
     )
@@ -132,19 +134,19 @@ def _effective(
     actual = _REQUIREMENTS(status.resources) if status is not None else None
     if status is None or actual is None:
         return wanted
-    found = {} if infeasible else wanted
-    _raise_to(found, parsed(actual.requests))
-    _raise_to(found, _quantities(status.allocated_resources))
-    return found
+    requests = {} if infeasible else wanted
+    _raise_to(requests, parsed(actual.requests))
+    _raise_to(requests, _quantities(status.allocated_resources))
+    return requests
 
 
 def _pod_level_requests(
     spec: pods.PodSpec, status: pods.PodStatus, *, infeasible: bool
 ) -> Requests:
     """Requests of the pod as a whole, which replace those of its containers."""
-    found = _effective(spec.resources, status, infeasible=infeasible)
+    requests = _effective(spec.resources, status, infeasible=infeasible)
     return {
-        name: found.get(name, 0) for name in filter(_may_be_pod_level, _requests(spec.resources))
+        name: requests.get(name, 0) for name in filter(_may_be_pod_level, _requests(spec.resources))
     }
 
 

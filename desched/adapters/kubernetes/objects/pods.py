@@ -83,10 +83,10 @@ class PodBuilder:
         self._heavy: set[int] = set()  # ids of classes that have terms or are large
         self._of_classes_bytes = 0
         for pod in {(pod.namespace, id(pod.scheduling)): pod for pod in kept}.values():
-            found = self._distinct.setdefault(pod.scheduling, pod.scheduling)
-            if number_of_terms(found) or kept_bytes(found) > ORDINARY_BYTES:
-                self._heavy.add(id(found))
-                self._shares.refusal_of(pod.namespace, found)
+            scheduling = self._distinct.setdefault(pod.scheduling, pod.scheduling)
+            if number_of_terms(scheduling) or kept_bytes(scheduling) > ORDINARY_BYTES:
+                self._heavy.add(id(scheduling))
+                self._shares.refusal_of(pod.namespace, scheduling)
         for pod in kept:
             if has_many(pod.labels, pod.volumes):
                 self._shares.admits_parts(pod.namespace, pod.labels, pod.volumes)
@@ -151,15 +151,15 @@ class PodBuilder:
         self, namespace: str, spec: pods.PodSpec, status: pods.PodStatus
     ) -> SchedulingClass:
         key = (fingerprint(spec, status), image_names(spec))
-        found = self._classes.get(key)
-        if found is None:
-            found = self._new_class(key, spec, status)
-        if id(found) not in self._heavy:
-            return found
-        why = self._shares.refusal_of(namespace, found)
-        if not why:
-            return found
-        made = without_constraints(found, why)
+        scheduling = self._classes.get(key)
+        if scheduling is None:
+            scheduling = self._new_class(key, spec, status)
+        if id(scheduling) not in self._heavy:
+            return scheduling
+        refusal = self._shares.refusal_of(namespace, scheduling)
+        if not refusal:
+            return scheduling
+        made = without_constraints(scheduling, refusal)
         return self._distinct.setdefault(made, made)
 
     def _new_class(
@@ -170,21 +170,21 @@ class PodBuilder:
             if key[0] not in self._constraints:  # workloads may differ only in their images
                 self._constraints[key[0]] = bounded(scheduling_class(spec, status))
             made = with_images(self._constraints[key[0]], key[1])
-            found = self._classes[key] = self._distinct.setdefault(made, made)
-            memory_bytes = memory_of(found, size_bytes)
+            scheduling = self._classes[key] = self._distinct.setdefault(made, made)
+            memory_bytes = memory_of(scheduling, size_bytes)
             self._of_classes_bytes += size_bytes + memory_bytes
-            if memory_bytes > ORDINARY_BYTES or number_of_terms(found):
-                self._heavy.add(id(found))
-            return found
+            if memory_bytes > ORDINARY_BYTES or number_of_terms(scheduling):
+                self._heavy.add(id(scheduling))
+            return scheduling
         digest = blake2b(msgspec.msgpack.encode(key)).digest()  # the key itself is too large
-        known = self._classes.get(digest)
-        if known is None:
+        reduced = self._classes.get(digest)
+        if reduced is None:
             largest = LARGEST_CONSTRAINTS_BYTES >> 10
-            why = f"constraints of {size_bytes >> 10} KiB, more than {largest}"
-            made = without_constraints(scheduling_class(spec, status), why)
-            known = self._classes[digest] = self._distinct.setdefault(made, made)
-            self._of_classes_bytes += kept_bytes(known)
-        return known
+            excess = f"constraints of {size_bytes >> 10} KiB, more than {largest}"
+            made = without_constraints(scheduling_class(spec, status), excess)
+            reduced = self._classes[digest] = self._distinct.setdefault(made, made)
+            self._of_classes_bytes += kept_bytes(reduced)
+        return reduced
 
 
 def pods_kind(kept: Iterable[Pod] = ()) -> Kind[pods.Pod, Pod]:
@@ -230,15 +230,15 @@ def _waiting(item: pods.Pod) -> tuple[str, datetime | None]:
     No object has when a crash loop began. Its restarts tell for how long it has lasted at least.
     """
     status, created_at = item.status, item.metadata.creation_timestamp
-    for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
-        state = _STATE(each.state)
+    for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        state = _STATE(container.state)
         reason = (state.waiting.reason if state and state.waiting else None) or ""
         # Until its init containers have ended, each other container waits.
         if not reason or reason == "PodInitializing":
             continue
-        last = _STATE(each.last_state)
+        last = _STATE(container.last_state)
         ended = last.terminated.finished_at if last and last.terminated else None
-        looped = max(0, each.restart_count - _FAST_RESTARTS) * _RESTART_PERIOD
+        looped = max(0, container.restart_count - _FAST_RESTARTS) * _RESTART_PERIOD
         return intern(shortened(reason)), max(created_at, (ended or created_at) - looped)
     return "", None
 
@@ -248,10 +248,10 @@ def _group(raw: msgspec.Raw) -> str:
     if bytes(raw) in {b"", b"null"}:
         return ""
     try:
-        found = _GROUP(raw)
+        group = _GROUP(raw)
     except UNDECODABLE:
-        found = None
-    name = (found.pod_group_name or found.name) if found is not None else None
+        group = None
+    name = (group.pod_group_name or group.name) if group is not None else None
     return intern(name or UNNAMED)[:LONGEST_NAME]
 
 

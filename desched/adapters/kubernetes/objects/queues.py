@@ -54,7 +54,9 @@ def _local_queue(item: wire.Queue) -> Queue:
 
 def _inactive(status: wire.KueueStatus) -> tuple[str, str]:
     """Why it is not known whether the queue admits anything, and why it does not."""
-    active = next((each for each in status.conditions or () if each.type == "Active"), None)
+    active = next(
+        (condition for condition in status.conditions or () if condition.type == "Active"), None
+    )
     if active is None or active.status not in {"True", "False"}:
         return "whether it is Active is not in its status", ""
     if active.status == "True":
@@ -122,5 +124,5 @@ def read_queues_of(read: Reading, pod: Pod) -> tuple[Queue, ...]:
 
 def _named(read: Reading, kinds: _Kinds, name: str, namespace: str = "") -> Queue | None:
     selector = {"fieldSelector": f"metadata.name={name}"}
-    found = [each for kind in kinds for each in read.listing(kind, namespace, selector).values]
+    found = [value for kind in kinds for value in read.listing(kind, namespace, selector).values]
     return found[-1] if found else None

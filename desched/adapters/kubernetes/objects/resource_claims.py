@@ -141,8 +141,8 @@ def _slice(item: wire.ResourceSlice) -> DeviceSlice:
         _know(fields, "driver", "pool", "nodeName", "devices")
         pool = _POOL(fields["pool"]) or wire.ResourcePool("", 0, 0)
         node = intern(_NAME(fields["nodeName"]) or "")
-        found = _DEVICES(fields.get("devices", Raw())) or ()
-        devices = tuple(_device(each, driver) for each in found)
+        listed = _DEVICES(fields.get("devices", Raw())) or ()
+        devices = tuple(_device(device, driver) for device in listed)
     except (*UNDECODABLE, KeyError, UncertainDevices) as error:
         return DeviceSlice(driver, doubt=_doubt("ResourceSlice", item, error))
     counts = pool.generation, pool.resource_slice_count
@@ -189,8 +189,8 @@ def _selected(spec: wire.DeviceClassSpec) -> DeviceSet:
 def _template(item: wire.ResourceClaimTemplate) -> ClaimTemplate:
     metadata = item.metadata
     try:
-        found = _TEMPLATE(item.spec)
-        spec = found.spec if found else {}
+        template = _TEMPLATE(item.spec)
+        spec = template.spec if template else {}
         _know(spec, "devices")
         devices = _FIELDS(spec.get("devices", Raw())) or {}
         _know(devices, "requests")
@@ -233,11 +233,11 @@ def _claim(item: wire.ResourceClaim) -> DeviceClaim:
         return DeviceClaim(*place, doubt=_doubt("ResourceClaim", item, error))
     allocated = status.allocation and status.allocation.devices
     devices = (
-        DeviceId(intern(each.driver), intern(each.pool), intern(each.device))
-        for each in (allocated and allocated.results) or ()
-        if not each.admin_access  # such a claim leaves the device free
+        DeviceId(intern(result.driver), intern(result.pool), intern(result.device))
+        for result in (allocated and allocated.results) or ()
+        if not result.admin_access  # such a claim leaves the device free
     )
-    reserved = tuple(each.uid for each in status.reserved_for or ())
+    reserved = tuple(consumer.uid for consumer in status.reserved_for or ())
     return DeviceClaim(*place, pod, tuple(devices), reserved)
 
 
@@ -251,20 +251,20 @@ def _rule(item: wire.DeviceTaintRule) -> TaintRule:
     return TaintRule(item.metadata.name, spec.device_selector.driver or EVERY_DRIVER)
 
 
-def _know(fields: wire.Fields, *known: str) -> None:
+def _know(fields: wire.Fields, *names: str) -> None:
     """Check that only these fields have a value.
 
     Raises:
         UncertainDevices: another one has.
     """
-    for name in sorted(fields.keys() - set(known)):
+    for name in sorted(fields.keys() - set(names)):
         if bytes(fields[name]) not in _ABSENT:
             raise UncertainDevices(f"desched does not evaluate its {name}")
 
 
 def _doubt(kind: str, item: Named, error: Exception) -> str:
-    why = error if isinstance(error, UncertainDevices) else f"it cannot be read: {error}"
-    return shortened(f"{kind} {item.metadata.name}: {why}")
+    problem = error if isinstance(error, UncertainDevices) else f"it cannot be read: {error}"
+    return shortened(f"{kind} {item.metadata.name}: {problem}")
 
 
 def _kind(right: access.Access, form: type[Any], build: Callable[[Any], V]) -> Kind[Any, V]:

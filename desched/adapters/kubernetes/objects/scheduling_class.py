@@ -108,16 +108,21 @@ def _required_nodes(affinity: scheduling.Affinity) -> tuple[NodeSelectorTerm, ..
 def _preferred_nodes(affinity: scheduling.Affinity) -> tuple[tuple[int, NodeSelectorTerm], ...]:
     preferred = affinity.node_affinity.preferred if affinity.node_affinity is not None else None
     return tuple(
-        (each.weight, node_selector_term(each.preference))
-        for each in preferred or ()
-        if not unknown_operators(each.preference)
+        (term.weight, node_selector_term(term.preference))
+        for term in preferred or ()
+        if not unknown_operators(term.preference)
     )
 
 
 def _tolerations(raw: Raw) -> tuple[Toleration, ...]:
     return tuple(
-        Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
-        for each in _TOLERATIONS(raw) or ()
+        Toleration(
+            toleration.key or "",
+            toleration.operator or "Equal",
+            toleration.value or "",
+            toleration.effect or "",
+        )
+        for toleration in _TOLERATIONS(raw) or ()
     )
 
 
@@ -149,12 +154,12 @@ def _unevaluated(
     affinity: scheduling.Affinity,
     spread: list[scheduling.TopologySpreadConstraint],
 ) -> list[str]:
-    kinds = [each.when_unsatisfiable for each in spread]
+    kinds = [constraint.when_unsatisfiable for constraint in spread]
     preferred = affinity.node_affinity.preferred if affinity.node_affinity is not None else None
     unknown = {
         "node affinity": unknown_operators(affinity.node_affinity),
         # With one such preference, kube-scheduler refuses the pod (NewPreferredSchedulingTerms).
-        "preferred node affinity": invalid_bounds(each.preference for each in preferred or ()),
+        "preferred node affinity": invalid_bounds(term.preference for term in preferred or ()),
         "pod affinity": unknown_operators(affinity.pod_affinity),
         "pod anti-affinity": unknown_operators(affinity.pod_anti_affinity),
         "topology spread": [
@@ -162,10 +167,10 @@ def _unevaluated(
             *unknown_operators(spread),
         ],
     }
-    found = [f"{what} {name}" for what, names in unknown.items() for name in names]
+    doubts = [f"{what} {name}" for what, names in unknown.items() for name in names]
     if has_entries(spec.scheduling_gates):
-        found.append("scheduling gates")
-    return found
+        doubts.append("scheduling gates")
+    return doubts
 
 
 def has_entries(raw: Raw) -> bool:

@@ -42,7 +42,11 @@ def lenient_label_selector(selector: metadata.LabelSelector | None) -> LabelSele
     """
     if selector is None:
         return None
-    expressions = [each for each in selector.match_expressions or () if each.operator in _OPERATORS]
+    expressions = [
+        expression
+        for expression in selector.match_expressions or ()
+        if expression.operator in _OPERATORS
+    ]
     return label_selector(metadata.LabelSelector(selector.match_labels, expressions))
 
 
@@ -53,17 +57,18 @@ def unknown_operators(part: object) -> list[str]:
     if isinstance(part, metadata.Wire):
         return unknown_operators([getattr(part, name) for name in part.__struct_fields__])
     if isinstance(part, list):
-        return [operator for each in part for operator in unknown_operators(each)]
+        return [operator for item in part for operator in unknown_operators(item)]
     return []
 
 
 def invalid_bounds(terms: Iterable[metadata.NodeSelectorTerm]) -> list[str]:
     """Comparisons with a value that is no integer; the API server does not check it."""
     return [
-        f"{each.operator} {', '.join(each.values or ())}".strip()
+        f"{expression.operator} {', '.join(expression.values or ())}".strip()
         for term in terms
-        for each in term.match_expressions or ()
-        if each.operator in _COMPARISONS and None in map(go_integer, each.values or ("",))
+        for expression in term.match_expressions or ()
+        if expression.operator in _COMPARISONS
+        and None in map(go_integer, expression.values or ("",))
     ]
 
 
@@ -81,6 +86,8 @@ def _requirements(
     requirements: Iterable[metadata.SelectorRequirement] | None,
 ) -> tuple[Requirement, ...]:
     return tuple(
-        Requirement(each.key, Operator(each.operator), tuple(each.values or ()))
-        for each in requirements or ()
+        Requirement(
+            requirement.key, Operator(requirement.operator), tuple(requirement.values or ())
+        )
+        for requirement in requirements or ()
     )

@@ -61,8 +61,8 @@ def storage_class(item: storage.StorageClass) -> StorageClass:
 def _topology(term: storage.TopologyTerm) -> NodeSelectorTerm:
     return NodeSelectorTerm(
         tuple(
-            Requirement(each.key, Operator.IN, tuple(each.values or ()))
-            for each in term.match_label_expressions or ()
+            Requirement(expression.key, Operator.IN, tuple(expression.values or ()))
+            for expression in term.match_label_expressions or ()
         )
     )
 

@@ -61,11 +61,11 @@ class VerticalAutoscaler(NamedTuple):
         return msgspec.structs.replace(template, containers=containers)
 
     def _sized(self, container: pods.Container) -> pods.Container:
-        found = self.by_container.get(container.name)
-        if found is None:
+        recommended = self.by_container.get(container.name)
+        if recommended is None:
             return container
-        requests = dict(found.requests)
-        if found.within_limits:
+        requests = dict(recommended.requests)
+        if recommended.within_limits:
             limits = container_limits(container)
             requests = {name: min(n, limits.get(name, n)) for name, n in requests.items()}
         return with_requests(container, requests)
@@ -89,15 +89,15 @@ def sizing_of_target(
         return None
     if max(len(reference.kind), len(reference.name)) > LONGEST_NAME:
         return None  # there is no such workload
-    found = _sizing(name, item)
-    return found and ((reference.kind, namespace, reference.name), found)
+    sizing = _sizing(name, item)
+    return sizing and ((reference.kind, namespace, reference.name), sizing)
 
 
 def sizing_by_target(
-    found: Iterable[tuple[Target, VerticalAutoscaler] | None],
+    sizings: Iterable[tuple[Target, VerticalAutoscaler] | None],
 ) -> Mapping[Target, list[VerticalAutoscaler]]:
     """All that size the pods of a workload."""
-    return grouped(each for each in found if each is not None)
+    return grouped(sizing for sizing in sizings if sizing is not None)
 
 
 def _sizing(name: str, item: autoscalers.VerticalPodAutoscaler) -> VerticalAutoscaler | None:
@@ -133,24 +133,28 @@ def _by_container(
 ) -> dict[str, Recommended]:
     policies = _policies(spec)
     recommendation = status.recommendation or autoscalers.Recommendation()
-    found: dict[str, Recommended] = {}
-    for each in recommendation.container_recommendations or ():
-        policy = policies.get(each.container_name) or policies.get(_OF_ALL_OTHERS)
+    recommended: dict[str, Recommended] = {}
+    for container_recommendation in recommendation.container_recommendations or ():
+        policy = policies.get(container_recommendation.container_name) or policies.get(
+            _OF_ALL_OTHERS
+        )
         policy = policy or autoscalers.ContainerPolicy()
         if policy.mode != _OFF:
             only_requests = policy.controlled_values == _REQUESTS_ONLY
-            found[each.container_name] = Recommended(_target(each, policy), only_requests)
-    return found
+            recommended[container_recommendation.container_name] = Recommended(
+                _target(container_recommendation, policy), only_requests
+            )
+    return recommended
 
 
 def _policies(spec: autoscalers.VerticalSpec) -> dict[str, autoscalers.ContainerPolicy]:
     policies = spec.resource_policy.container_policies if spec.resource_policy is not None else None
-    for each in policies or ():
-        _require("mode", each.mode, _CONTAINER_MODES)
-        _require("controlledValues", each.controlled_values, _CONTROLLED_VALUES)
-        if _is_there(each.startup_boost):
+    for policy in policies or ():
+        _require("mode", policy.mode, _CONTAINER_MODES)
+        _require("controlledValues", policy.controlled_values, _CONTROLLED_VALUES)
+        if _is_there(policy.startup_boost):
             raise ValueError("startupBoost")
-    return {each.container_name: each for each in policies or ()}
+    return {policy.container_name: policy for policy in policies or ()}
 
 
 def _target(
@@ -158,20 +162,20 @@ def _target(
 ) -> Requests:
     least, most = _amounts(policy.min_allowed), _amounts(policy.max_allowed)
     controlled = policy.controlled_resources
-    found: Requests = {}
+    requests: Requests = {}
     for name, amount in _amounts(recommended.target).items():
         if controlled is None or name in controlled:
             at_least = max(amount, least.get(name, 0))
-            found[name] = min(at_least, most.get(name) or at_least)
-    return found
+            requests[name] = min(at_least, most.get(name) or at_least)
+    return requests
 
 
 def _amounts(quantities: autoscalers.Quantities) -> Requests:
-    return parsed({name: str(each) for name, each in (quantities or {}).items() if name})
+    return parsed({name: str(quantity) for name, quantity in (quantities or {}).items() if name})
 
 
-def _require(what: str, value: str | None, known: frozenset[str]) -> None:
-    if value and value not in known:
+def _require(what: str, value: str | None, values: frozenset[str]) -> None:
+    if value and value not in values:
         raise ValueError(f"{what} {value}")
 
 

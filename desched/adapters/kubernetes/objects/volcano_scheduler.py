@@ -90,8 +90,8 @@ def configuration_of(text: str) -> VolcanoConfiguration:
     try:
         return _read(text)
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
-        why = " ".join(str(error).split())
-        return VolcanoConfiguration(unclear=shortened(f"{KEY} cannot be read: {why}"))
+        problem = " ".join(str(error).split())
+        return VolcanoConfiguration(unclear=shortened(f"{KEY} cannot be read: {problem}"))
 
 
 def _read(text: str) -> VolcanoConfiguration:
@@ -104,7 +104,9 @@ def _read(text: str) -> VolcanoConfiguration:
             raise ValueError(f"a plugin is twice there, or has no name: {name}")
         plugins[name] = plugin
     _require_filters(plugins.get(_PREDICATES))
-    scoring = {name: each for name, each in plugins.items() if _is_on(each, "enableNodeOrder")}
+    scoring = {
+        name: weight for name, weight in plugins.items() if _is_on(weight, "enableNodeOrder")
+    }
     resources = _arguments(scoring.get(_BINPACK, {})).get(_BINPACK_RESOURCES)
     return VolcanoConfiguration(
         dict(_weights(scoring)),

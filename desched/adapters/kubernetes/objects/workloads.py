@@ -154,12 +154,17 @@ def _requests_of_new_pods(
     targets = [(type(item).__name__, namespace, item.metadata.name)]
     if owner is not None:
         targets.append((owner.kind, namespace, owner.name))
-    found = [each for target in targets for each in sizing.get(target, ())]
-    for each in found:
-        if each.problem or item.template is None:
-            why = each.problem or f"no template of at most {LARGEST_CONSTRAINTS_BYTES >> 10} KiB"
-            return None, f"VerticalPodAutoscaler {each.name}: {why}"
-    sizes = [pod_requests(each.sized(item.template), PodStatus()) for each in found]
+    autoscalers = [autoscaler for target in targets for autoscaler in sizing.get(target, ())]
+    for autoscaler in autoscalers:
+        if autoscaler.problem or item.template is None:
+            problem = (
+                autoscaler.problem
+                or f"no template of at most {LARGEST_CONSTRAINTS_BYTES >> 10} KiB"
+            )
+            return None, f"VerticalPodAutoscaler {autoscaler.name}: {problem}"
+    sizes = [
+        pod_requests(autoscaler.sized(item.template), PodStatus()) for autoscaler in autoscalers
+    ]
     return reduce(Amounts.raised_to, sizes) if sizes else item.template_requests, ""
 
 

@@ -77,7 +77,7 @@ class ClusterWatch:
             for store in sorted(self._stores.values(), key=lambda it: not it.problem(now)):
                 store.require(now)
             values = {access: store.values for access, store in self._stores.items()}
-            too_large = [each for store in self._stores.values() for each in store.too_large]
+            too_large = [item for store in self._stores.values() for item in store.too_large]
             return WatchedObjects(values, too_large)
 
     def end(self) -> None:

@@ -22,8 +22,8 @@ Key = tuple[str, str]
 class WatchLost(ObservationError):  # noqa: N818  (named for what the caller reads)
     """Changes may be missing, so the kind must be listed again."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(ObservationSource.CLUSTER, why)
+    def __init__(self, reason: str) -> None:
+        super().__init__(ObservationSource.CLUSTER, reason)
 
 
 class EventType(StrEnum):
@@ -105,8 +105,8 @@ def _change(event: _Event, decoder: Decoder[W, tuple[Key, V]]) -> Change[V]:
     match event.type:
         case EventType.ERROR:
             status = _STATUS.decode(event.object)
-            why = (status.message or status.reason or "without a reason").rstrip(".")
-            raise WatchLost(f"the API server ended the watch: {why}")
+            reason = (status.message or status.reason or "without a reason").rstrip(".")
+            raise WatchLost(f"the API server ended the watch: {reason}")
         case EventType.BOOKMARK:
             version = _BOOKMARK.decode(event.object).metadata.resource_version
             return Change(version_number(version))

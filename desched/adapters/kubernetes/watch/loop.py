@@ -71,8 +71,8 @@ _log = structlog.get_logger(__name__)
 class _RefusedError(ObservationError):
     """The API server does not have the kind any more, or does not let this account watch it."""
 
-    def __init__(self, why: str, status: int) -> None:
-        super().__init__(ObservationSource.CLUSTER, why)
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(ObservationSource.CLUSTER, reason)
         self.status = status
 
 
@@ -177,14 +177,14 @@ class KindWatch(Generic[V]):
         read.unread = self._unread
         self._shares.release_kind(self._access)
         kind = _keyed(self._kind_from(()), self._shares)
-        found = read.listing(kind)
-        if not found.version:
+        listed = read.listing(kind)
+        if not listed.version:
             # Absence counts until the next look, however long the store would trust a list.
             confirmed_at = began + self._absent_seconds - ABSENT_SECONDS
-            self._store.replace(dict(found.values), 0, confirmed_at)
+            self._store.replace(dict(listed.values), 0, confirmed_at)
             self._store.begin(monotonic())
             return None
-        self._store.replace(dict(found.values), version_number(found.version), began)
+        self._store.replace(dict(listed.values), version_number(listed.version), began)
         self._go_on_with(kind)
         self._remembered_of_list = self._remembered_bytes()
         return self._decoder
@@ -235,11 +235,13 @@ class KindWatch(Generic[V]):
             return answer
         if answer.status == HTTPStatus.GONE:
             raise WatchLost("the API server no longer has the changes since the last event (410)")
-        why = f"the watch was refused: {why_refused(answer, self._access._replace(verb='watch'))}"
+        reason = (
+            f"the watch was refused: {why_refused(answer, self._access._replace(verb='watch'))}"
+        )
         if answer.status not in RETRIED_STATUSES:
-            raise _RefusedError(why, answer.status)
+            raise _RefusedError(reason, answer.status)
         self._asked_seconds = answer.retry_after_seconds or 0.0
-        raise broken(why)
+        raise broken(reason)
 
     def _renewed(
         self, decoder: Decoder[Any, tuple[Key, V | TooLarge]], change: Change[V | TooLarge]
@@ -272,8 +274,8 @@ class KindWatch(Generic[V]):
         """
         if self._client.stop.is_set():
             return 0.0
-        why = str(error)
-        self._store.lose(why, is_worth_a_wait=soon)
+        reason = str(error)
+        self._store.lose(reason, is_worth_a_wait=soon)
         pause_seconds = min(longest_pause_seconds, SHORTEST_PAUSE_SECONDS * 2.0**self._failures)
         self._failures = min(self._failures + 1, 10)
         pause_seconds = max(self._asked_seconds, pause_seconds * (0.5 + self._client.random() / 2))
@@ -282,7 +284,7 @@ class KindWatch(Generic[V]):
         log(
             "watch.interrupted",
             resource=self._access.resource,
-            why=why,
+            why=reason,
             pause_seconds=round(pause_seconds, 1),
         )
         return pause_seconds

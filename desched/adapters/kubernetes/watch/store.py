@@ -62,10 +62,10 @@ class Store(Generic[V]):
         """How long ago the API server last confirmed the values."""
         return now - self._confirmed_at
 
-    def replace(self, found: Mapping[Key, V | TooLarge], version: int, at: float) -> None:
+    def replace(self, items: Mapping[Key, V | TooLarge], version: int, at: float) -> None:
         """Put what a list has in place of all others."""
-        large = {key: each for key, each in found.items() if isinstance(each, TooLarge)}
-        values = {key: each for key, each in found.items() if not isinstance(each, TooLarge)}
+        large = {key: item for key, item in items.items() if isinstance(item, TooLarge)}
+        values = {key: item for key, item in items.items() if not isinstance(item, TooLarge)}
         with self._lock:
             self._values, self._too_large = values, large
             self.version = version
@@ -119,13 +119,13 @@ class Store(Generic[V]):
         """
         age_seconds = self.age_seconds(now)
         if not self.is_watched(now):
-            why = self._problem or "the first list takes too long"
+            doubt = self._problem or "the first list takes too long"
         elif age_seconds > LONGEST_AGE_SECONDS:
-            why = f"the API server last confirmed them {age_seconds:.0f} s ago"
+            doubt = f"the API server last confirmed them {age_seconds:.0f} s ago"
         else:
             return
         raise ObservationError(
             ObservationSource.CLUSTER,
-            f"The {self._resource} are not known at present: {why}. They are read again until "
+            f"The {self._resource} are not known at present: {doubt}. They are read again until "
             "that succeeds.",
         )
