@@ -42,7 +42,7 @@ from desched.service.process.health import Health
 from desched.service.process.http_endpoints import kept, probe_answers
 from desched.service.process.logs import configure_logs
 from desched.service.process.signals import stop_on_signals
-from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
+from desched.service.telemetry.cycle_log import CompetitorLog, PluginLog, log_cycle
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
 from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
@@ -279,6 +279,7 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
         metrics.cycle_completed,
         status.cycle_completed,
         CompetitorLog().publish,
+        PluginLog().publish,
         EventPublisher(process.events).publish,
     )
     if process.janitor is not None:

@@ -125,6 +125,8 @@ class RefusalReason(StrEnum):
     LONG_GRACE_PERIOD = "long_grace_period"
     TOO_YOUNG = "too_young"
     PREFERS_NO_EVICTION = "prefers_no_eviction"
+    PLUGIN_RULE = "plugin_rule"
+    PLUGIN_FAILED = "plugin_failed"
     # For now.
     ROLLOUT_UNDER_WAY = "rollout_under_way"
     SCALING_UNDER_WAY = "scaling_under_way"
@@ -149,6 +151,7 @@ class RefusalReason(StrEnum):
     NO_NODE_FITS = "no_node_fits"
     PLACEMENT_DOMAIN = "placement_domain"
     MODEL_CACHE = "model_cache"
+    PLUGIN_LIMIT = "plugin_limit"
     NO_NODE_UNDER_CEILING = "no_node_under_ceiling"
     LANDING_RISK = "landing_risk"
     ROOM_AWAITED = "room_awaited"

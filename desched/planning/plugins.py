@@ -41,6 +41,10 @@ class PlacementLimit(ABC):
     def outside(self, pod: Pod) -> "Mask":
         """The nodes that must not take the pod. Do not modify."""
 
+    def reason_for(self, pod: Pod) -> RefusalReason | None:
+        """The reason of this pod, for a limit that has several."""
+        return self.reason
+
     def describe(self, pod: Pod) -> str:
         """What limits the pod, for a limit with a reason."""
         return ""

@@ -7,6 +7,7 @@ import msgspec
 
 from desched.model.cluster import SpreadConstraint
 from desched.model.text import on_one_line
+from desched.plugins.out_of_tree import OutOfTree, others_in
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
@@ -28,10 +29,12 @@ from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
 from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy_file.sections.label_syntax import selector_text
 from desched.policy_file.sections.load_aware import LoadAwareArgs
+from desched.policy_file.sections.root import DeschedulerPolicy
 from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
 
 NONE = "none"
 UNLIMITED = "no limit"
+OUT_OF_TREE_PLUGINS = "outOfTreePlugins"
 _OTHER_PLUGINS: Mapping[str, type[Section]] = {
     DEFAULT_EVICTOR: DefaultEvictorArgs,
     GPU_FRAGMENTATION: GpuFragmentationArgs,
@@ -105,6 +108,12 @@ def _rows(policy: Policy) -> _Rows:
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
     if policy.gpu_drains is not None:
         yield from _gpu_drains(policy.gpu_drains)
+    yield (OUT_OF_TREE_PLUGINS,), ", ".join(map(_out_of_tree, others_in(policy))) or NONE
+
+
+def _out_of_tree(plugin: OutOfTree) -> str:
+    """The plugin and its args."""
+    return f"{plugin.name} {msgspec.json.encode(plugin.plugin, order='deterministic').decode()}"
 
 
 def _scheduler(rules: SchedulerRules) -> _Rows:
@@ -340,6 +349,8 @@ def _place(path: Sequence[str]) -> tuple[type[Section], list[str]]:
     section: type[Section] = LoadAwareArgs
     if path[0] in _OTHER_PLUGINS:
         section, path = _OTHER_PLUGINS[path[0]], path[1:]
+    elif path[0] == OUT_OF_TREE_PLUGINS:
+        section = DeschedulerPolicy
     descriptions: list[str] = []
     for part in path:
         field = keys(section).get(part)

@@ -7,6 +7,7 @@ from desched.errors import ConfigurationError
 from desched.model.load import ClusterLoad, Measured
 from desched.model.resources import Resource
 from desched.model.text import on_one_line
+from desched.plugins.out_of_tree import others_in
 from desched.policy.durations import duration_text
 from desched.policy.policy import Policy, ResourceRule
 from desched.policy_file.loading import load_policy, parse_policy
@@ -82,6 +83,11 @@ def refuse_unseen(policy: Policy, content: SnapshotContent, own: Policy, name: s
         )
     if content.kept_labels is None:
         return
+    if others := others_in(policy):
+        raise ConfigurationError(
+            f"{policy.source}: {name} does not have all labels, and plugin {others[0].name} may "
+            "read any; `desched snapshot --all-labels` keeps all labels."
+        )
     unknown = str(labels_read_by(policy).without(content.kept_labels))
     if unknown:
         raise ConfigurationError(

@@ -4,9 +4,11 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from desched import __version__
+from desched.errors import ConfigurationError
 from desched.model.state import State
 from desched.observation import observe
 from desched.planning.other_deschedulers import other_deschedulers
+from desched.plugins.out_of_tree import others_in
 from desched.policy_file.loading import PolicyText, parse_policy
 from desched.ports import World
 from desched.snapshot_file.content import SnapshotContent
@@ -28,11 +30,17 @@ def take_snapshot(
 
     Raises:
         ObservationError: the cluster or its load could not be read.
-        ConfigurationError: the policy is invalid.
+        ConfigurationError: the policy is invalid, or its plugins need names as they are.
     """
     policy = parse_policy(*policy_text).policy
+    if redaction.hash_names and (others := others_in(policy)):
+        raise ConfigurationError(
+            f"--hash-names replaces values of labels, which plugin {others[0].name} may compare; "
+            "take the snapshot without it, or by a policy without outOfTreePlugins."
+        )
     snapshot = observe(world, policy)
-    kept = None if redaction.all_labels else labels_read(snapshot.cluster, policy)
+    all_labels = redaction.all_labels or bool(others_in(policy))  # which read any
+    kept = None if all_labels else labels_read(snapshot.cluster, policy)
     content = SnapshotContent(
         redacted(snapshot, kept),
         state,

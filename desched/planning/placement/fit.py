@@ -51,8 +51,10 @@ class Fit(msgspec.Struct, frozen=True):
         able = self.requests, self.in_domains, *masks, self.destinations, self.under_ceiling
         counts = [int(np.count_nonzero(mask)) for mask in able]
         reasons = OUTSIDE_DOMAIN, *limits, NO_DESTINATION, ABOVE_CEILING
-        lost = (before - after for before, after in pairwise(counts))
-        return Counter(dict(zip(reasons, lost, strict=True)))
+        found = Counter[str]()
+        for reason, (before, after) in zip(reasons, pairwise(counts), strict=True):
+            found[reason] += before - after  # several limits may have the same words
+        return found
 
     def explained(self, excluded: Counter[str]) -> "Fit":
         """The same with the reasons that exclude every node; `excluded` by the filters."""

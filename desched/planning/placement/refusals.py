@@ -21,8 +21,8 @@ def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]
         why = f"{limits.domains_of(pod)}: {fit.explanation}"
         return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
     last = next((limit for limit, left in fit.limited if not left.any()), None)
-    if last is not None and last.reason is not None:
-        return Finding(last.reason, f"{last.describe(pod)}: {fit.explanation}")
+    if last is not None and (reason := last.reason_for(pod)) is not None:
+        return Finding(reason, f"{last.describe(pod)}: {fit.explanation}")
     outside = [limits.domains_of(pod)] if (fit.requests & ~fit.in_domains).any() else []
     why = ": ".join((*outside, *limits.named(fit.in_domains, pod), fit.explanation))
     return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
@@ -42,9 +42,10 @@ def choice_of_others(
         why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside; {remedy}"
         return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
     for limit in limits.of_plugins:
-        if limit.reason is not None and (landing.destinations & limit.outside(pod)).any():
+        reason = limit.reason_for(pod)
+        if reason is not None and (landing.destinations & limit.outside(pod)).any():
             why = f"{limit.describe(pod)}: {pod.scheduler} may place it elsewhere; {remedy}"
-            return Finding(limit.reason, why)
+            return Finding(reason, why)
     return None
 
 

@@ -13,6 +13,10 @@ from desched.policy_file.sections.gpu_fragmentation import gpu_drain_rules
 from desched.policy_file.sections.limits import LIMITS_OF_POLICY, eviction_limits
 from desched.policy_file.sections.load_aware import check_load_aware, resource_rules
 from desched.policy_file.sections.metrics import check_kept_windows, metrics_source
+from desched.policy_file.sections.out_of_tree_plugins import (
+    OutOfTreePlugin,
+    out_of_tree_plugins,
+)
 from desched.policy_file.sections.placement_domains import (
     PlacementDomainsSection,
     check_modes,
@@ -48,6 +52,9 @@ class DeschedulerPolicy(Section):
     profiles: tuple[Profile, ...]
     """Profiles; at least one of them enables LoadAware. Several, with different `nodeSelector`, are
     pools of nodes; a node belongs to the first that selects it."""
+    out_of_tree_plugins: tuple[OutOfTreePlugin, ...] | None = None
+    """[Plugins of your own](plugins/your-own.md) that take part, in their order. They must be
+    installed where desched runs."""
 
 
 def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes) -> Policy | None:
@@ -106,7 +113,12 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         gpu_drains=gpu_drains,
-        plugins=HOUSE,
+        plugins=(
+            *HOUSE,
+            *out_of_tree_plugins(
+                document.out_of_tree_plugins or (), notes.below("outOfTreePlugins")
+            ),
+        ),
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
     check_kept_windows(policy, at)

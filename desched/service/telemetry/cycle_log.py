@@ -1,4 +1,4 @@
-"""What a cycle writes to the log: one line, and a warning about other deschedulers."""
+"""What a cycle writes to the log: one line, and warnings about other deschedulers and plugins."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ import structlog
 
 from desched.model.drains import FAILED_ENDS, Drain, Purpose
 from desched.model.load import UnknownReason
-from desched.model.plan import HoldReason, NodeClass, PlannedEviction
+from desched.model.plan import HoldReason, NodeClass, PlannedEviction, RefusalReason
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import EvictionRecord
 from desched.model.text import shortened
@@ -131,6 +131,22 @@ class CompetitorLog:
             )
         else:
             _log.info("other_descheduler.gone")
+
+
+class PluginLog:
+    """Logs the first failure of each out-of-tree plugin; reports have the others."""
+
+    def __init__(self) -> None:
+        self._logged = set[str]()
+
+    def publish(self, report: CycleReport) -> None:
+        """Log the plugins that have failed now and never before."""
+        for refusal in report.plan.refusals:
+            if refusal.reason is RefusalReason.PLUGIN_FAILED:
+                name, _, why = refusal.detail.partition(": ")
+                if name not in self._logged:
+                    self._logged.add(name)
+                    _log.warning("plugin.failed", plugin=name, why=why, pod=str(refusal.pod))
 
 
 def _outcome(outcome: Outcome) -> str:
