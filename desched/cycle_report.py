@@ -118,7 +118,6 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         recent_loads=tuple(_recent_loads(snapshot)),
         gpu_loads=tuple(_gpu_loads(snapshot)),
         too_large=snapshot.cluster.too_large,
-        gangs=decision.gangs,
         **decision.facts,
     )
 

@@ -8,12 +8,10 @@ from msgspec.structs import replace
 from desched import garbage_collection
 from desched.eviction.follow_up import follow_up
 from desched.model.plan import Plan
-from desched.model.report import GangSpread
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.gang_spread import gang_spreads
 from desched.planning.newcomers import seen_newcomers
 from desched.planning.overload.classification import Pressure
 from desched.planning.planner import plan_moves
@@ -30,8 +28,7 @@ class Decision(NamedTuple):
 
     `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
     taints. `state` is the one of the context with what plugins keep of the plan. `facts` are what
-    plugins have observed, as fields of the report. `gangs` is how far apart their
-    pods are.
+    plugins have observed, as fields of the report.
     """
 
     context: EligibilityContext
@@ -41,7 +38,6 @@ class Decision(NamedTuple):
     may_steer: bool
     state: State
     facts: Mapping[str, Any]
-    gangs: tuple[GangSpread, ...]
 
 
 def decide(
@@ -75,9 +71,8 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
         facts: dict[str, Any] = {}
         for plugin in context.policy.plugins:
             state = plugin.keep(state, plan)
-            facts |= plugin.facts(context)
-        gangs = gang_spreads(context, plan.nodes)
-        return Decision(context, plan, settled, pressure, may_steer, state, facts, gangs)
+            facts |= plugin.facts(context, plan)
+        return Decision(context, plan, settled, pressure, may_steer, state, facts)
 
 
 def time_for_planning(clock: Clock) -> OutOfTime:

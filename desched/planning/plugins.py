@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod
-from desched.model.plan import PlannedTaint, RefusalReason
+from desched.model.plan import Plan, PlannedTaint, RefusalReason
 from desched.model.state import State
 from desched.policy.policy import Policy
 
@@ -144,11 +144,11 @@ class Plugin(msgspec.Struct, frozen=True):
         """What the plan says if nothing may move."""
         return OtherMoves()
 
-    def keep(self, state: State, plan: Any) -> State:
+    def keep(self, state: State, plan: Plan) -> State:
         """The state with what the next cycle must know of the plan."""
         return state
 
-    def facts(self, context: "EligibilityContext") -> Mapping[str, Any]:
+    def facts(self, context: "EligibilityContext", plan: Plan) -> Mapping[str, Any]:
         """What was observed, as fields of the `CycleReport`."""
         return {}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from desched.model.cluster import Pod
 from desched.model.model_caches import CACHE_KEY
-from desched.model.plan import RefusalReason
+from desched.model.plan import Plan, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import Plugin
@@ -51,6 +51,6 @@ class Caches(Plugin, frozen=True):
         if affinity is CacheAffinity.REQUIRE and not all(each.needed_to_start for each in models):
             yield "With cacheAffinity: Prefer, it may also move to other nodes."
 
-    def facts(self, context: EligibilityContext) -> Mapping[str, Any]:
+    def facts(self, context: EligibilityContext, _: Plan) -> Mapping[str, Any]:
         """How many nodes hold each model."""
         return {"models": tuple(holders(context))}

@@ -70,7 +70,7 @@ class Gpus(Plugin, frozen=True):
         """The state with the drains of the plan."""
         return replace(state, drains=plan.drains)
 
-    def facts(self, context: EligibilityContext) -> Mapping[str, Any]:
+    def facts(self, context: EligibilityContext, _: Plan) -> Mapping[str, Any]:
         """What is idle of GPUs, and the reserves that the nodes cannot give."""
         impossible = self.warnings(context.policy, context.cluster)
         return {"gpus": survey(context), "impossible_reserves": impossible}

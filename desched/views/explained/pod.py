@@ -47,7 +47,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         eviction_of(pod, decision),
         tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
         unserved(pod, decision),
-        tuple(each for each in decision.gangs if each.gang in gangs),
+        tuple(each for each in decision.facts.get("gangs", ()) if each.gang in gangs),
         context.after_eviction(pod),
     )
 

@@ -36,7 +36,8 @@ def seen(*on: str, labels: Mapping[str, Mapping[str, str]] = NETWORK, **cluster:
 
 
 def spreads(found: Any) -> tuple[GangSpread, ...]:
-    return decide(found, policy(), State()).gangs
+    spread: tuple[GangSpread, ...] = decide(found, policy(), State()).facts["gangs"]
+    return spread
 
 
 @pytest.mark.parametrize(

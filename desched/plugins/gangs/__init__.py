@@ -1,0 +1,1 @@
+"""Gangs: pods that need each other stay together, leave one by one above the minimum, or whole."""
