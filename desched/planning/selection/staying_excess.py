@@ -72,7 +72,7 @@ def _excesses(node: str, eligibility: Eligibility) -> Iterator[tuple[Pod, Excess
             finding = eligibility.refuse(pod)
             if finding is None or finding.reason not in BY_OWN_CHOICE:
                 continue
-            if not eligibility.waits_for_moves(pod) and eligibility.whole_gang(pod) is None:
+            if not eligibility.waits_for_moves(pod):
                 yield pod, excess
 
 
