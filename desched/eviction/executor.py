@@ -3,8 +3,8 @@
 Evictions are requested one after the other. Pods of several are looked at side by side. An eviction
 waits if its budget or its workload cannot spare a replica at the moment, and others go first.
 Evictions from one node or of one workload keep the order of the plan, because each forecast assumes
-the moves before it. If the API server throttles desched, all requests wait. A gang that moves whole
-begins when the evictions before it have ended.
+the moves before it. If the API server throttles desched, all requests wait. A plugin evicts pods
+that leave together, when the evictions before them have ended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,6 @@ from itertools import groupby
 from desched.errors import ObservationError
 from desched.eviction.pacing import is_ahead
 from desched.eviction.requests import Acting, Attempt, Requests, bottleneck
-from desched.eviction.whole_gang import move_whole
 from desched.model.drains import Drain
 from desched.model.plan import Finding, Plan, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
@@ -43,15 +42,22 @@ def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
     attempts = [Attempt(eviction) for eviction in plan.evictions]
     requests = Requests(acting)
     stopped = ""
-    for gang, following in groupby(attempts, key=lambda each: each.eviction.gang):
+    for batch, following in groupby(attempts, key=lambda each: each.eviction.gang):
         together = list(following)
-        if gang and not stopped:
-            stopped = move_whole(together, requests)
+        if batch and not stopped:
+            stopped = _evict_together(together, requests)
         while not stopped and any(attempt.open for attempt in together):
             stopped = _step(together, requests)
     requests.announce()
     not_begun = EvictionVerdict.NOT_BEGUN
     return tuple(each.outcome or requests.outcome(each, not_begun, stopped) for each in attempts)
+
+
+def _evict_together(attempts: Sequence[Attempt], requests: Requests) -> str:
+    """Let a plugin evict pods that leave together; return why the cycle ends, if so."""
+    plugins = requests.acting.context.policy.plugins
+    answers = (plugin.evict_together(attempts, requests) for plugin in plugins)
+    return next((answer for answer in answers if answer is not None), "")
 
 
 def _step(attempts: Sequence[Attempt], requests: Requests) -> str:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from desched.eviction.batches import counted_once
 from desched.eviction.cool_downs import rounds_of_nodes, with_cool_downs
-from desched.eviction.gang_results import counted_once, with_broken_gangs
 from desched.eviction.pauses import with_pauses, without_gone
 from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.replacements import replicas_of
@@ -56,12 +56,11 @@ def follow_up(
     if context.cluster.namespaces:  # a cluster in memory may have none
         state = without_gone(state, context.cluster.namespaces, now)
     state = with_pauses(state, counted, policy, now, owners)
-    state = with_broken_gangs(state, settled, policy.follow_up, now)
     nodes = len(context.cluster.nodes)
     most = after_results(state, counted, policy.limits, nodes)
     state = replace(state, most_evictions=most)
     for plugin in policy.plugins:
-        state = plugin.follow_up(state, context)
+        state = plugin.follow_up(state, settled, context)
     return FollowUp(state, tuple(settled))
 
 

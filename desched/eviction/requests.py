@@ -160,7 +160,7 @@ class Requests:
         return self._refused(attempt, answer)
 
     def close_all(self, attempts: Sequence[Attempt], refused: Attempt, outcome: Outcome) -> None:
-        """Close the attempts of a gang, because this one of them is refused."""
+        """Close attempts that are made together, because this one of them is refused."""
         refused.close(outcome)
         verdict, reason = EvictionVerdict.NOT_CONFIRMED, RefusalReason.CONFIRMATION_FAILED
         why = ": ".join(filter(None, (outcome.refusal or outcome.verdict, outcome.detail)))

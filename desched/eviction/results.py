@@ -71,12 +71,12 @@ def settle_evictions(
         _judged(record, found[record.pod], replicas, load) if record.in_flight else record
         for record in records
     ]
-    awaited = {record.batch for record in judged if record.in_flight and record.gang}
+    awaited = {record.batch for record in judged if record.in_flight and record.batch}
     return tuple(_unsettled(record) if record.batch in awaited else record for record in judged)
 
 
 def _unsettled(record: EvictionRecord) -> EvictionRecord:
-    """The record without a result: a gang that left as a whole is judged once all have one."""
+    """The record without a result: pods that left together are judged once all have one."""
     return replace(record, result=None, landed_on="", settled_at=None)
 
 
@@ -136,7 +136,7 @@ def _cannot_start(replacement: Pod, now: datetime) -> bool:
 def _unready(record: EvictionRecord, replacement: Pod) -> MoveResult:
     if not replacement.node:
         return MoveResult.STILL_PENDING
-    back = replacement.node == record.node and not record.gang
+    back = replacement.node == record.node and not record.batch
     return MoveResult.BACK_ON_SOURCE if back else MoveResult.NOT_READY
 
 
@@ -144,7 +144,7 @@ def _landed(
     record: EvictionRecord, replacement: Pod, load: PresentLoad, *, overdue: bool
 ) -> MoveResult | None:
     back = replacement.node == record.node
-    if back and not record.gang:  # a pod of a gang may return to a node that bears it
+    if back and not record.batch:  # of several, one may return to a node that bears it
         return MoveResult.BACK_ON_SOURCE
     if record.left_at is None and not overdue:  # its node still bears it: nothing is relieved yet
         return None

@@ -231,9 +231,6 @@ SYSTEMS: tuple[GroupSystem, ...] = (
 )
 """All systems that are known; for a Job of Kubernetes see `Workload.survives_disruption`."""
 
-WHOLE_SYSTEMS = frozenset(row.system for row in SYSTEMS if row.whole)
-"""The systems of which gangs may move whole."""
-
 _INHERITED = (LEAST_MEMBERS, BUDGET_LEAST, BUDGET_MOST, NETWORK_MODE, _HIGHEST_TIER)
 """Annotations that Volcano reads from the workload, too."""
 

@@ -18,13 +18,15 @@ from desched.model.plan import (
     Unsteered,
 )
 from desched.model.resources import Resource
+from desched.model.text import shortened
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.plugins import OtherMove, OtherMoves
 from desched.planning.projection import with_projected_load
 from desched.planning.selection.all_nodes import Selection
-from desched.planning.selection.candidates import Gang, Sifted, refusal_of
+from desched.planning.selection.candidates import Sifted, refusal_of
 from desched.planning.selection.excess import Excess
+from desched.planning.selection.outcomes import JointMove
 from desched.planning.selection.probes import Probing
 from desched.planning.selection.trial import Move
 from desched.planning.taints import SoftTaints
@@ -74,8 +76,8 @@ def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: Sof
         _eviction(move, source, probe=move.candidate.pod.uid in probing.probes)
         for source, move in moves
     ]
-    if selection.gang is not None:
-        evictions = list(_of_gang(selection.gang, evictions))
+    for joint in selection.joint_moves:
+        evictions = list(_noted(joint, evictions))
     evictions += [_other_eviction(other) for other in others.moves]
     hold = None if selection.moves or further else pressure.saturated
     return Plan(
@@ -110,35 +112,43 @@ def _refusals(
     pressure: Pressure,
     evictions: Iterable[PlannedEviction],
 ) -> Iterator[Refusal]:
-    """Why each pod stays; the selection replaces earlier reasons for pods of gangs."""
-    found = {refusal.pod: refusal for refusal in sifted.refusals}
+    """Why each pod stays; the selection may replace earlier reasons."""
+    found = {refusal.pod: _judged_again(refusal, selection) for refusal in sifted.refusals}
     found |= {refusal.pod: refusal for refusal in _left_in_place(sifted, selection, pressure)}
     moved = {eviction.pod for eviction in evictions}
     yield from (refusal for pod, refusal in found.items() if pod not in moved)
     yield from (refusal_of(pod, finding) for pod, finding in probing.waiting)
 
 
+def _judged_again(refusal: Refusal, selection: Selection) -> Refusal:
+    """The refusal with the reason of the selection, if it has one for the pod."""
+    selected = selection.by_node.get(refusal.node)
+    finding = selected.refusals.get(refusal.pod.uid) if selected else None
+    if finding is None:
+        return refusal
+    return msgspec.structs.replace(refusal, reason=finding.reason, detail=shortened(finding.detail))
+
+
 def _left_in_place(sifted: Sifted, selection: Selection, pressure: Pressure) -> Iterator[Refusal]:
-    """The refusals of candidates, and of gangs that could have moved whole, that do not move."""
+    """The refusals of candidates that do not move."""
     for node in sifted.nodes:
         waits = pressure.waiting.get(node.name)
         refusals = selection.by_node[node.name].refusals if waits is None else {}
-        together = () if waits else (c for gang in node.gangs for c in gang.on(node.name))
-        for candidate in (*node.candidates, *together):
+        for candidate in node.candidates:
             finding = waits or refusals.get(candidate.pod.uid)
             if finding is not None:
                 yield refusal_of(candidate.pod, finding)
 
 
-def _of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[PlannedEviction]:
-    """The evictions; those of the gang name it as the one that moves whole."""
-    members = {candidate.pod.ref for candidate in gang.members}
+def _noted(joint: JointMove, evictions: Iterable[PlannedEviction]) -> Iterable[PlannedEviction]:
+    """The evictions; those of the joint move have its note and what it says."""
+    moved = {move.candidate.pod.ref for _, move in joint.moves}
     for each in evictions:
-        if each.pod not in members:
+        if each.pod not in moved:
             yield each
             continue
-        reason = "; ".join(filter(None, (each.reason, f"moves whole: {gang}")))
-        yield msgspec.structs.replace(each, gang=gang.name, reason=reason)
+        reason = "; ".join(filter(None, (each.reason, joint.note)))
+        yield msgspec.structs.replace(each, reason=reason, **joint.says)
 
 
 def _other_eviction(other: OtherMove) -> PlannedEviction:

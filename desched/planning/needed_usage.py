@@ -12,7 +12,7 @@ from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import saturation
 from desched.planning.situation import Situation
-from desched.policy.compatibility import GangMode, SteeringMode
+from desched.policy.compatibility import SteeringMode
 
 _DECIDED_BY_SUMS = {RefusalReason.POOL_SATURATED, RefusalReason.LOAD_NOT_SHOWN}
 
@@ -34,12 +34,14 @@ def needed_pods(situation: Situation) -> PodChoice:
     sources = {loaded.node.name for loaded in pressure.sources} | _of_plugins(situation)
     if not sources:
         return PodChoice(frozenset(nodes), sums=sums)
-    gangs = tuple(_in_whole_gangs(sources, situation))
+    companions = tuple(
+        pod for plugin in policy.plugins for pod in plugin.companions(sources, context)
+    )
     by_controller = [
-        *gangs,
+        *companions,
         *_arriving(situation),
         *_leaving(situation),
-        *_short_of_cpu(sources, gangs, situation),
+        *_short_of_cpu(sources, companions, situation),
     ]
     return PodChoice(
         frozenset(nodes | sources | {p.node for p in by_controller if p.node and not p.owner}),
@@ -128,16 +130,6 @@ def _steered(situation: Situation) -> Iterator[str]:
         yield from (node.name for node in nodes if node.steered_until)
 
 
-def _in_whole_gangs(sources: Iterable[str], situation: Situation) -> Iterator[Pod]:
-    """The pods, wherever they are, of gangs that may leave one of these nodes whole."""
-    if situation.context.policy.gang_mode is not GangMode.WHOLE:
-        return
-    context = situation.context
-    pods = (pod for node in sources for pod in context.cluster.pods_by_node[node])
-    for key in {group.key for pod in pods for group in context.gangs_of(pod)}:
-        yield from context.members[key]
-
-
 def _arriving(situation: Situation) -> Iterator[Pod]:
     """The pods that the windows do not fully show on a node with known load, and pending ones."""
     book, known = situation.context.book, situation.pressure.known
@@ -158,12 +150,12 @@ def _leaving(situation: Situation) -> Iterator[Pod]:
 
 
 def _short_of_cpu(
-    sources: Iterable[str], gangs: Iterable[Pod], situation: Situation
+    sources: Iterable[str], companions: Iterable[Pod], situation: Situation
 ) -> Iterator[Pod]:
     """The pods that may move and lack CPU; the usage of their siblings shows what they need."""
     book = situation.context.book
     if Resource.CPU in book.windows:
         by_node = situation.context.cluster.pods_by_node
-        yield from filter(book.is_short_of_cpu, gangs)
+        yield from filter(book.is_short_of_cpu, companions)
         for node in sources:
             yield from filter(book.is_short_of_cpu, by_node.get(node, ()))

@@ -25,7 +25,6 @@ from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.other_moves import no_other_moves, other_moves
 from desched.planning.selection.probes import cut_to_probes
 from desched.planning.selection.staying_excess import without_staying_excess
-from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import SteeringMode
 
@@ -82,9 +81,10 @@ def _choose(
     """Choose the moves of the nodes that may be relieved now."""
     nodes = [node for node in sifted.nodes if node.name not in pressure.waiting]
     quota = EvictionQuota(eligibility)
-    gangs = WholeMoves(eligibility.context, pressure)
-    price = eligibility.context.policy.eviction_price_minutes
-    return select_moves(nodes, destinations, quota, gangs, price=price)
+    policy = eligibility.context.policy
+    reliefs = (plugin.relief(eligibility, pressure) for plugin in policy.plugins)
+    price = policy.eviction_price_minutes
+    return select_moves(nodes, destinations, quota, filter(None, reliefs), price=price)
 
 
 def destinations_before(

@@ -5,17 +5,18 @@ A policy has its plugins in the order in which they take part (`Policy.plugins`)
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Plan, PlannedTaint, RefusalReason
-from desched.model.state import State
+from desched.model.state import EvictionRecord, State
 from desched.policy.policy import Policy
 
 if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
+    from desched.eviction.requests import Attempt, Requests
     from desched.planning.arrays import Mask
     from desched.planning.eligibility.context import EligibilityContext
     from desched.planning.eligibility.eligibility import Eligibility
@@ -23,8 +24,9 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.kube_scheduler.node_arrays import NodeArrays
     from desched.planning.overload.classification import Pressure
     from desched.planning.placement.destinations import Destinations
+    from desched.planning.selection.candidates import OverloadedNode
     from desched.planning.selection.limits import EvictionQuota, LimitUse
-    from desched.planning.selection.outcomes import Chosen
+    from desched.planning.selection.outcomes import Chosen, NodeSelection
 
 
 class PlacementLimit(ABC):
@@ -52,6 +54,17 @@ class PlacementLimit(ABC):
     def relaxed(self, pod: Pod) -> "PlacementLimit | None":
         """The limit that counts if the pod finds no place; None if there is no other."""
         return None
+
+
+class Relief(ABC):
+    """Relieves nodes in one plan that no single moves of their pods relieve."""
+
+    @abstractmethod
+    def relieve(self, node: "OverloadedNode", stuck: "NodeSelection") -> "NodeSelection":
+        """The selection with moves, or with further reasons why pods stay.
+
+        `stuck` is the state after the moves for nodes before, and is not modified.
+        """
 
 
 class OtherMove(msgspec.Struct, frozen=True):
@@ -86,7 +99,7 @@ class Plugin(msgspec.Struct, frozen=True):
         """Whether another controller answers the eviction of the pod, and moves it itself."""
         return False
 
-    def limits(self, pod: Pod) -> "Iterable[LimitUse]":
+    def limits(self, pod: Pod, context: "EligibilityContext") -> "Iterable[LimitUse]":
         """What counts against limits if the pod is evicted."""
         return ()
 
@@ -110,8 +123,13 @@ class Plugin(msgspec.Struct, frozen=True):
         """What is known of the replacement of the pod if it is evicted; empty if nothing."""
         return ""
 
-    def follow_up(self, state: State, context: "EligibilityContext") -> State:
-        """The state after a look at what became of earlier moves; `context` is before."""
+    def follow_up(
+        self, state: State, settled: Sequence[EvictionRecord], context: "EligibilityContext"
+    ) -> State:
+        """The state after a look at what became of earlier moves; `context` is before.
+
+        `settled` are those whose result is new.
+        """
         return state
 
     def is_due(self, context: "EligibilityContext") -> bool:
@@ -122,12 +140,23 @@ class Plugin(msgspec.Struct, frozen=True):
         """The nodes that other moves may leave: the usage of their pods is needed."""
         return ()
 
+    def companions(self, nodes: Collection[str], context: "EligibilityContext") -> Iterable[Pod]:
+        """The pods, wherever they are, that may leave with pods of these nodes.
+
+        Their usage is needed.
+        """
+        return ()
+
     def held_nodes(self, context: "EligibilityContext") -> Iterable[PlannedTaint]:
         """The nodes that other pods are kept off, with the reason."""
         return ()
 
     def limit(self, context: "EligibilityContext", arrays: "NodeArrays") -> PlacementLimit | None:
         """A limit on where pods may land."""
+        return None
+
+    def relief(self, eligibility: "Eligibility", pressure: "Pressure") -> Relief | None:
+        """What may relieve nodes that single moves do not, for one plan."""
         return None
 
     def other_moves(
@@ -143,6 +172,13 @@ class Plugin(msgspec.Struct, frozen=True):
     def no_moves(self, state: State) -> OtherMoves:
         """What the plan says if nothing may move."""
         return OtherMoves()
+
+    def evict_together(self, attempts: "Sequence[Attempt]", requests: "Requests") -> str | None:
+        """Evict pods that leave together or not at all; return why the cycle ends, if so.
+
+        None if another plugin evicts them. Pods that none evicts are judged one by one.
+        """
+        return None
 
     def keep(self, state: State, plan: Plan) -> State:
         """The state with what the next cycle must know of the plan."""

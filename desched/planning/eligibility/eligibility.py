@@ -1,16 +1,14 @@
-"""Whether a pod may leave its node, and how many replicas of its workload and gang may."""
+"""Whether a pod may leave its node, and how many replicas of its workload may."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.pod_groups import Surplus, surpluses
-from desched.planning.eligibility.rules import may_refuse_for, waits_for_moves
+from desched.planning.eligibility.rules import may_refuse_for, refuse, waits_for_moves
 from desched.planning.eligibility.terms import Refused
-from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 
 
 class Eligibility:
@@ -18,11 +16,10 @@ class Eligibility:
 
     def __init__(self, context: EligibilityContext) -> None:
         self.context = context
-        self._gangs = WholeGangs(context)
 
     def refuse(self, pod: Pod) -> Refused:
         """Return why the pod must not leave its node alone, None if it may."""
-        finding = self._gangs.refuse(pod)
+        finding = refuse(pod, self.context)
         if finding is None and pod.scheduling.unevaluated:
             names = ", ".join(pod.scheduling.unevaluated)
             return Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
@@ -31,11 +28,6 @@ class Eligibility:
     def may_refuse_for(self, reasons: Collection[RefusalReason], pod: Pod) -> bool:
         """Whether one of these reasons keeps the pod, perhaps beside others that come first."""
         return may_refuse_for(reasons, pod, self.context)
-
-    def whole_gang(self, pod: Pod) -> WholeGang | None:
-        """The gang with which a pod that its gang keeps may leave, None without one."""
-        found = self._gangs.of(pod)
-        return found if isinstance(found, WholeGang) else None
 
     def waits_for_moves(self, pod: Pod) -> bool:
         """Whether only moves of its workload that are under way may keep the pod."""
@@ -54,12 +46,6 @@ class Eligibility:
         if budgets := self.context.cluster.budgets_of(pod):
             return min(budget.disruptions_allowed for budget in budgets)
         return self.replicas_to_spare(pod) or 0
-
-    def surpluses(self, pod: Pod) -> Iterator[Surplus]:
-        """What each gang of a pod that may move can spare."""
-        gangs = tuple(self.context.gangs_of(pod))
-        if gangs:  # only then all pods are counted
-            yield from surpluses(gangs, self.context.gang_counts)
 
     @property
     def moved_within_hour(self) -> Counter[str]:

@@ -15,7 +15,6 @@ from desched.model.resources import Resource
 from desched.planning.eligibility import (
     availability,
     devices,
-    pod_groups,
     recent_moves,
     volumes,
 )
@@ -127,7 +126,7 @@ class Rule(NamedTuple):
 
     It judges the pod by itself, by its workload, or in its cluster. `lifted` if annotations that
     request a move lift it. A rule of a plugin has its place `before` the rule of another reason;
-    without one it comes last.
+    without one it comes last. A `fallback` counts only if no plugin has a rule of its reason.
     """
 
     reason: RefusalReason
@@ -136,13 +135,16 @@ class Rule(NamedTuple):
     in_cluster: Callable[[Pod, EligibilityContext], Why | Refused] | None = None
     lifted: bool = False
     before: RefusalReason | None = None
+    fallback: bool = False
 
 
 @cache
 def rules_of(plugins: tuple[Plugin, ...]) -> tuple[Rule, ...]:
     """The rules of desched with those of these plugins, in their order."""
-    rules = list(RULES)
-    for rule in (rule for plugin in plugins for rule in plugin.rules):
+    added = [rule for plugin in plugins for rule in plugin.rules]
+    answered = {rule.reason for rule in added}
+    rules = [rule for rule in RULES if not (rule.fallback and rule.reason in answered)]
+    for rule in added:
         reasons = [each.reason for each in rules]
         rules.insert(reasons.index(rule.before) if rule.before else len(rules), rule)
     return tuple(rules)
@@ -188,6 +190,13 @@ def _namespace_unclear(pod: Pod, context: EligibilityContext) -> Why:
 def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
     found = context.eviction_annotations(pod)
     return found.detail if found.forbids else None
+
+
+def _in_group(pod: Pod, context: EligibilityContext) -> Why:
+    """A pod that others need stays if nothing says when it may leave."""
+    for group in context.gangs_of(pod):
+        return f"{group}: no plugin knows when its pods may leave"
+    return None
 
 
 def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
@@ -296,7 +305,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.NOT_READY, in_cluster=_phase),
     Rule(RefusalReason.OBJECTS_TOO_LARGE, in_cluster=_namespace_unclear),
     Rule(RefusalReason.OPTED_OUT, in_cluster=_opted_out),
-    Rule(RefusalReason.POD_GROUP, in_cluster=pod_groups.needed),
+    Rule(RefusalReason.POD_GROUP, in_cluster=_in_group, fallback=True),
     Rule(RefusalReason.BARE_POD, in_cluster=_owner),
     Rule(RefusalReason.SYSTEM_CRITICAL, _critical),
     Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),

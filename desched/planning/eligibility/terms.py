@@ -55,8 +55,3 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
     def cool_downs(self) -> Mapping[str, CoolDown]:
         """Cool-downs by the workload's uid, including those that are over."""
         return {cool_down.workload_uid: cool_down for cool_down in self.state.cool_downs}
-
-    @cached_property
-    def moving_gangs(self) -> frozenset[str]:
-        """The gangs that moved whole and are not judged yet; empty text for other moves."""
-        return frozenset(record.gang for record in self.state.in_flight)

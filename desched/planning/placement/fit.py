@@ -24,7 +24,7 @@ class Fit(msgspec.Struct, frozen=True):
     `requests` has those that pass the filters, `in_domains` those of them within its placement
     domains, `limited` those that the limit of each plugin leaves, `destinations` those that may get
     pods, `under_ceiling` those that stay under their ceiling. The node that it leaves is among them
-    only if its whole gang leaves.
+    only if it leaves with others.
 
     `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
     else it is empty. `loads` is the load of each node with the pod.

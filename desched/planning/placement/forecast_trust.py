@@ -24,13 +24,13 @@ def with_forecast_checks(
     """Add the checks of these evictions to those of the last 24 hours; the newest 200 remain.
 
     Landings on nodes with unknown load, and landings without a forecast, are not checked. Nor are
-    those of a gang that moved whole: which replacement is whose is arbitrary.
+    those that moved together: which replacement is whose is arbitrary.
     """
     recent = [check for check in checks if now - check.at < CHECKS_KEPT]
     landed = (
         record
         for record in settled
-        if record.result in _CONCLUSIVE and record.landing and not record.gang
+        if record.result in _CONCLUSIVE and record.landing and not record.batch
     )
     return (*recent, *(_check(record, now) for record in landed))[-MOST_FORECASTS:]
 

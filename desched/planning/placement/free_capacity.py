@@ -33,7 +33,7 @@ class FreeCapacity:
     """Free requests and projected load of every node, in the order of `names`."""
 
     may_return: ClassVar[bool] = False
-    """Whether a pod may go to the node that it has left, see `GangDestinations`."""
+    """Whether a pod may go to the node that it has left."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     total scores, which mean nothing on nodes that are not feasible.
 
     `wrong` marks nodes of an architecture that the workload has never run on, those outside its
-    placement domains, and the source, unless its whole gang has left. `any_fit` is true if a
+    placement domains, and the source, unless it left with others. `any_fit` is true if a
     scheduler places the pod whose scores are not known: then all feasible nodes are equally likely.
     `scheduler` is another scheduler whose scores are known; `scores` are its highest possible ones.
     `scored` is how a kube-scheduler comes to its scores. `unclear` is why they are not known though
@@ -161,7 +161,7 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
 
     A ReplicaSet replaces a pod at once, while the old one still holds its requests. The old pod is
     gone only if the replacement fits nowhere before that, if a StatefulSet owns the pod, if it has
-    no grace period, or if its whole gang has left. `free` and `view` are the state after earlier
+    no grace period, or if it left with others. `free` and `view` are the state after earlier
     moves.
     """
     source = view.arrays.index[pod.node]
@@ -174,7 +174,7 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
         destinations = free.feasible(pod, pod.node) & view.fits(leaving) & possible
     alternatives, scores, scored = _alternatives(leaving, destinations, view)
     wrong = view.unfamiliar(pod) | free.limits.outside(pod)
-    if not leaving.away:  # a gang may come back to nodes that are not overloaded
+    if not leaving.away:  # pods that left together may come back to nodes that are not overloaded
         wrong[source] = True
     any_fit = other and scheduler is None
     known = any_fit, scheduler, scored, view.rules.unclear(pod.scheduler)

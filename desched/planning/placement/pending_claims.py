@@ -15,7 +15,6 @@ from desched.model.plan import Unreserved, UnreservedReason
 from desched.model.resources import Resource, basic
 from desched.planning.arrays import Ints
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.pod_groups import placed_together
 
 LONG_PENDING = timedelta(minutes=10)
 """A pod that is pending for longer reserves nothing."""
@@ -66,7 +65,7 @@ class Claims:
                 return UnreservedReason.UNKNOWN_SCHEDULER
         if pod.has_resource_claims and pod.uncounted_claims:
             return UnreservedReason.RESOURCE_CLAIMS
-        if placed_together(pod, self._context):
+        if any(group.placed_together for group in self._context.gangs_of(pod)):
             return UnreservedReason.POD_GROUP
         if self._context.now - pod.created_at > LONG_PENDING:
             return UnreservedReason.LONG_PENDING

@@ -10,17 +10,17 @@ import msgspec
 
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.candidates import Gang, OverloadedNode
+from desched.planning.plugins import Relief
+from desched.planning.selection.candidates import OverloadedNode
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
 from desched.planning.selection.one_node import select_for_node
 from desched.planning.selection.outcomes import (
     Chosen,
+    JointMove,
     NodeSelection,
     SingleMoves,
     Stuck,
-    WholeMove,
 )
-from desched.planning.selection.whole_gangs import WholeMoves
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -42,25 +42,25 @@ class Selection(msgspec.Struct, frozen=True):
         return [chosen for node in self.nodes for chosen in self.by_node[node.name].moves]
 
     @property
-    def gang(self) -> Gang | None:
-        """The gang that moves whole, if there is one."""
+    def joint_moves(self) -> list[JointMove]:
+        """The moves that happen together or not at all."""
         outcomes = (selected.outcome for selected in self.by_node.values())
-        return next((found.gang for found in outcomes if isinstance(found, WholeMove)), None)
+        return [outcome for outcome in outcomes if isinstance(outcome, JointMove)]
 
 
 def select_moves(
     nodes: Iterable[OverloadedNode],
     destinations: Destinations,
     quota: EvictionQuota,
-    gangs: WholeMoves | None = None,
+    reliefs: Iterable[Relief] = (),
     *,
     price: float,
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 
-    A node that no single moves relieve may lose a gang if there are `gangs`.
+    The `reliefs` are asked in turn about a node that no single moves relieve.
     """
-    nodes, before = tuple(nodes), destinations
+    nodes, reliefs, before = tuple(nodes), tuple(reliefs), destinations
     selected: dict[str, NodeSelection] = {}
     leaving: dict[str, Finding[RefusalReason]] = {}
     for node in nodes:
@@ -69,10 +69,12 @@ def select_moves(
             selected[node.name] = NodeSelection(SingleMoves(), refusals, destinations, quota)
             continue
         found = _relieve(node, destinations, quota, price)
-        if found.stuck and gangs is not None and node.loaded.overloaded:
-            found = gangs.relieve(node, found)
-        if isinstance(found.outcome, WholeMove):
-            settling = Finding(RefusalReason.NODE_SETTLING, f"{found.outcome.gang} leaves it first")
+        for relief in reliefs:
+            if found.stuck and node.loaded.overloaded:
+                found = relief.relieve(node, found)
+        if isinstance(found.outcome, JointMove):
+            why = f"{found.outcome.title} leaves it first"
+            settling = Finding(RefusalReason.NODE_SETTLING, why)
             leaving |= {source.node.name: settling for source, _ in found.moves}
         selected[node.name] = found
         if found.moves:

@@ -1,6 +1,5 @@
 """The pods of overloaded nodes that may be moved, and why the others must stay."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -39,37 +38,16 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     queue: str = ""
 
 
-class Gang(msgspec.Struct, frozen=True):
-    """A gang whose pods, wherever they run, may only move together; `name` is that of the gang."""
-
-    name: str
-    members: tuple[Candidate, ...]
-
-    @property
-    def cost(self) -> float:
-        """The cost of the evictions of all its pods."""
-        return math.fsum(candidate.cost for candidate in self.members)
-
-    def on(self, node: str) -> list[Candidate]:
-        """Its pods on this node."""
-        return [candidate for candidate in self.members if candidate.pod.node == node]
-
-    def __str__(self) -> str:
-        return f"{self.name}, {len(self.members)} pods"
-
-
 class OverloadedNode(msgspec.Struct, frozen=True):
     """An overloaded node and those of its pods that may be moved, by name.
 
     `later` are pods that may be moved once the moves of their workloads under way have ended.
-    `gangs` have pods on the node, and may move whole. `refused` counts its other pods by
-    what refuses them.
+    `refused` counts its other pods by what refuses them.
     """
 
     loaded: LoadedNode
     candidates: tuple[Candidate, ...]
     later: tuple[Candidate, ...] = ()
-    gangs: tuple[Gang, ...] = ()
     refused: Mapping[RefusalReason, int] = {}
 
     @property
@@ -113,7 +91,6 @@ def _sifted(
     movable: list[Candidate] = []
     later: list[Candidate] = []
     refused = Counter[RefusalReason]()
-    gangs: dict[str, Gang] = {}
     for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
         finding = eligibility.refuse(pod)
         if finding is None:
@@ -121,16 +98,9 @@ def _sifted(
             continue
         refusals.append(refusal_of(pod, finding))
         refused[finding.reason] += 1
-        if finding.reason is RefusalReason.POD_GROUP:
-            gang = eligibility.whole_gang(pod)
-            if gang is not None and str(gang) not in gangs:
-                members = tuple(candidate_of(member, context, pasts) for member in gang.members)
-                gangs[str(gang)] = Gang(str(gang), members)
         if eligibility.waits_for_moves(pod):
             later.append(candidate_of(pod, context, pasts))
-    return OverloadedNode(
-        loaded, _by_name(movable), _by_name(later), tuple(gangs.values()), refused
-    )
+    return OverloadedNode(loaded, _by_name(movable), _by_name(later), refused)
 
 
 def _by_name(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:

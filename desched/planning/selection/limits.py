@@ -44,7 +44,7 @@ class LimitUse(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_of_workload(self) -> bool:
-        """Whether it limits how many pods of one workload or gang may be away at a time."""
+        """Whether it limits how many pods of one workload or group may be away at a time."""
         of_one = {RefusalReason.LIMIT_WORKLOAD, RefusalReason.POD_GROUP}
         return self.reason in of_one or (self.key[0] == "in flight" and self.key[1] != "")
 
@@ -113,9 +113,9 @@ class EvictionQuota:
         return None
 
     def refuse_all(self, pods: Sequence[Pod]) -> Finding[RefusalReason] | None:
-        """The reason why these pods of a gang may not all be evicted, too; None if they may.
+        """The reason why these pods may not all be evicted together; None if they may.
 
-        The limits of a workload at a time do not count, which would split most gangs; those by the
+        The limits of a workload at a time do not count, which would split most groups; those by the
         hour do.
         """
         uses = (use for pod in pods for use in self._uses_of(pod) if not use.is_of_workload)
@@ -146,11 +146,9 @@ class EvictionQuota:
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"
             yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
-        for gang, most, detail in self._eligibility.surpluses(pod):
-            yield LimitUse(("gang", "/".join(gang)), most, RefusalReason.POD_GROUP, detail)
         context = self._eligibility.context
         for plugin in context.policy.plugins:
-            yield from plugin.limits(pod)
+            yield from plugin.limits(pod, context)
         budgets = () if context.is_taken_over(pod) else self._cluster.budgets_of(pod)
         for budget in budgets:
             yield LimitUse(

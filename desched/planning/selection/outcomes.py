@@ -1,13 +1,13 @@
-"""What is done for one overloaded node: single moves, a gang that moves whole, nothing."""
+"""What is done for one overloaded node: single moves, moves of a plugin together, nothing."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.candidates import Gang
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.trial import Move
 
@@ -32,12 +32,18 @@ class Stuck(msgspec.Struct, frozen=True):
     why: Finding[NodeReason]
 
 
-class WholeMove(msgspec.Struct, frozen=True):
-    """The moves of all pods of a gang; `relieved` is whether the node is at its stop lines."""
+class JointMove(msgspec.Struct, frozen=True):
+    """Moves that happen together or not at all.
 
-    gang: Gang
+    `title` names the pods that move. `relieved` is whether the node is at its stop lines. `note` is
+    a further reason of each eviction, and `says` are fields of its `PlannedEviction`.
+    """
+
+    title: str
     moves: tuple[Chosen, ...]
     relieved: bool
+    note: str
+    says: Mapping[str, Any]
 
 
 class NodeSelection(msgspec.Struct, frozen=True):
@@ -46,7 +52,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     `destinations` and `quota` are the state after the moves.
     """
 
-    outcome: SingleMoves | Stuck | WholeMove
+    outcome: SingleMoves | Stuck | JointMove
     refusals: Mapping[str, Finding[RefusalReason]]
     destinations: Destinations
     quota: EvictionQuota | None
@@ -64,7 +70,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     @property
     def relieved(self) -> bool:
         """Whether the node is at its stop lines after the moves."""
-        return isinstance(self.outcome, SingleMoves | WholeMove) and self.outcome.relieved
+        return isinstance(self.outcome, SingleMoves | JointMove) and self.outcome.relieved
 
     @property
     def stuck(self) -> Finding[NodeReason] | None:

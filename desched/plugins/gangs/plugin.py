@@ -1,16 +1,60 @@
 """How gangs take part in a decision."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
-from desched.model.plan import Plan
+from desched.eviction.requests import Attempt, Requests
+from desched.model.cluster import Pod
+from desched.model.plan import Plan, RefusalReason
+from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.eligibility.rules import Rule
+from desched.planning.overload.classification import Pressure
 from desched.planning.plugins import Plugin
+from desched.planning.selection.limits import LimitUse
+from desched.plugins.gangs.broken import with_broken_gangs
+from desched.plugins.gangs.evictions import move_whole
+from desched.plugins.gangs.minimum import surpluses
+from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.spread import gang_spreads
+from desched.plugins.gangs.whole_gangs import kept
+from desched.policy.compatibility import GangMode
 
 
 class Gangs(Plugin, frozen=True):
-    """Reports how far apart the pods of gangs are."""
+    """Keeps the pods that a gang needs, and moves a gang whole if the policy allows it."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(RefusalReason.POD_GROUP, in_cluster=kept, before=RefusalReason.BARE_POD),
+    )
+
+    def limits(self, pod: Pod, context: EligibilityContext) -> Iterable[LimitUse]:
+        """The pods that each gang of the pod can spare."""
+        return surpluses(pod, context)
+
+    def companions(self, nodes: Collection[str], context: EligibilityContext) -> Iterator[Pod]:
+        """The pods of gangs that may leave one of these nodes whole."""
+        if context.policy.gang_mode is not GangMode.WHOLE:
+            return
+        pods = (pod for node in nodes for pod in context.cluster.pods_by_node[node])
+        for key in {group.key for pod in pods for group in context.gangs_of(pod)}:
+            yield from context.members[key]
+
+    def relief(self, eligibility: Eligibility, pressure: Pressure) -> WholeMoves | None:
+        """Moves of whole gangs."""
+        is_on = eligibility.context.policy.gang_mode is GangMode.WHOLE
+        return WholeMoves(eligibility, pressure) if is_on else None
+
+    def evict_together(self, attempts: Sequence[Attempt], requests: Requests) -> str | None:
+        """Evict all pods of a gang or none."""
+        return move_whole(attempts, requests)
+
+    def follow_up(
+        self, state: State, settled: Sequence[EvictionRecord], context: EligibilityContext
+    ) -> State:
+        """Pause the workloads of gangs that broke."""
+        return with_broken_gangs(state, settled, context.policy.follow_up, context.now)
 
     def facts(self, context: EligibilityContext, plan: Plan) -> Mapping[str, Any]:
         """How far apart the pods of each gang are."""

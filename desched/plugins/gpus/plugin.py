@@ -1,6 +1,6 @@
 """How GPUs take part in a decision."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from desched.model.cluster import ClusterState
 from desched.model.devices import whole_gpus
 from desched.model.plan import Plan, PlannedTaint
-from desched.model.state import State
+from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
@@ -29,7 +29,9 @@ from desched.policy.policy import Policy
 class Gpus(Plugin, frozen=True):
     """Drains nodes for what waits for their GPUs, and reports what is idle of them."""
 
-    def follow_up(self, state: State, context: EligibilityContext) -> State:
+    def follow_up(
+        self, state: State, _: Sequence[EvictionRecord], context: EligibilityContext
+    ) -> State:
         """The state with the drains that are over."""
         return replace(state, drains=judged(context))
 

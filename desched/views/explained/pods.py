@@ -8,7 +8,7 @@ from desched.model.cluster import Pod, PodRef
 from desched.model.load import Measured
 from desched.model.plan import Finding, PlannedEviction, Refusal, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.eligibility.whole_gangs import WholeGangs
+from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.huge_pages import ordinary_bytes
 from desched.views.explained.values import PodOutcome, PodSummary
 
@@ -23,10 +23,6 @@ class PodOutcomes:
     def evictions(self) -> Mapping[PodRef, PlannedEviction]:
         """The planned evictions by pod."""
         return {each.pod: each for each in self._decision.plan.evictions}
-
-    @cached_property
-    def _whole_gangs(self) -> WholeGangs:
-        return WholeGangs(self._decision.context)
 
     @cached_property
     def _refusals(self) -> Mapping[PodRef, Refusal]:
@@ -77,7 +73,7 @@ class PodOutcomes:
         refusal = self._refusals.get(pod.ref)
         if refusal is not None:
             return PodOutcome.STAYS, Finding(refusal.reason, refusal.detail)
-        found = self._whole_gangs.refuse(pod)
+        found = refuse(pod, self._decision.context)
         if found is not None and not self._decision.context.is_unread(found.reason, pod):
             return PodOutcome.STAYS, found
         if pod.scheduling.unevaluated:  # after the last rule

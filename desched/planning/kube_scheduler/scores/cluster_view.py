@@ -46,7 +46,7 @@ CELLS = 4096
 class LeavingPod(msgspec.Struct, frozen=True):
     """A pod that leaves its node: it is terminating, or `gone` and holds no requests any more.
 
-    One that is `away` has left with its gang before, and is no longer in the view.
+    One that is `away` has left with others before, and is no longer in the view.
     """
 
     pod: Pod

@@ -4,13 +4,16 @@ import msgspec
 
 from desched.model.cache import cached
 from desched.model.cluster import Pod
-from desched.model.plan import Finding, RefusalReason
-from desched.model.pod_groups import BUDGET_LEAST, WHOLE_SYSTEMS, PodGroup
+from desched.model.plan import RefusalReason
+from desched.model.pod_groups import BUDGET_LEAST, SYSTEMS, PodGroup
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.pod_groups import incomplete
-from desched.planning.eligibility.rules import refuse, refuse_beside
-from desched.planning.eligibility.terms import Refused
+from desched.planning.eligibility.rules import refuse_beside
+from desched.planning.eligibility.terms import Why
+from desched.plugins.gangs.minimum import incomplete, needed
 from desched.policy.compatibility import GangMode
+
+_SYSTEMS = frozenset(row.system for row in SYSTEMS if row.whole)
+"""The systems of which gangs may move whole."""
 
 LAST_RESORT = "moves whole only if nothing else relieves a node"
 
@@ -25,21 +28,22 @@ class WholeGang(msgspec.Struct, frozen=True, gc=False):
         return str(self.group)
 
 
+def kept(pod: Pod, context: EligibilityContext) -> Why:
+    """Why the pod must not leave alone, and why its gang must not leave whole either."""
+    alone = needed(pod, context)
+    if not alone or context.policy.gang_mode is not GangMode.WHOLE:
+        return alone
+    gang = context.derived(WholeGangs).of(pod)
+    why = gang if isinstance(gang, str) else LAST_RESORT
+    return f"{alone}; {why}" if why else alone
+
+
 class WholeGangs:
     """Which gangs may leave their nodes whole, as far as the rules of eligibility decide."""
 
     def __init__(self, context: EligibilityContext) -> None:
         self._context = context
         self._is_on = context.policy.gang_mode is GangMode.WHOLE
-
-    def refuse(self, pod: Pod) -> Refused:
-        """Return why the pod must not move alone, and why its gang must not move whole either."""
-        finding = refuse(pod, self._context)
-        if finding is None or finding.reason is not RefusalReason.POD_GROUP or not self._is_on:
-            return finding
-        found = self.of(pod)
-        why = found if isinstance(found, str) else LAST_RESORT
-        return Finding(finding.reason, f"{finding.detail}; {why}") if why else finding
 
     def of(self, pod: Pod) -> WholeGang | str:
         """The gang with which a pod that does not move alone may leave, or why there is none.
@@ -51,7 +55,7 @@ class WholeGangs:
             return ""
         if len({group.key for group in groups}) != 1 or groups[0].part:
             return "no pod of several gangs or parts moves with them"
-        if groups[0].system not in WHOLE_SYSTEMS:
+        if groups[0].system not in _SYSTEMS:
             return f"no gang of {groups[0].system} moves whole"
         return self._judged(groups[0])
 

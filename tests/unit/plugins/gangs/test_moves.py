@@ -17,16 +17,17 @@ from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import classify
 from desched.planning.overload.outlook import Pasts
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import destinations_before
-from desched.planning.selection.candidates import Gang, OverloadedNode, candidate_of
-from desched.planning.selection.outcomes import NodeSelection, Stuck, WholeMove
+from desched.planning.selection.candidates import OverloadedNode, candidate_of
+from desched.planning.selection.outcomes import JointMove, NodeSelection, Stuck
 from desched.planning.selection.trial import Move, Trial
-from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.situation import Situation
+from desched.plugins.gangs.moves import WholeMoves
 from desched.policy.compatibility import GangMode, SteeringMode
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
@@ -366,9 +367,9 @@ def test_a_gang_stays_of_which_the_plan_moves_a_pod_alone() -> None:
     free = destinations_before(context, pressure)
     pasts = Pasts(book, State())
     ranks = tuple(candidate_of(one, context, pasts) for one in seen.cluster.pods)
-    node_ = OverloadedNode(pressure.known["te1"], (), (), (Gang("llama", ranks),))
+    node_ = OverloadedNode(pressure.known["te1"], (), ())
     stuck = NodeSelection(Stuck(Finding(NodeReason.EXCESS_NOT_MOVABLE)), {}, free, None)
-    gangs = WholeMoves(context, pressure)
+    gangs = WholeMoves(Eligibility(context), pressure)
     trial = Trial(free, None)
     moved = trial.move_of(ranks[1])
     assert isinstance(moved, Move)
@@ -379,7 +380,7 @@ def test_a_gang_stays_of_which_the_plan_moves_a_pod_alone() -> None:
 
     assert isinstance(refused.outcome, Stuck)
     assert refused.refusals["uid-rank-0"].detail.endswith("moves one of its pods alone")
-    assert isinstance(gangs.relieve(node_, stuck).outcome, WholeMove)
+    assert isinstance(gangs.relieve(node_, stuck).outcome, JointMove)
 
 
 def test_nodes_that_pods_of_the_gang_left_get_no_more_than_they_had() -> None:

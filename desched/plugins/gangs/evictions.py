@@ -15,7 +15,7 @@ from desched.eviction.pacing import is_ahead
 from desched.eviction.requests import TIME_OVER, Attempt, Requests, bottleneck
 from desched.model.report import EvictionVerdict
 from desched.model.snapshot import FreshPod
-from desched.planning.confirmation import reconsider_gang
+from desched.plugins.gangs.confirmation import reconsider_gang
 from desched.ports import PodToRead
 
 SECONDS_PER_POD = 2.0

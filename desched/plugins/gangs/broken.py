@@ -1,4 +1,4 @@
-"""The results of gangs that left as a whole: each counts once, and a broken gang is paused."""
+"""Gangs that broke: some pods left together, and others stayed. Their workloads are paused."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,38 +6,8 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from desched.model.state import (
-    FAILURES,
-    SUCCESSES,
-    EvictionRecord,
-    MoveResult,
-    Pause,
-    PauseScope,
-    State,
-)
+from desched.model.state import EvictionRecord, MoveResult, Pause, PauseScope, State
 from desched.policy.follow_up import FollowUpRules
-
-
-def counted_once(
-    settled: Iterable[EvictionRecord], *, by_workload: bool = False
-) -> list[EvictionRecord]:
-    """One record for each gang, or for each of its workloads, with the worst result of the gang."""
-    records = list(settled)
-    worst: dict[object, MoveResult | None] = {}
-    for record in sorted(records, key=_badness):
-        worst[record.batch] = record.result
-    counted: dict[object, EvictionRecord] = {}
-    for record in records:
-        if record.gang:
-            key = (record.batch, record.workload_uid if by_workload else "")
-            counted.setdefault(key, replace(record, result=worst[record.batch]))
-        else:
-            counted[record.pod] = record
-    return list(counted.values())
-
-
-def _badness(record: EvictionRecord) -> int:
-    return (record.result not in SUCCESSES) + (record.result in FAILURES)
 
 
 def with_broken_gangs(

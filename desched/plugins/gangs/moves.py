@@ -4,33 +4,57 @@ All of them leave first, then each is placed, the largest first, after the moves
 docs/decisions/0019-gangs-that-move-whole.md has the reasons.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.model.stored_state import is_done
-from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.terms import Refused
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
-from desched.planning.placement.whole_gang import GangDestinations, GangMember
-from desched.planning.selection.candidates import Candidate, Gang, OverloadedNode
+from desched.planning.plugins import Relief
+from desched.planning.selection.candidates import Candidate, OverloadedNode, candidate_of
 from desched.planning.selection.excess import MOST_LEFT, Excess
-from desched.planning.selection.outcomes import NodeSelection, WholeMove
+from desched.planning.selection.outcomes import JointMove, NodeSelection
 from desched.planning.selection.trial import Move
+from desched.plugins.gangs.places import GangDestinations, GangMember
+from desched.plugins.gangs.whole_gangs import WholeGang, WholeGangs
 
 MOST_TRIED_IN_PLAN = 20
 """The most gangs that are placed for a plan; the most overloaded nodes come first."""
 
 
-class WholeMoves:
+class Gang(msgspec.Struct, frozen=True):
+    """A gang whose pods, wherever they run, may only move together; `name` is that of the gang."""
+
+    name: str
+    members: tuple[Candidate, ...]
+
+    @property
+    def cost(self) -> float:
+        """The cost of the evictions of all its pods."""
+        return math.fsum(candidate.cost for candidate in self.members)
+
+    def on(self, node: str) -> list[Candidate]:
+        """Its pods on this node."""
+        return [candidate for candidate in self.members if candidate.pod.node == node]
+
+    def __str__(self) -> str:
+        return f"{self.name}, {len(self.members)} pods"
+
+
+class WholeMoves(Relief):
     """Moves at most one gang in a plan."""
 
-    def __init__(self, context: EligibilityContext, pressure: Pressure) -> None:
-        self._context = context
+    def __init__(self, eligibility: Eligibility, pressure: Pressure) -> None:
+        self._eligibility = eligibility
+        self._context = eligibility.context
         self._pressure = pressure
         self._moved = ""
         self._left = MOST_TRIED_IN_PLAN
@@ -38,7 +62,7 @@ class WholeMoves:
     def relieve(self, node: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
         """The selection with the cheapest gang that can leave, or with why each of them stays."""
         refusals = dict(stuck.refusals)
-        for gang in sorted(node.gangs, key=lambda each: (each.cost, each.name)):
+        for gang in sorted(self._gangs_on(node), key=lambda each: (each.cost, each.name)):
             why = self._refuse(gang, node, stuck)
             found = why or self._placed(gang, stuck)
             if isinstance(found, _Placed):
@@ -48,6 +72,20 @@ class WholeMoves:
             stays = Finding(found.reason, detail)
             refusals |= {candidate.pod.uid: stays for candidate in gang.on(node.name)}
         return replace(stuck, refusals=refusals)
+
+    def _gangs_on(self, node: OverloadedNode) -> Iterable[Gang]:
+        """The gangs that may move whole, with pods on the node that do not move alone."""
+        context, found = self._context, dict[str, WholeGang]()
+        whole = context.derived(WholeGangs)
+        for pod in context.cluster.pods_by_node.get(node.name, ()):
+            finding = self._eligibility.refuse(pod)
+            if finding is not None and finding.reason is RefusalReason.POD_GROUP:
+                gang = whole.of(pod)
+                if isinstance(gang, WholeGang):
+                    found.setdefault(str(gang), gang)
+        pasts = self._pressure.outlook.pasts
+        for name, gang in found.items():
+            yield Gang(name, tuple(candidate_of(pod, context, pasts) for pod in gang.members))
 
     def _refuse(self, gang: Gang, node: OverloadedNode, stuck: NodeSelection) -> Refused:
         """Why the gang stays, before it is known whether it fits elsewhere."""
@@ -116,7 +154,9 @@ class WholeMoves:
         moved = {candidate.pod.uid for candidate in gang.members}
         refusals = {uid: why for uid, why in stuck.refusals.items() if uid not in moved}
         relieved = Excess(node.loaded).clears(gang.on(node.name))
-        outcome = WholeMove(gang, moves, relieved)
+        outcome = JointMove(
+            str(gang), moves, relieved, note=f"moves whole: {gang}", says={"gang": gang.name}
+        )
         return NodeSelection(outcome, refusals, placed.destinations, quota)
 
 

@@ -1,12 +1,13 @@
 """Pods of a gang stay as long as it needs them; only its pods above the minimum may move."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from desched.model.cluster import GangKey, Pod
+from desched.model.cluster import Pod
+from desched.model.plan import RefusalReason
 from desched.model.pod_groups import PodGroup
-from desched.planning.eligibility.context import EligibilityContext, GangCount
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Why
+from desched.planning.selection.limits import LimitUse
 
 
 def needed(pod: Pod, context: EligibilityContext) -> Why:
@@ -23,7 +24,7 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
 
 def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     """Why not even all pods of the gang together may leave; empty if they may."""
-    if str(group) in context.terms.moving_gangs:
+    if str(group) in context.derived(_moving):
         return "its move as a whole is not judged yet"
     topology = group.topology
     if topology is not None and (unclear := context.cluster.why_unclear(topology)):
@@ -32,22 +33,16 @@ def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     return f"{minimum} needed, {available} available" if available < minimum else ""
 
 
-class Surplus(NamedTuple):
-    """How many pods of a gang may go, and why no more."""
-
-    key: GangKey
-    most: int
-    detail: str
-
-
-def surpluses(groups: Iterable[PodGroup], counts: Mapping[GangKey, GangCount]) -> Iterator[Surplus]:
-    """What each of these gangs can spare."""
-    for group in groups:
-        minimum, available = counts[group.key]
+def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[LimitUse]:
+    """How many pods each gang of the pod can spare in a plan."""
+    for group in context.gangs_of(pod):
+        minimum, available = context.gang_counts[group.key]
         most = max(0, available - minimum)
-        yield Surplus(group.key, most, f"{group}: {minimum} needed, and this plan takes {most}")
+        detail = f"{group}: {minimum} needed, and this plan takes {most}"
+        key = ("gang", "/".join(group.key))
+        yield LimitUse(key, most, RefusalReason.POD_GROUP, detail)
 
 
-def placed_together(pod: Pod, context: EligibilityContext) -> bool:
-    """Whether the pod's scheduler places all pods of its gang or none."""
-    return any(group.placed_together for group in context.gangs_of(pod))
+def _moving(context: EligibilityContext) -> frozenset[str]:
+    """The gangs that moved whole and are not judged yet; empty text for other moves."""
+    return frozenset(record.gang for record in context.state.in_flight)
