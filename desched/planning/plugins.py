@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+import numpy as np
 
 from desched.model.cluster import ClusterState, Pod
-from desched.model.plan import Plan, PlannedTaint, RefusalReason
+from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
 from desched.model.state import EvictionRecord, State
 from desched.policy.policy import Policy
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.kube_scheduler.node_arrays import NodeArrays
     from desched.planning.overload.classification import Pressure
     from desched.planning.placement.destinations import Destinations
+    from desched.planning.placement.free_capacity import FreeCapacity
     from desched.planning.selection.candidates import OverloadedNode
     from desched.planning.selection.limits import EvictionQuota, LimitUse
     from desched.planning.selection.outcomes import Chosen, NodeSelection
@@ -51,9 +53,26 @@ class PlacementLimit(ABC):
         """What limits the pod, for a limit with a reason."""
         return ""
 
+    def never_chosen(self, pod: Pod) -> "Mask":
+        """Of these nodes, those where the scheduler of the pod never puts it by itself."""
+        return np.zeros_like(self.outside(pod))
+
     def relaxed(self, pod: Pod) -> "PlacementLimit | None":
-        """The limit that counts if the pod finds no place; None if there is no other."""
+        """The next looser limit, if the pod finds no place; None if there is no other."""
         return None
+
+    def extra_cost(self, pod: Pod) -> float:
+        """What a move costs more because this limit is a relaxed one; 1 is an eviction."""
+        return 0.0
+
+    def of_pods_together(
+        self, gang: Sequence[Pod], free: "FreeCapacity"
+    ) -> "PlacementLimit | Finding[RefusalReason]":
+        """The limit of a gang that leaves whole, or why that is not known.
+
+        `free` is what is free without it.
+        """
+        return self
 
 
 class Relief(ABC):

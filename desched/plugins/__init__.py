@@ -8,11 +8,13 @@ from desched.planning.plugins import Plugin
 from desched.plugins.caches.plugin import Caches
 from desched.plugins.gangs.plugin import Gangs
 from desched.plugins.gpus.plugin import Gpus
+from desched.plugins.networks.plugin import Networks
 from desched.plugins.queues.plugin import Queues
 from desched.plugins.virtual_machines.plugin import VirtualMachines
 
 HOUSE: tuple[Plugin, ...] = (
     Gangs(),
+    Networks(),
     Gpus(),
     Caches(),
     Queues(),

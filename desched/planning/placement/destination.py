@@ -23,8 +23,8 @@ class Destination(msgspec.Struct, frozen=True):
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
     view at the landing. `shares` is by how much the replacement counts on each node, `cost_minutes`
     the expected overload that the likely nodes gain. `steered` names the nodes whose soft taints
-    make the risk acceptable. `beyond_preferred` is the share of the domains that it only prefers,
-    by level, which the pod leaves. `at_most` is that of `Bearable`.
+    make the risk acceptable. `extra_cost` is what the move costs more because limits are relaxed.
+    `at_most` is that of `Bearable`.
     """
 
     landing: Landing
@@ -35,7 +35,7 @@ class Destination(msgspec.Struct, frozen=True):
     shares: Floats
     cost_minutes: float = 0.0
     steered: tuple[str, ...] = ()
-    beyond_preferred: float = 0.0
+    extra_cost: float = 0.0
     at_most: Mapping[Resource, float] = NO_LIMITS
 
     @property

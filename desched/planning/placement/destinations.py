@@ -137,19 +137,14 @@ class Destinations:
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         free = self.free
         answer = self._within_limits(free, pod, charge, bearable)
-        steps = free.limits.preferred_steps(pod) if isinstance(answer, Finding) else 0
-        for step in range(1, steps + 1):
-            wider = free.within(free.limits.loosened(step))
-            if np.array_equal(wider.limits.outside_domains(pod), free.limits.outside_domains(pod)):
-                continue  # the same nodes
-            free, answer = wider, self._within_limits(wider, pod, charge, bearable)
-            if isinstance(answer, Destination):
-                answer = msgspec.structs.replace(answer, beyond_preferred=step / steps)
-                break
-        relaxed = free.limits.relaxed(pod) if isinstance(answer, Finding) else None
-        if relaxed is not None:
-            free = free.within(relaxed)
+        if isinstance(answer, Destination):
+            return answer, free
+        for limits in free.limits.relaxed(pod):
+            free = free.within(limits)
             answer = self._within_limits(free, pod, charge, bearable)
+            if isinstance(answer, Destination):
+                cost = limits.extra_cost(pod)
+                return msgspec.structs.replace(answer, extra_cost=cost), free
         return answer, free
 
     def _within_limits(

@@ -14,24 +14,21 @@ from desched.planning.plugins import PlacementLimit
 
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
-OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
 
 
 class Fit(msgspec.Struct, frozen=True):
     """The nodes where a pod fits, each mask a part of the one before.
 
-    `requests` has those that pass the filters, `in_domains` those of them within its placement
-    domains, `limited` those that the limit of each plugin leaves, `destinations` those that may get
-    pods, `under_ceiling` those that stay under their ceiling. The node that it leaves is among them
-    only if it leaves with others.
+    `requests` has those that pass the filters, `limited` those that each limit leaves after those
+    before it, `destinations` those that may get pods, `under_ceiling` those that stay under their
+    ceiling. The node that it leaves is among them only if it leaves with others.
 
     `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
     else it is empty. `loads` is the load of each node with the pod.
     """
 
     requests: Mask
-    in_domains: Mask
     limited: tuple[tuple[PlacementLimit, Mask], ...]
     destinations: Mask
     under_ceiling: Mask
@@ -41,16 +38,16 @@ class Fit(msgspec.Struct, frozen=True):
     @property
     def inside(self) -> Mask:
         """The nodes that all limits leave."""
-        return self.limited[-1][1] if self.limited else self.in_domains
+        return self.limited[-1][1] if self.limited else self.requests
 
     @property
     def exclusions(self) -> Counter[str]:
         """Why nodes that pass the filters are none of those under their ceiling, with counts."""
         limits = [limit.words for limit, _ in self.limited]
         masks = [mask for _, mask in self.limited]
-        able = self.requests, self.in_domains, *masks, self.destinations, self.under_ceiling
+        able = self.requests, *masks, self.destinations, self.under_ceiling
         counts = [int(np.count_nonzero(mask)) for mask in able]
-        reasons = OUTSIDE_DOMAIN, *limits, NO_DESTINATION, ABOVE_CEILING
+        reasons = *limits, NO_DESTINATION, ABOVE_CEILING
         found = Counter[str]()
         for reason, (before, after) in zip(reasons, pairwise(counts), strict=True):
             found[reason] += before - after  # several limits may have the same words

@@ -201,14 +201,13 @@ class FreeCapacity:
         passing, verdicts = filters.passing_again(pod, position)
         requests = passing.copy()
         requests[position] &= self.may_return
-        in_domains = requests & ~self.limits.outside_domains(pod)
-        limited, inside = [], in_domains
-        for limit in self.limits.of_plugins:
+        limited, inside = [], requests
+        for limit in self.limits.each:
             inside = inside & ~limit.outside(pod)
             limited.append((limit, inside))
         destinations = inside & self.load.is_destination
         under, loads = self.load.under_ceiling(usage, destinations, at_most)
-        fit = Fit(requests, in_domains, tuple(limited), destinations, under, loads)
+        fit = Fit(requests, tuple(limited), destinations, under, loads)
         if np.count_nonzero(under):
             return fit
         excluded = Counter(filters.excluded(pod, position, verdicts))

@@ -50,7 +50,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     total scores, which mean nothing on nodes that are not feasible.
 
     `wrong` marks nodes of an architecture that the workload has never run on, those outside its
-    placement domains, and the source, unless it left with others. `any_fit` is true if a
+    limits, and the source, unless it left with others. `any_fit` is true if a
     scheduler places the pod whose scores are not known: then all feasible nodes are equally likely.
     `scheduler` is another scheduler whose scores are known; `scores` are its highest possible ones.
     `scored` is how a kube-scheduler comes to its scores. `unclear` is why they are not known though

@@ -17,14 +17,10 @@ def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]
     """Why no node can take the pod."""
     if not fit.requests.any():
         return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
-    if not fit.in_domains.any():
-        why = f"{limits.domains_of(pod)}: {fit.explanation}"
-        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
     last = next((limit for limit, left in fit.limited if not left.any()), None)
     if last is not None and (reason := last.reason_for(pod)) is not None:
         return Finding(reason, f"{last.describe(pod)}: {fit.explanation}")
-    outside = [limits.domains_of(pod)] if (fit.requests & ~fit.in_domains).any() else []
-    why = ": ".join((*outside, *limits.named(fit.in_domains, pod), fit.explanation))
+    why = ": ".join((*limits.named(fit.requests, pod), fit.explanation))
     return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
 
 
@@ -38,10 +34,7 @@ def choice_of_others(
     if not (landing.destinations & fit.under_ceiling).any():
         why = f"until it leaves, {pod.scheduler} can place it on no node under its ceiling"
         return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
-    if (landing.destinations & limits.outside_domains(pod)).any():
-        why = f"{limits.domains_of(pod)}: {pod.scheduler} may place it outside; {remedy}"
-        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
-    for limit in limits.of_plugins:
+    for limit in limits.each:
         reason = limit.reason_for(pod)
         if reason is not None and (landing.destinations & limit.outside(pod)).any():
             why = f"{limit.describe(pod)}: {pod.scheduler} may place it elsewhere; {remedy}"
@@ -76,7 +69,5 @@ def too_risky(
     else:
         found += "; soft taints on those nodes could prevent this"
     possible: Mask = np.asarray(landing.probabilities > 0)
-    may_leave = (possible & limits.outside_domains(pod)).any()
-    outside = [limits.domains_of(pod)] if may_leave else []
-    why = ": ".join((*outside, *limits.named(possible, pod), found))
+    why = ": ".join((*limits.named(possible, pod), found))
     return Finding(RefusalReason.LANDING_RISK, why)

@@ -26,10 +26,6 @@ MOST_FOR_SHARE = 0.5
 MOST_FOR_YOUTH = 0.5
 FOR_QOS = {"Guaranteed": 0.5, "Burstable": 0.25, "BestEffort": 0.0}
 
-OUTSIDE_PREFERRED = 1.0
-"""A move out of all domains that are only preferred costs as much as another eviction. One out of
-some of their levels costs less: the share that it leaves."""
-
 SETTLED_AFTER_SECONDS = 24 * 3600
 """After a day, a pod's usage has shown its whole daily pattern."""
 

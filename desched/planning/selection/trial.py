@@ -7,7 +7,6 @@ from desched.planning.placement.destination import Destination
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.landing_limits import ANYTHING, Bearable
 from desched.planning.selection.candidates import Candidate
-from desched.planning.selection.eviction_cost import OUTSIDE_PREFERRED
 from desched.planning.selection.limits import EvictionQuota
 
 
@@ -48,8 +47,8 @@ class Trial:
         found = self.destinations.destination_of(pod, candidate.charge, bearable)
         if isinstance(found, Finding):
             return found
-        if found.beyond_preferred:
-            cost = candidate.cost + OUTSIDE_PREFERRED * found.beyond_preferred
+        if found.extra_cost:
+            cost = candidate.cost + found.extra_cost
             candidate = msgspec.structs.replace(candidate, cost=cost)
         return Move(candidate, found)
 

@@ -128,8 +128,8 @@ class WholeMoves(Relief):
         self._left -= 1
         members = [GangMember(c.pod, _least(c), c.charge) for c in gang.members]
         destinations = GangDestinations(members, stuck.destinations)
-        if unclear := destinations.choose_hyper_node():
-            return Finding(RefusalReason.PLACEMENT_DOMAIN, unclear)
+        if unclear := destinations.keep_together():
+            return unclear
         moves = []
         for candidate in sorted(gang.members, key=_size, reverse=True):
             found = destinations.destination_of(candidate.pod, candidate.charge)

@@ -11,17 +11,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.filters.chain import FilterChain
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod
 from desched.planning.placement.destination import UncertainLanding
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.free_capacity import FreeCapacity
-from desched.planning.placement.hyper_node_choice import HyperNodeChoice
 from desched.planning.placement.landing_forecast import Landing
-from desched.planning.placement.network_levels import Domain
-from desched.planning.placement.placement_limits import PlacementLimits
 from desched.planning.placement.projected_load import LoadLines, ProjectedLoad
 
 
@@ -56,20 +53,13 @@ class GangDestinations(Destinations):
         self._leaving = tuple(LeavingPod(m.pod, index[m.pod.node], gone=True) for m in gang)
         self.view = self.view.without(self._leaving)
 
-    def choose_hyper_node(self) -> str:
-        """Keep the gang in the HyperNode that Volcano chooses, if it does; why that is not known.
-
-        Its nodes are then the only ones where pods of the gang may land.
-        """
-        pods = [each.pod for each in self._leaving]
-        allowed = self.free.limits.domains.kept_by_volcano(pods)
-        if allowed is None:
-            return ""
-        found = allowed if isinstance(allowed, str) else self.free.choice(pods).among(allowed)
-        if isinstance(found, str):
-            return found
-        self.free.keep_inside(found)
-        return ""
+    def keep_together(self) -> Finding[RefusalReason] | None:
+        """Keep the gang where limits keep it as a whole; why that is not known."""
+        limits = self.free.limits.of_pods_together([each.pod for each in self._leaving], self.free)
+        if isinstance(limits, Finding):
+            return limits
+        self.free.limits = limits
+        return None
 
     def refilled(self) -> Destinations:
         """The destinations for other pods, once all pods of the gang have been placed.
@@ -102,19 +92,9 @@ class _VacatedCapacity(FreeCapacity):
 
     def __init__(self, gang: Sequence[GangMember], before: FreeCapacity) -> None:
         vars(self).update(vars(before.copy()))
-        limits = before.limits
-        self.limits: _GangLimits = _GangLimits(limits.domains, limits.of_plugins)
         for member in gang:
             self._filters.remove(member.pod, self.arrays.index[member.pod.node])
         _vacate(self.load, gang)
-
-    def choice(self, gang: Sequence[Pod]) -> HyperNodeChoice:
-        """How Volcano chooses among HyperNodes for the gang."""
-        return HyperNodeChoice(gang, self)
-
-    def keep_inside(self, hyper_node: Domain) -> None:
-        """Keep the gang in this HyperNode."""
-        self.limits.inside = hyper_node
 
     def refilled(self, before: FreeCapacity) -> FreeCapacity:
         """The free capacity for all pods, with the limits and lines of `before`."""
@@ -127,29 +107,6 @@ class _VacatedCapacity(FreeCapacity):
         filters = self._filters.copy()
         filters.add(pod, self.arrays.index[pod.node])
         return filters
-
-
-class _GangLimits(PlacementLimits):
-    """The limits of a gang's pods: they stay together, but no peer keeps them near any more.
-
-    `inside` is the HyperNode that their scheduler chooses, None if it keeps to none.
-    """
-
-    inside: Domain | None = None
-
-    def outside_domains(self, pod: Pod) -> Mask:
-        return self.domains.outside_of_gang(pod, self.inside)
-
-    def preferred_steps(self, _: Pod) -> int:
-        return 0
-
-    def never_chosen(self, pod: Pod) -> Mask:
-        if self.inside is not None:
-            return self.domains.outside_domain(self.inside)
-        return np.zeros_like(self.outside_domains(pod))
-
-    def domains_of(self, pod: Pod) -> str:
-        return self.domains.describe(pod, whole=True, inside=self.inside)
 
 
 def _vacate(load: ProjectedLoad, gang: Sequence[GangMember]) -> None:

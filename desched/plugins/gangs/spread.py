@@ -10,7 +10,7 @@ from desched.model.plan import NodeClass, NodeVerdict
 from desched.model.report import GangSpread
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.placement.network_levels import NetworkLevels
+from desched.planning.network_levels import NetworkLevels
 
 MOST_GANGS = 50
 """Gangs of which the spread is known; those on overloaded nodes first."""

@@ -16,7 +16,7 @@ from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex
-from desched.planning.placement.network_levels import Domain, NetworkLevels
+from desched.planning.network_levels import Domain, NetworkLevels
 from desched.plugins.gpus.fragmentation import PodClasses
 from desched.plugins.gpus.leaving import Leaving
 from desched.plugins.gpus.room import GpuRoom

@@ -18,7 +18,7 @@ from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.placement.network_levels import Domain, NetworkLevels
+from desched.planning.network_levels import Domain, NetworkLevels
 from desched.plugins.gpus.leaving import Leaving
 from desched.plugins.gpus.room import GpuRoom
 

@@ -13,8 +13,8 @@ from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.network_levels import NetworkLevels, numbered
 from desched.planning.placement.free_capacity import FreeCapacity
-from desched.planning.placement.network_levels import NetworkLevels, numbered
 from desched.plugins.gpus.drains.demands import Demand
 from desched.plugins.gpus.drains.reserves import domain_of
 from desched.plugins.gpus.drains.vacancies import Vacancies, Vacancy

@@ -12,11 +12,11 @@ from desched.policy.schedulers import (
 )
 from desched.views.cycle import EvictionView
 from tests.builders import amounts, load, node, planned, pod, snapshot
-from tests.unit.planning.placement.test_domains import GROUP, moving
+from tests.unit.plugins.networks.test_domains import GROUP, moving
 
 PLACE = "volcano-system/volcano-scheduler-configmap"
 WEIGHTS = dict(VolcanoWeights().arguments)
-OUTSIDE = "volcano may place it outside; "
+OUTSIDE = "volcano may place it elsewhere; "
 
 
 def plan_of(configuration: VolcanoConfiguration | None, **written: int) -> Plan:

@@ -14,8 +14,10 @@ from desched.model.devices import gpus_of, has_fast_network
 from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.network_levels import Bound, Domain, NetworkLevels, numbered
 from desched.planning.overload.balance_scope import BalanceScope
-from desched.planning.placement.network_levels import Bound, Domain, NetworkLevels, numbered
+from desched.planning.placement.free_capacity import FreeCapacity
+from desched.plugins.networks.hyper_node_choice import HyperNodeChoice
 from desched.policy.placement_domains import DomainMode
 
 
@@ -34,7 +36,7 @@ class NetworkBounds(NamedTuple):
 NO_BOUNDS = NetworkBounds()
 
 
-class DomainLimits:
+class Domains:
     """Which nodes are outside the domains of a pod, and what these are."""
 
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
@@ -77,10 +79,10 @@ class DomainLimits:
         mask[domain.positions] = False
         return mask
 
-    def kept_by_volcano(self, gang: Sequence[Pod]) -> Sequence[Domain] | str | None:
-        """The HyperNodes to one of which Volcano keeps a gang of which no pod is left.
+    def chosen_by_volcano(self, gang: Sequence[Pod], free: FreeCapacity) -> Domain | str | None:
+        """The HyperNode that Volcano chooses for a gang that has left whole, by what is free then.
 
-        None if it does not choose, or keeps it to none; a text is why they are not known.
+        None if it does not choose, or keeps the gang to none; a text is why it is not known.
         """
         others = self._context.policy.scheduler.others
         schedulers = [others.get(pod.scheduler) for pod in gang]
@@ -91,7 +93,8 @@ class DomainLimits:
         if topology is None or topology.by_labels:
             return None
         doubt = self._network.doubt(range(len(self._arrays)))
-        return doubt or self._network.allowed(topology)
+        allowed = doubt or self._network.allowed(topology)
+        return allowed if isinstance(allowed, str) else HyperNodeChoice(gang, free).among(allowed)
 
     def _outside(self, source: int, labels: tuple[str, ...], found: NetworkBounds) -> Mask:
         key = source, labels, found

@@ -18,8 +18,8 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.planning.arrays import Ints, Positions
 from desched.planning.kube_scheduler.filters.resources import named
+from desched.planning.network_levels import Domain
 from desched.planning.placement.free_capacity import FreeCapacity
-from desched.planning.placement.network_levels import Domain
 from desched.policy.placement_domains import tier_of
 
 FULLER_RATIO = 0.05

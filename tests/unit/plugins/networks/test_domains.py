@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from desched.model.cluster import DeclaredGroup, GroupPart, Node
+from desched.model.model_caches import CACHE_KEY
 from desched.model.network_topology import (
     UNKNOWN_TIER,
     GroupTopology,
@@ -17,8 +18,8 @@ from desched.model.network_topology import (
 from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.placement.network_levels import NodeDomains
-from desched.policy.compatibility import SteeringMode
+from desched.planning.network_levels import NodeDomains
+from desched.policy.compatibility import CacheAffinity, SteeringMode
 from desched.policy.placement_domains import (
     KNOWN_DOMAINS,
     RUNGS,
@@ -184,7 +185,7 @@ def test_another_scheduler_must_have_no_choice_but_the_domain() -> None:
     cool = {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}
     found = plan_of({GROUP: "pg1"}, cool, scheduler="volcano").refusals[0]
     assert found.reason == "placement_domain"
-    assert found.detail.startswith(f"{GROUP}=pg1: volcano may place it outside; scheduler.others")
+    assert found.detail.startswith(f"{GROUP}=pg1: volcano may place it elsewhere; scheduler.others")
     alone = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}}, scheduler="volcano")
     assert evicted(alone) == ["a"]
 
@@ -584,8 +585,8 @@ def test_a_gang_with_parts_names_its_hyper_node_once() -> None:
             {"hyper_nodes": hyper_nodes(x=HyperNode("x", 2, "", (), ("r1",)))},
             "HyperNode r1 is in b1 and x",
         ),
-        ({"p": "near"}, GroupTopology(hard=True), {}, "volcano may place it outside"),
-        ({"p": "near"}, GroupTopology(hard=False), {}, "volcano may place it outside"),
+        ({"p": "near"}, GroupTopology(hard=True), {}, "volcano may place it elsewhere"),
+        ({"p": "near"}, GroupTopology(hard=False), {}, "volcano may place it elsewhere"),
     ],
 )
 def test_a_topology_that_cannot_be_kept_for_sure_keeps_the_pod(
@@ -625,7 +626,7 @@ def test_a_surplus_pod_of_kai_stays_as_near_as_the_preferred_level_says() -> Non
         assert "outside its placement domain" in why
     moved, why = labelled_plan({"p": "near"}, NEAR_RACK, scheduler="kai-scheduler")
     assert moved == []
-    assert "kai-scheduler may place it outside" in why
+    assert "kai-scheduler may place it elsewhere" in why
 
 
 def test_a_surplus_pod_of_kubernetes_keeps_the_value_of_its_label() -> None:
@@ -750,6 +751,19 @@ def test_a_group_may_be_preferred() -> None:
     outside = plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}}, by)
     assert [e.expected_node for e in inside.evictions] == ["near"]
     assert [e.expected_node for e in outside.evictions] == ["far"]
+    assert outside.evictions[0].cost == inside.evictions[0].cost + 1.0
+
+
+def test_to_leave_a_group_costs_as_much_if_the_model_is_left_as_well() -> None:
+    """R0.3: what one limit lets a pod do is paid for, also where another one must give way."""
+    by = msgspec.structs.replace(
+        modes(group=DomainMode.PREFER),
+        protections=moving().protections,
+        cache_affinity=CacheAffinity.PREFER,
+    )
+    named = {"annotations": {CACHE_KEY: "llama"}}
+    inside = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}}, by, **named)
+    outside = plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}}, by, **named)
     assert outside.evictions[0].cost == inside.evictions[0].cost + 1.0
 
 

@@ -1,0 +1,1 @@
+"""Networks: pods stay near what they exchange data with."""
