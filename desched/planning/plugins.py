@@ -103,11 +103,13 @@ class OtherMoves(msgspec.Struct, frozen=True):
 class Plugin(msgspec.Struct, frozen=True):
     """Takes part in decisions; all methods are pure. A value, so that policies can be compared.
 
-    `rules` are further rules of eligibility. `annotations` are those that it reads of pods,
-    workloads and PodGroups.
+    `rules` are further rules of eligibility. For the reasons that it `decides`, rules of desched
+    that keep all such pods count no more. `annotations` are those that it reads of pods, workloads
+    and PodGroups.
     """
 
     rules: "ClassVar[tuple[Rule, ...]]" = ()
+    decides: ClassVar[frozenset[RefusalReason]] = frozenset()
     annotations: ClassVar[frozenset[str]] = frozenset()
 
     def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:

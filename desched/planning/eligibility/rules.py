@@ -126,7 +126,7 @@ class Rule(NamedTuple):
 
     It judges the pod by itself, by its workload, or in its cluster. `lifted` if annotations that
     request a move lift it. A rule of a plugin has its place `before` the rule of another reason;
-    without one it comes last. A `fallback` counts only if no plugin has a rule of its reason.
+    without one it comes last. A `fallback` counts only while no plugin decides on its reason.
     """
 
     reason: RefusalReason
@@ -142,8 +142,8 @@ class Rule(NamedTuple):
 def rules_of(plugins: tuple[Plugin, ...]) -> tuple[Rule, ...]:
     """The rules of desched with those of these plugins, in their order."""
     added = [rule for plugin in plugins for rule in plugin.rules]
-    answered = {rule.reason for rule in added}
-    rules = [rule for rule in RULES if not (rule.fallback and rule.reason in answered)]
+    decided = {rule.reason for rule in added}.union(*(plugin.decides for plugin in plugins))
+    rules = [rule for rule in RULES if not (rule.fallback and rule.reason in decided)]
     for rule in added:
         reasons = [each.reason for each in rules]
         rules.insert(reasons.index(rule.before) if rule.before else len(rules), rule)
@@ -209,6 +209,14 @@ def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
     if workload.annotations_unknown:
         detail = f"{owner.declared_kind} {owner.name}: {workload.annotations_unknown}"
         return Finding(RefusalReason.OWNER_NOT_UNDERSTOOD, detail)
+    return None
+
+
+def _in_one_domain(pod: Pod, context: EligibilityContext) -> Why:
+    """Gangs that must stay in one part of the network; which nodes that has is not known here."""
+    for group in context.gangs_of(pod):
+        if group.topology is not None and group.topology.is_hard:
+            return f"no plugin knows the network topology that {group} requires"
     return None
 
 
@@ -306,6 +314,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.OBJECTS_TOO_LARGE, in_cluster=_namespace_unclear),
     Rule(RefusalReason.OPTED_OUT, in_cluster=_opted_out),
     Rule(RefusalReason.POD_GROUP, in_cluster=_in_group, fallback=True),
+    Rule(RefusalReason.PLACEMENT_DOMAIN, in_cluster=_in_one_domain, fallback=True),
     Rule(RefusalReason.BARE_POD, in_cluster=_owner),
     Rule(RefusalReason.SYSTEM_CRITICAL, _critical),
     Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),

@@ -1,5 +1,6 @@
 """How networks take part in a decision."""
 
+from desched.model.plan import RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import Plugin
@@ -9,6 +10,8 @@ from desched.plugins.networks.limit import DomainLimit
 
 class Networks(Plugin, frozen=True):
     """Keeps pods in the parts of the network where they are."""
+
+    decides = frozenset({RefusalReason.PLACEMENT_DOMAIN})
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> DomainLimit:
         """No pod lands outside its placement domains."""

@@ -19,6 +19,8 @@ from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.network_levels import NodeDomains
+from desched.plugins import HOUSE
+from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import CacheAffinity, SteeringMode
 from desched.policy.placement_domains import (
     KNOWN_DOMAINS,
@@ -537,6 +539,19 @@ def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     assert why.startswith("gang apps/llama (Volcano): HyperNode r1: 0/5 nodes are available: ")
     assert "3 nodes are outside its placement domain" in why
     assert "1 node would rise above their ceiling" in why
+
+
+def test_without_the_plugin_a_hard_topology_keeps_the_pod() -> None:
+    """Nothing else knows where it may go; a soft topology keeps it no more."""
+    hard = GroupTopology(hard=True, highest_tier=2)
+    others = tuple(each for each in HOUSE if not isinstance(each, Networks))
+    assert volcano_plan({"p": "near"}, hard)[0]
+    assert volcano_plan({"p": "near"}, hard, by=moving(plugins=others)) == (
+        [],
+        "no plugin knows the network topology that gang apps/llama (Volcano) requires",
+    )
+    soft = {"scheduler": "default-scheduler", "by": moving(plugins=others)}
+    assert volcano_plan({"p": "near"}, GroupTopology(hard=False), **soft)[0]
 
 
 def test_a_gang_with_parts_names_its_hyper_node_once() -> None:
