@@ -5,8 +5,8 @@ A policy has its plugins in the order in which they take part (`Policy.plugins`)
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,14 +15,16 @@ from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
 from desched.model.state import EvictionRecord, State
 from desched.policy.policy import Policy
+from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 
 if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.eviction.requests import Attempt, Requests
-    from desched.planning.arrays import Mask
+    from desched.planning.arrays import Floats, Mask
     from desched.planning.eligibility.context import EligibilityContext
     from desched.planning.eligibility.eligibility import Eligibility
     from desched.planning.eligibility.rules import Rule
     from desched.planning.kube_scheduler.node_arrays import NodeArrays
+    from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
     from desched.planning.overload.classification import Pressure
     from desched.planning.placement.destinations import Destinations
     from desched.planning.placement.free_capacity import FreeCapacity
@@ -66,11 +68,11 @@ class PlacementLimit(ABC):
         return 0.0
 
     def of_pods_together(
-        self, gang: Sequence[Pod], free: "FreeCapacity"
+        self, pods: Sequence[Pod], free: "FreeCapacity"
     ) -> "PlacementLimit | Finding[RefusalReason]":
-        """The limit of a gang that leaves whole, or why that is not known.
+        """The limit of pods that leave together, or why that is not known.
 
-        `free` is what is free without it.
+        `free` is what is free without them.
         """
         return self
 
@@ -84,6 +86,26 @@ class Relief(ABC):
 
         `stuck` is the state after the moves for nodes before, and is not modified.
         """
+
+
+class ScoreBounds(NamedTuple):
+    """The lowest and the highest score of each node, each of shape (alternatives or 1, nodes).
+
+    Those of nodes that are not feasible mean nothing.
+    """
+
+    least: "Floats"
+    most: "Floats"
+
+
+class OtherScores(NamedTuple):
+    """How a scheduler beside kube-scheduler scores the nodes where the replacement of a pod fits.
+
+    `samples` if it scores only as many of them as kube-scheduler would.
+    """
+
+    bounds: "Callable[[LeavingPod, SchedulerView, Mask, OtherScheduler], ScoreBounds]"
+    samples: bool
 
 
 class OtherMove(msgspec.Struct, frozen=True):
@@ -104,12 +126,13 @@ class Plugin(msgspec.Struct, frozen=True):
     """Takes part in decisions; all methods are pure. A value, so that policies can be compared.
 
     `rules` are further rules of eligibility. For the reasons that it `decides`, rules of desched
-    that keep all such pods count no more. `annotations` are those that it reads of pods, workloads
-    and PodGroups.
+    that keep all such pods count no more. `scores` are those of schedulers beside kube-scheduler.
+    `annotations` are those that it reads of pods, workloads and PodGroups.
     """
 
     rules: "ClassVar[tuple[Rule, ...]]" = ()
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
+    scores: ClassVar[Mapping[SchedulerProfile, OtherScores]] = {}
     annotations: ClassVar[frozenset[str]] = frozenset()
 
     def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
@@ -208,6 +231,11 @@ class Plugin(msgspec.Struct, frozen=True):
     def facts(self, context: "EligibilityContext", plan: Plan) -> Mapping[str, Any]:
         """What was observed, as fields of the `CycleReport`."""
         return {}
+
+
+def scores_of_others(plugins: Iterable[Plugin]) -> Mapping[SchedulerProfile, OtherScores]:
+    """How schedulers beside kube-scheduler score nodes, as far as plugins know."""
+    return {profile: scores for plugin in plugins for profile, scores in plugin.scores.items()}
 
 
 def held_nodes(context: "EligibilityContext") -> Iterator[PlannedTaint]:

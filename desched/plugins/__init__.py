@@ -10,6 +10,7 @@ from desched.plugins.gangs.plugin import Gangs
 from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.networks.plugin import Networks
 from desched.plugins.queues.plugin import Queues
+from desched.plugins.schedulers.plugin import Schedulers
 from desched.plugins.virtual_machines.plugin import VirtualMachines
 
 HOUSE: tuple[Plugin, ...] = (
@@ -18,6 +19,7 @@ HOUSE: tuple[Plugin, ...] = (
     Gpus(),
     Caches(),
     Queues(),
+    Schedulers(),
     VirtualMachines(),
 )
 """The plugins of desched, in the order in which they take part."""

@@ -1,6 +1,6 @@
 """The schedulers of a cluster as planning reads them: how they score nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -145,6 +145,13 @@ class OtherScheduler(Struct, frozen=True):
             differing=", ".join(differing),
         )
 
+    def knowing(self, profiles: Container[SchedulerProfile]) -> "OtherScheduler":
+        """The same, if scores of its profile are known: kube-scheduler's, or one of these."""
+        if self.profile is SchedulerProfile.KUBE_SCHEDULER or self.profile in profiles:
+            return self
+        why = f"no plugin knows the scores of {self.profile.value}"
+        return replace(self, unclear=why, network_topology_aware=False)
+
     @property
     def honours_soft_taints(self) -> bool:
         """Whether it prefers nodes without the taint; KAI's scheduler only filters by taints."""
@@ -175,6 +182,11 @@ class SchedulerRules(Struct, frozen=True):
     def by(self, configurations: Mapping[str, VolcanoConfiguration]) -> "SchedulerRules":
         """The same with what these configurations say."""
         others = {name: other.by(configurations) for name, other in self.others.items()}
+        return replace(self, others=others)
+
+    def knowing(self, profiles: Container[SchedulerProfile]) -> "SchedulerRules":
+        """The same with only these profiles beside kube-scheduler's."""
+        others = {name: other.knowing(profiles) for name, other in self.others.items()}
         return replace(self, others=others)
 
     def default_spread_of(self, name: str) -> tuple[SpreadConstraint, ...] | None:

@@ -46,7 +46,7 @@ def choices(draw: st.DrawFn) -> Arguments:
     context = EligibilityContext.of(book, State())
     pressure = classify(book, State())
     free = room_left(context, pressure)
-    view = SchedulerView(context.cluster, ONE_EACH.scheduler, free.index)
+    view = SchedulerView(context.cluster, ONE_EACH.scheduler, index=free.index)
     resources = (Resource.CPU, Resource.MEMORY)
     nodes = tuple(
         OverloadedNode(

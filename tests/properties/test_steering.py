@@ -226,7 +226,7 @@ def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Destinati
     context = EligibilityContext.of(book, State())
     pressure = classify(book, State())
     free = room_left(context, pressure)
-    view = SchedulerView(seen.cluster, by.scheduler, free.index)
+    view = SchedulerView(seen.cluster, by.scheduler, index=free.index)
     within = SoftTaints.of(context, pressure, by.steering.mode).steerable(free.arrays)
     feedback = LandingFeedback(most_awaited=most_awaited)
     return Destinations(free, view, by.max_landing_risk, within, feedback)

@@ -31,6 +31,7 @@ from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.planning.eligibility.terms import Terms
 from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.plugins import scores_of_others
 from desched.policy.compatibility import VolcanoJobs
 from desched.policy.policy import Policy, Protections
 
@@ -68,6 +69,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
         rules = policy.scheduler.by(cluster.volcano_configurations)
+        rules = rules.knowing(scores_of_others(policy.plugins))
         policy = msgspec.structs.replace(policy, scheduler=rules)
         cluster = with_default_spread(cluster, rules)
         terms = Terms(policy, state, book.now, threshold)

@@ -22,7 +22,6 @@ from desched.planning.kube_scheduler.scores.node_sampling import (
 )
 from desched.planning.kube_scheduler.scores.total import Scored, total_scores
 from desched.planning.placement.free_capacity import FreeCapacity
-from desched.planning.placement.other_schedulers import score_bounds
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 
 _SHOWN_AT_MOST = 1_000_000
@@ -214,11 +213,11 @@ def _by_bounds(
 ) -> tuple[Floats, Ints]:
     """The same by the bounds of the scores."""
     somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
-    bounds = score_bounds(leaving, view, somewhere, scheduler)
+    scores = view.others[scheduler.profile]
+    bounds = scores.bounds(leaving, view, somewhere, scheduler)
     least, most, feasible = np.broadcast_arrays(*bounds, destinations)
     count = feasible.shape[-1]
-    # Volcano samples as kube-scheduler does (scheduler_helper.go); KAI scores all nodes.
-    sample = nodes_to_find(count) if scheduler.profile is SchedulerProfile.VOLCANO else count
+    sample = nodes_to_find(count) if scores.samples else count
     rows = zip(least, most, feasible, strict=True)
     shares = np.array([shares_by_bounds(*row, sample) for row in rows])
     shown = np.nan_to_num(most, posinf=_SHOWN_AT_MOST)

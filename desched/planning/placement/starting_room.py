@@ -11,7 +11,7 @@ from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.placement.steering import Steerable
-from desched.planning.plugins import held_nodes
+from desched.planning.plugins import held_nodes, scores_of_others
 
 
 class StartingRoom(NamedTuple):
@@ -31,7 +31,9 @@ class StartingRoom(NamedTuple):
                 free.load.hold(taint.node)
         return cls(
             free,
-            SchedulerView(context.cluster, policy.scheduler, free.index),
+            SchedulerView(
+                context.cluster, policy.scheduler, scores_of_others(policy.plugins), free.index
+            ),
             policy.max_landing_risk,
             LandingFeedback.of(context),
         )

@@ -9,6 +9,7 @@ from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import Landing, forecast
+from desched.plugins.schedulers.plugin import Schedulers
 from desched.policy.schedulers import SchedulerRules
 from tests.builders import free_capacity
 
@@ -66,7 +67,7 @@ def cluster(nodes, pods, **more):
 
 def forecast_of(loaded: ClusterState, name: str, rules: SchedulerRules | None = None) -> Landing:
     found = next(p for p in loaded.pods if p.name == name)
-    view = SchedulerView(loaded, rules or SchedulerRules())
+    view = SchedulerView(loaded, rules or SchedulerRules(), Schedulers().scores)
     return forecast(found, free_capacity(loaded), view)
 
 

@@ -34,7 +34,8 @@ from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.plugins import Capacity
 from desched.planning.kube_scheduler.scores.pod_counts import CarriedTerm, PodCounts, carried_terms
 from desched.planning.kube_scheduler.scores.requested import Requested, requested_amounts
-from desched.policy.schedulers import SchedulerRules
+from desched.planning.plugins import OtherScores
+from desched.policy.schedulers import SchedulerProfile, SchedulerRules
 
 ALTERNATIVES = (31, 23, 17, 11, 7, 5, 3, 2, 1)
 """Primes: steps of any size through the quantiles reach all of them."""
@@ -71,16 +72,21 @@ class SchedulerView:
     """Requests and pod counts of every node, in the order of `names`.
 
     `steered` marks the nodes with desched's own soft taint. `placed`, shape (alternatives,), has
-    the node of the last replacement, None before the first move. `index` is an existing index of
-    the same cluster.
+    the node of the last replacement, None before the first move. `others` are the scores of other
+    schedulers, for each profile in the rules. `index` is an existing index of the same cluster.
     """
 
     def __init__(
-        self, cluster: ClusterState, rules: SchedulerRules, index: PodIndex | None = None
+        self,
+        cluster: ClusterState,
+        rules: SchedulerRules,
+        others: Mapping[SchedulerProfile, OtherScores] | None = None,
+        index: PodIndex | None = None,
     ) -> None:
         index = index or PodIndex(cluster, NodeArrays(cluster.nodes))
         self.cluster = cluster
         self.rules = rules
+        self.others = others or {}
         self.arrays = index.arrays
         self.names = self.arrays.names
         self.nodes = NodeFilter(self.arrays)

@@ -4,6 +4,9 @@ import pytest
 
 from desched.model.plan import Plan
 from desched.model.volcano_scheduler import VolcanoConfiguration
+from desched.planning.plugins import Plugin
+from desched.plugins import HOUSE
+from desched.plugins.schedulers.plugin import Schedulers
 from desched.policy.schedulers import (
     OtherScheduler,
     SchedulerProfile,
@@ -19,10 +22,16 @@ WEIGHTS = dict(VolcanoWeights().arguments)
 OUTSIDE = "volcano may place it elsewhere; "
 
 
-def plan_of(configuration: VolcanoConfiguration | None, **written: int) -> Plan:
+def plan_of(
+    configuration: VolcanoConfiguration | None,
+    plugins: tuple[Plugin, ...] = HOUSE,
+    /,
+    **written: int,
+) -> Plan:
     """A pod of Volcano may only leave for another node of its placement group."""
     other = OtherScheduler(SchedulerProfile.VOLCANO, config_map=PLACE, written=written)
-    by = moving(scheduler=SchedulerRules(others={"volcano": other}), max_landing_risk=0.15)
+    rules = SchedulerRules(others={"volcano": other})
+    by = moving(scheduler=rules, max_landing_risk=0.15, plugins=plugins)
     groups = {"hot": "pg1", "near": "pg1", "far": "pg2"}
     nodes = [node(name, labels={GROUP: group}) for name, group in groups.items()]
     one = pod("a", on="hot", scheduler="volcano", request=amounts(1, 1))
@@ -55,6 +64,12 @@ def test_otherwise_the_pod_stays_and_the_refusal_says_why(
 ) -> None:
     (refusal,) = plan_of(configuration).refusals
     assert why in refusal.detail
+
+
+def test_without_the_plugin_the_choice_of_volcano_is_not_known() -> None:
+    others = tuple(each for each in HOUSE if not isinstance(each, Schedulers))
+    (refusal,) = plan_of(VolcanoConfiguration(WEIGHTS), others).refusals
+    assert f"{OUTSIDE}no plugin knows the scores of Volcano" in refusal.detail
 
 
 def test_a_plan_says_where_the_policy_contradicts_the_configuration() -> None:

@@ -7,8 +7,6 @@ bounds overlap are equally likely.
 Sources, at volcano-sh/volcano@ed72c7c8 and NVIDIA/KAI-Scheduler@72de64fc; the tests cite the lines.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from desched.model.devices import gpus_of
@@ -17,6 +15,7 @@ from desched.planning.kube_scheduler.scores import plugins
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.requested import requested_amounts
 from desched.planning.kube_scheduler.scores.total import plugin_scores
+from desched.planning.plugins import ScoreBounds
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, ScoreWeights, VolcanoWeights
 
 BEST = float(plugins.BEST)
@@ -33,23 +32,7 @@ _KAI_SLACK = 1.0
 without one (scores.go). One point is a ninth of the difference between the nodes."""
 
 
-class ScoreBounds(NamedTuple):
-    """The lowest and the highest score of each node, each of shape (alternatives or 1, nodes)."""
-
-    least: Floats
-    most: Floats
-
-
-def score_bounds(
-    leaving: LeavingPod, view: SchedulerView, feasible: Mask, scheduler: OtherScheduler
-) -> ScoreBounds:
-    """The bounds of the scores for a pod of Volcano or KAI; others than feasible mean nothing."""
-    if scheduler.profile is SchedulerProfile.VOLCANO:
-        return _of_volcano(leaving, view, feasible, scheduler)
-    return _of_kai(leaving, view, feasible)
-
-
-def _of_volcano(
+def bounds_of_volcano(
     leaving: LeavingPod, view: SchedulerView, feasible: Mask, scheduler: OtherScheduler
 ) -> ScoreBounds:
     """Volcano adds up the scores of nodeorder and binpack, mostly by plugins of kube-scheduler."""
@@ -108,7 +91,9 @@ def _packed(with_pod: Floats, own: Floats, view: SchedulerView, weights: Volcano
     return found
 
 
-def _of_kai(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> ScoreBounds:
+def bounds_of_kai(
+    leaving: LeavingPod, view: SchedulerView, feasible: Mask, _: OtherScheduler
+) -> ScoreBounds:
     """KAI prefers the node with the least free CPU, and for pods without a GPU one without GPUs."""
     pod, nodes = leaving.pod, view.arrays.nodes
     free = (view.capacity.allocatable - view.requested(leaving).amounts[:, :2])[:, 0]

@@ -1,0 +1,1 @@
+"""Other schedulers: where Volcano and KAI would place pods."""
