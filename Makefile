@@ -63,7 +63,7 @@ nodes: controlplane-binaries ## the tests on real kubelets, as root, about twent
 
 # Everything is in name spaces of its own, and ends with it.
 reality: controlplane-binaries ## a hot node and its relief on real kubelets, as root, in about six minutes
-	@$(BIN)/python -m tests.nodes.reality
+	@$(BIN)/python -m drills.reality
 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -105,7 +105,7 @@ properties: $(INSTALLED) ## the property tests with more examples, and the contr
 
 # Half an hour and more on 2 idle CPUs; the seed and the sample are arguments of the module.
 mutation: $(INSTALLED) ## put small faults into the core, and count those that fail a test
-	@$(BIN)/python -m tests.mutation
+	@$(BIN)/python -m drills.mutation
 
 # In CI the binaries must be there; elsewhere their tests skip and say how to get them.
 controlplane-binaries: $(INSTALLED) ## find or build the control plane and what nodes run for the tests
@@ -126,7 +126,7 @@ soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 
 # An hour on 2 idle CPUs with 12 GiB, on two control planes at once.
 attacks: controlplane-binaries ## all attacks of the threat model at once for an hour, beside the same hour without
-	@$(BIN)/python -m tests.controlplane.attack_drill
+	@$(BIN)/python -m drills.attacks
 
 wheel: $(RUNTIME) ## build the wheel into dist/
 	@rm -f dist/desched-*.whl

@@ -22,6 +22,7 @@ PAGES = (
     "deploy/**/*.md",
     "tests/**/*.md",
     "benchmarks/*.md",
+    "drills/*.md",
 )
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 

@@ -1,6 +1,6 @@
 """The filters agree with the real kube-scheduler, node by node, on seeded random clusters.
 
-`python -m tests.controlplane.feasibility` is the long form.
+`python -m drills.feasibility` is the long form.
 """
 
 import pytest

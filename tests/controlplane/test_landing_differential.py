@@ -1,6 +1,6 @@
 """The landing forecast beside the real kube-scheduler, on random clusters (short form).
 
-`python -m tests.controlplane.landing` is the long form.
+`python -m drills.landing` is the long form.
 """
 
 from collections.abc import Iterator

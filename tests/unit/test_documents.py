@@ -23,6 +23,7 @@ DOCUMENTS = sorted(
         *ROOT.glob("benchmarks/*.md"),
         *ROOT.glob("deploy/**/*.md"),
         *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("drills/*.md"),
         *ROOT.glob("policies/*.md"),
         *ROOT.glob("tests/**/*.md"),
     ]

@@ -1,4 +1,4 @@
-"""Compares the landing forecast with kube-scheduler: `python -m tests.controlplane.landing`.
+"""Compares the landing forecast with kube-scheduler: `python -m drills.landing`.
 
 Takes about an hour on 2 cores; `--share 0.1` is a tenth of it. Every cluster has a control plane
 of its own. Rows (i) to (iv) are kinds of clusters, (v) is calibration over (i) to (iii): how often

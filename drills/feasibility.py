@@ -1,4 +1,4 @@
-"""Compares the filters with kube-scheduler: `python -m tests.controlplane.feasibility`.
+"""Compares the filters with kube-scheduler: `python -m drills.feasibility`.
 
 In each of several random clusters pods with constraints of every kind are taken away, and copies
 pinned to one node each show whether the scheduler would have put them there. Ten clusters take

@@ -146,7 +146,7 @@ def survives(fault: Fault, copy: Path) -> str:
 def _fail(tests: tuple[str, ...], copy: Path) -> bool:
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
-        code = subprocess.call(  # noqa: S603  our own tests
+        code = subprocess.call(
             command,
             cwd=copy,
             stdout=subprocess.DEVNULL,
@@ -187,8 +187,8 @@ def main() -> None:
         for number, found in enumerate(pool.map(tried, sample), 1):
             survivors += bool(found)
             if found:
-                print(f"{number}. {found}", flush=True)  # noqa: T201  its result
-    print(f"{size - survivors} of {size} faults (of {len(possible)}) fail a test")  # noqa: T201
+                print(f"{number}. {found}", flush=True)
+    print(f"{size - survivors} of {size} faults (of {len(possible)}) fail a test")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""All attacks of the threat model at once, beside a normal load: `python -m …attack_drill`.
+"""All attacks of the threat model at once, beside a normal load: `python -m drills.attacks`.
 
 Two control planes have the same 50 nodes, 1,000 pods and changes of load, and tenants whose pods
 really use the same. On one of them everything is harmless, on the other the tenants attack. It
