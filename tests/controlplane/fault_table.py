@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 
+from tests.stored_text import WRITE_VARIABLE
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
-WRITE_VARIABLE = "WRITE_TABLES"
-"""Not DESCHED_…, which desched itself would refuse."""
 _END = "<!-- end -->"
 
 
