@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from desched.adapters.prometheus.stacks import FoundService
-from desched.doctor.checks import Check, CheckName, Verdict
+from desched.doctor.checks import Check, CheckName
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.examination import (
     Examination,
@@ -135,29 +135,16 @@ def examination(**fields: Any) -> Examination:
 
 
 class Case(NamedTuple):
-    """What a check says of an examination: its verdict, and parts of both sentences."""
+    """What a check looks at."""
 
     name: CheckName
     examined: Examination
-    verdict: Verdict
-    found: str = ""
-    fix: str = ""
 
     @property
     def check(self) -> Check:
         return check_of(self.examined, self.name)
 
-    def holds(self) -> None:
-        found = self.check
-        assert found.verdict is self.verdict, found
-        assert self.found in found.found
-        assert self.fix in found.fix
-
 
 def check_of(examined: Examination, name: CheckName) -> Check:
     (found,) = (check for check in diagnose(examined).checks if check.name is name)
     return found
-
-
-def described(case: Case) -> str:
-    return f"{case.name}-{case.verdict}-{case.found or case.fix}"[:60]
