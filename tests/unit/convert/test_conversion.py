@@ -8,12 +8,10 @@ import yaml
 
 from desched.convert.conversion import Conversion, Dialect, convert_policy
 from desched.convert.notes import Effect
-from desched.model.resources import Resource
-from desched.model.selectors import LabelSelector
-from desched.policy.policy import MetricsType, Policy, PriorityThreshold
-from desched.policy.share import Share
+from desched.policy.policy import MetricsType, Policy
 from desched.policy_file.loading import parse_policy
 from desched.policy_file.reading.findings import InvalidPolicy
+from tests.stored_text import check_stored
 
 ORIGINALS = Path(__file__).parent / "originals"
 DIALECTS = {
@@ -35,16 +33,23 @@ def converted(name: str) -> tuple[Conversion, Policy]:
     return found, parse_policy(found.text, "converted").policy
 
 
-def targets(policy: Policy) -> dict[Resource, tuple[float, float]]:
-    return {
-        rule.resource: (round(100 * rule.low_ratio, 3), round(100 * rule.target_ratio, 3))
-        for rule in policy.rules
-    }
-
-
 def noted(found: Conversion, effect: Effect) -> set[str]:
     """The last word of the key of each such note."""
     return {str(note.path[-1]) for note in found.notes if note.effect is effect and note.path}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_original_becomes_the_stored_policy(name: str) -> None:
+    """With the effect of each note, and the line and the key of the original that it is about."""
+    found, _ = converted(name)
+    notes = (f"# {note.effect} by line {note.place.line}: {note.key}" for note in found.notes)
+    text = "\n".join((found.text.rstrip(), "", *notes, ""))
+    check_stored(ORIGINALS.with_name("converted") / f"{Path(name).stem}.yaml", text)
+
+
+def test_a_password_of_the_original_is_not_repeated() -> None:
+    assert "secret" in (ORIGINALS / "volcano-dead-keys.yaml").read_text()
+    assert "secret" not in converted("volcano-dead-keys.yaml")[0].text
 
 
 def test_every_original_is_tried() -> None:
@@ -77,119 +82,6 @@ def test_every_note_is_a_comment_of_the_policy_with_a_line_of_the_original(name:
     for note in found.notes:
         assert note.text.replace(" ", "") in comments
         assert 1 <= note.place.line <= lines
-
-
-def test_low_node_load_becomes_load_aware() -> None:
-    found, policy = converted("koordinator-config-map.yaml")
-    assert targets(policy) == {Resource.CPU: (45, 75)}
-    (gpu,) = policy.pools
-    assert gpu.selector.matches({"gpu": "b"})
-    assert not gpu.selector.matches({"gpu": "c"})
-    assert policy.node_selector.matches({"node-pool": "online"})
-    assert policy.protections.excluded_namespaces == ("kube-system", "koordinator-system")
-    assert policy.protections.labels.matches({"app": "web"})
-    assert not policy.protections.labels.matches({"app": "api"})
-    assert not policy.protections.local_storage
-    limits = policy.limits
-    assert (limits.total, limits.node, limits.namespace) == (10, 2, 5)
-    assert (limits.workload, limits.workload_hourly, limits.per_minute) == (1, 2, 6)
-    assert noted(found, Effect.DROPPED) == {
-        *("anomalyCondition", "leaderElection", "deschedulingInterval", "memory", "nvidia.com/gpu")
-    }
-    why = next(note.text for note in found.notes if "nvidia.com" in note.key)
-    assert why.endswith("and as gpu the load of GPUs that pods share.")
-
-
-def test_the_traps_of_koordinator_are_named_and_hold_the_policy() -> None:
-    found, policy = converted("koordinator-traps.yaml")
-    assert noted(found, Effect.HELD) == {"dryRun", "workload", "schedulerNames", "future"}
-    assert policy.deviation
-    assert targets(policy) == {Resource.MEMORY: (1, 20), Resource.CPU: (10, 20)}
-    assert policy.protections.included_namespaces == ("web",)
-    assert policy.protections.priority_threshold == PriorityThreshold(2_000_000_000)
-    assert policy.limits.workload == Share(0.1)
-    (left_alone,) = policy.pools
-    assert {r.target_ratio for r in left_alone.rules if r.resource is Resource.CPU} == {1.0}
-    assert {"prodHighThresholds", "skipEvictionGates", "evictionPolicy"} <= noted(
-        found, Effect.DROPPED
-    )
-
-
-def test_bare_args_have_their_own_lines() -> None:
-    found, policy = converted("low-node-load-args.yaml")
-    assert targets(policy) == {Resource.MEMORY: (80, 80), Resource.CPU: (45, 100)}
-    lines = {note.key: note.place.line for note in found.notes}
-    assert lines["highThresholds.cpu"] == 3
-    assert lines["lowThresholds.ephemeral-storage"] == 4
-
-
-def test_shares_of_something_else_than_load_hold_the_policy_with_the_usual_thresholds() -> None:
-    for name in ("sigs-prometheus.yaml", "sigs-helm-values.yaml", "v1alpha1.yaml"):
-        found, policy = converted(name)
-        assert "targetThresholds" in noted(found, Effect.HELD)
-        assert targets(policy)[Resource.CPU][1] == 80
-    _, helm = converted("sigs-helm-values.yaml")
-    assert targets(helm) == {
-        Resource.MEMORY: (20, 90),
-        Resource.CPU: (20, 80),
-        Resource.PODS: (20, 50),
-    }
-
-
-def test_measured_load_of_kubernetes_sigs_keeps_its_thresholds() -> None:
-    found, policy = converted("sigs-metrics-server.yaml")
-    assert not noted(found, Effect.HELD)
-    assert targets(policy) == {Resource.MEMORY: (30, 75), Resource.CPU: (30, 70)}
-    assert policy.min_underloaded_nodes == 2
-    assert policy.protections.priority_threshold.class_name == "business-critical"
-    assert policy.protections.pvc_pods
-    assert policy.limits.node == 3
-    assert noted(found, Effect.DROPPED) == {"metricsCollector", "nodeFit", "deschedule"}
-
-
-def test_protections_of_kubernetes_sigs_stay() -> None:
-    found, policy = converted("sigs-prometheus.yaml")
-    protections = policy.protections
-    assert (protections.min_replicas, protections.min_pod_age_seconds) == (2, 3600)
-    assert protections.prefer_no_eviction_is_mandatory
-    assert (protections.local_storage, protections.system_critical) == (False, False)
-    assert protections.protected_storage_classes == ("local",)
-    assert policy.metrics.address == "https://thanos-querier.openshift-monitoring.svc:9091"
-    assert {"query", "authToken", "podProtections"} <= noted(found, Effect.DROPPED)
-
-
-def test_strategies_become_load_aware() -> None:
-    found, policy = converted("v1alpha1.yaml")
-    assert policy.min_underloaded_nodes == 3
-    assert policy.protections.priority_threshold.class_name == "high"
-    assert policy.protections.excluded_namespaces == ("kube-system",)
-    assert policy.node_selector.matches({"prod": "dev"})
-    assert "RemoveDuplicates" in noted(found, Effect.DROPPED)
-
-
-def test_a_policy_that_did_nothing_does_nothing() -> None:
-    found, policy = converted("volcano-as-shipped.yaml")
-    assert noted(found, Effect.HELD) == {"type"}
-    assert policy.limits.total == 0
-
-
-def test_keys_that_were_dead_in_volcano_may_protect_but_not_evict() -> None:
-    found, policy = converted("volcano-dead-keys.yaml")
-    protections = policy.protections
-    assert protections.local_storage
-    assert protections.system_critical
-    assert protections.pvc_pods
-    assert protections.pods_without_budget
-    assert protections.labels.matches({"tier": "web"})
-    assert not protections.labels.matches({})
-    assert protections.priority_threshold.value == 100
-    assert policy.node_selector == LabelSelector()
-    assert policy.destination_selector.matches({"pool": "web"})
-    assert not policy.destination_selector.matches({})
-    assert targets(policy)[Resource.MEMORY] == (30, 70)
-    assert policy.rules[0].windows_seconds == (300,)
-    assert not policy.metrics.address
-    assert "secret" not in found.text
 
 
 REFUSED = {
