@@ -1,12 +1,13 @@
-"""What a report looks like to programs and to people."""
+"""What a report looks like to programs and to people: `cycles.txt` has the whole of each case."""
 
 import json
-import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from desched.errors import ConfigurationError
 from desched.model.cluster import PodRef
@@ -18,12 +19,15 @@ from desched.model.plan import (
     NodeVerdict,
     Plan,
     PlannedEviction,
+    PlannedTaint,
     Refusal,
     RefusalReason,
     ResourceRelief,
+    TaintRemoval,
     UnjudgedLoad,
     Unreserved,
     UnreservedReason,
+    Unsteered,
 )
 from desched.model.report import (
     CycleReport,
@@ -33,14 +37,14 @@ from desched.model.report import (
     NotActing,
     ObservedCounts,
     Outcome,
+    TaintChange,
 )
 from desched.model.resources import Resource
-from desched.model.state import MoveResult
 from desched.views.cycle import CycleView
-from desched.views.reasons import sentence_of
 from tests.builders import planned_eviction, pressure
-from tests.shown import print_shown, shown
-from tests.unit.service.example_reports import FOLLOWED_UP
+from tests.shown import shown
+from tests.stored_text import check_stored, sections
+from tests.unit.service.example_reports import EVICTION, FOLLOWED_UP, REPORT
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -75,14 +79,162 @@ def report(
     )
 
 
-def printed(cycle: CycleReport, width: int = 80) -> str:
-    console = Console(width=width, color_system=None)
-    with console.capture() as capture:
-        print_shown(cycle, console)
-    return capture.get()
+def changed(cycle: CycleReport, **fields: Any) -> CycleReport:
+    return msgspec.structs.replace(cycle, **fields)
 
 
-# --- JSON and YAML ----------------------------------------------------------------------------
+def planned(cycle: CycleReport, **fields: Any) -> CycleReport:
+    """The report with these fields of its plan."""
+    return changed(cycle, plan=msgspec.structs.replace(cycle.plan, **fields))
+
+
+def evicting(result: CycleResult = CycleResult.PLANNED, **fields: Any) -> CycleReport:
+    """One eviction from an overloaded node."""
+    moved = msgspec.structs.replace(eviction(), **fields)
+    return report(node("a", 0.9), evictions=(moved,), result=result)
+
+
+def unknown(name: str, reason: UnknownReason, detail: str = "") -> NodeVerdict:
+    return NodeVerdict(name, NodeClass.UNKNOWN, reason=reason, detail=detail)
+
+
+def fresh(name: str) -> NodeVerdict:
+    return NodeVerdict(
+        name,
+        NodeClass.UNKNOWN,
+        reason=UnknownReason.WINDOW_NOT_COVERED,
+        detail="samples cover 40% of the last 15m",
+        unjudged=(UnjudgedLoad(Resource.CPU, ((300, 0.421), (900, 0.4)), 12.0),),
+        until=datetime(2026, 1, 1, 0, 9, tzinfo=UTC),
+    )
+
+
+def busy() -> CycleReport:
+    refusals = [
+        Refusal(PodRef("n", f"p{i:02}"), "ab"[i % 2], RefusalReason.BARE_POD) for i in range(30)
+    ]
+    nodes = (node("a", 0.9), node("b", 0.9), node("c", 0.1))
+    return report(*nodes, evictions=(eviction(),), refusals=tuple(refusals))
+
+
+def pvc_pods() -> CycleReport:
+    pods = (PodRef("n", f"p{number}") for number in range(12))
+    staying = tuple(Refusal(pod, "a", RefusalReason.PVC_POD, "data") for pod in pods)
+    return report(node("a", 0.9), refusals=staying)
+
+
+def without_data(reason: UnknownReason) -> CycleReport:
+    hold = HoldReason.TOO_MANY_UNKNOWN_NODES
+    nodes = (unknown("a", reason), unknown("b", reason))
+    return report(*nodes, result=CycleResult.HELD, hold=hold)
+
+
+def results() -> Iterator[tuple[str, CycleReport]]:
+    for result in CycleResult:
+        cycle = evicting(result)
+        if result is CycleResult.HELD:
+            cycle = planned(cycle, hold=HoldReason.PARTIAL_DATA)
+        if result is CycleResult.NOT_ACTING:
+            cycle = changed(cycle, not_acting=NotActing.PAUSED)
+        yield f"a cycle that is {result}", cycle
+
+
+def steering(mode: Mode, *changes: TaintChange, **fields: Any) -> CycleReport:
+    """Two moves that need soft taints on one node, and what became of taints."""
+    steered = msgspec.structs.replace(EVICTION, steered=("te1", "te3"))
+    pods = (EVICTION.pod, PodRef("shop", "web-2", "uid-2"))
+    taints = tuple(PlannedTaint("te1", f"the replacement of {pod} …", pod) for pod in pods)
+    cycle = planned(REPORT, evictions=(steered,), taints=taints, **fields)
+    return changed(cycle, mode=mode, taints=changes)
+
+
+COOL = [node(f"cool-{number}", 0.2) for number in range(40)]
+OUTCOME = Outcome(eviction().pod, "a", EvictionVerdict.BLOCKED_BY_BUDGET, AT, "needs 2, has 2")
+OUTSIDE = changed(
+    evicting(CycleResult.NOT_ACTING),
+    not_acting=NotActing.OUTSIDE_WINDOW,
+    not_acting_detail="until 06:00 Europe/Berlin",
+)
+CROWD = (Unreserved("evil", UnreservedReason.NAMESPACE_SHARE, 13),)
+STALE = UnknownReason.STALE
+TOO_YOUNG = NodeVerdict("e", NodeClass.OUT_OF_SCOPE, reason=NodeReason.TOO_YOUNG)
+IMPOSSIBLE = "p.yaml:31: reserve[0]: no node has 8 GPUs"
+MISSING = TaintChange("te3", tainted=True, why="a move needs it", done=False, detail="403")
+CASES: dict[str, CycleReport] = {
+    **dict(results()),
+    "the hottest node is first, without earlier moves there is no section of them": report(
+        node("cool", 0.1), node("hot", 0.9), node("warm", 0.5)
+    ),
+    "a node without numbers has its reason": report(node("a"), unknown("dark", STALE, "600 s")),
+    "a detail that several share is there once": report(
+        node("a"), *(unknown(n, STALE, d) for n, d in (("d1", "6 s"), ("d2", "6 s"), ("d3", "9 s")))
+    ),
+    "of many nodes only the interesting are shown, and the others counted": report(
+        node("a", 0.9), node("b", 0.1), *COOL, evictions=(eviction(),)
+    ),
+    "pending pods without reserved room": planned(report(node("a")), unreserved=CROWD),
+    "refusals have counts, examples and the sentence": pvc_pods(),
+    "each pod that stays is named with its node": busy(),
+    "an outcome has the API server's message": changed(
+        evicting(CycleResult.NOT_EVICTED), mode=Mode.EVICT, outcomes=(OUTCOME,)
+    ),
+    "an eviction has what it costs": evicting(cost=2.525),
+    "a pod of another scheduler": evicting(scheduler="volcano"),
+    "a hold with braces in its detail": report(
+        node("a", 0.9),
+        result=CycleResult.HELD,
+        hold=HoldReason.SEVERAL_CLUSTERS,
+        hold_detail='{cluster="x"}',
+    ),
+    "nothing to do counts the nodes that were not judged": report(
+        *map(node, "abc"), unknown("d", STALE), TOO_YOUNG, result=CycleResult.NOTHING_TO_DO
+    ),
+    "where no node has data the matchers are mentioned": without_data(UnknownReason.ABSENT),
+    "but not where it is too old": without_data(STALE),
+    "what became of earlier moves, and what is left alone": FOLLOWED_UP,
+    "why evictions are not allowed is there once": OUTSIDE,
+    "also where nothing would be evicted": changed(OUTSIDE, result=CycleResult.NOTHING_TO_DO),
+    "other deschedulers": changed(report(node("a")), other_deschedulers=("Volcano in x",)),
+    "a descheduler that is acknowledged": changed(
+        report(node("a")), acknowledged_deschedulers=("Volcano descheduler in x",)
+    ),
+    "a reserve that the nodes cannot give": changed(
+        report(node("a")), impossible_reserves=(IMPOSSIBLE,)
+    ),
+    "the first look has loads, and from when they can be judged": report(fresh("a"), fresh("b")),
+    "a node without any load has a question mark beside others": report(
+        fresh("a"), NodeVerdict("dark", NodeClass.UNKNOWN)
+    ),
+    "what the missing right to steer costs": planned(REPORT, unsteered=Unsteered(7, 3)),
+    "a dry run has the soft taints that it would set": steering(Mode.DRY_RUN),
+    "and before them those that it would remove": steering(
+        Mode.DRY_RUN, removed_taints=(TaintRemoval("te9", "its time is over"),)
+    ),
+    "soft taints that were set, removed, or could not be": steering(
+        Mode.EVICT,
+        TaintChange("te1", tainted=True, why="a move needs it"),
+        TaintChange("te2", tainted=False, why="its time is over"),
+        MISSING,
+    ),
+}
+VIEWS: dict[str, dict[str, Any]] = {
+    "all pods that stay": {"all_pods": True},
+    "one node with its pods and where they go": {"node": "b", "all_pods": True},
+    "the node that a pod leaves": {"node": "a"},
+}
+
+
+def test_a_table_says_all_of_this() -> None:
+    found = {case: shown(cycle) for case, cycle in CASES.items()}
+    found |= {title: shown(busy(), "table", **view) for title, view in VIEWS.items()}
+    check_stored(Path(__file__).with_name("cycles.txt"), sections(found))
+
+
+@pytest.mark.parametrize("result", CycleResult)
+def test_the_last_line_is_a_sentence_about_what_happened(result: CycleResult) -> None:
+    last = CycleView(dict(results())[f"a cycle that is {result}"]).summary[-1]
+    assert last.endswith(".")
+    assert "{" not in last
 
 
 def test_json_holds_enumerations_as_values_iso_times_and_four_decimals() -> None:
@@ -92,14 +244,6 @@ def test_json_holds_enumerations_as_values_iso_times_and_four_decimals() -> None
     assert document["started_at"] == "2026-01-01T00:00:00Z"
     assert document["duration_seconds"] == 0.1235
     assert document["plan"]["nodes"][0]["pressures"][0]["measured"] == [[300, 0.1235]]
-
-
-def test_pending_pods_without_reserved_room_are_named_by_namespace() -> None:
-    cycle = report(node("a"))
-    crowd = (Unreserved("evil", UnreservedReason.NAMESPACE_SHARE, 13),)
-    plan = msgspec.structs.replace(cycle.plan, unreserved=crowd)
-    found = shown(msgspec.structs.replace(cycle, plan=plan), "table")
-    assert "13 pods of namespace evil (namespace_share): Their namespace has reserved" in found
 
 
 def test_nodes_and_refusals_are_sorted_and_evictions_keep_their_order() -> None:
@@ -124,106 +268,6 @@ def test_what_is_not_a_number_is_null(value: float) -> None:
     assert json.loads(rendered)["plan"]["nodes"][0]["pressures"][0]["lowest_ratio"] is None
 
 
-# --- the terminal -----------------------------------------------------------------------------
-
-
-def test_the_hottest_node_comes_first_and_shows_its_lines() -> None:
-    output = printed(report(node("cool", 0.1), node("hot", 0.9), node("warm", 0.5)))
-    assert output.index("hot ") < output.index("warm ") < output.index("cool ")
-    assert "CPU % 5m" in output
-    assert "90.0" in output
-    assert "80/75" in output
-
-
-def test_a_node_without_numbers_is_shown_with_its_reason() -> None:
-    unknown = NodeVerdict(
-        "dark", NodeClass.UNKNOWN, reason=UnknownReason.STALE, detail="600 seconds"
-    )
-    output = printed(report(node("a"), unknown))
-    assert "dark (600 seconds)" in output
-    assert sentence_of(UnknownReason.STALE) in output
-
-
-def test_of_many_nodes_only_the_interesting_are_shown_and_the_others_counted() -> None:
-    cool = [node(f"cool-{number}", 0.2) for number in range(40)]
-    cycle = report(node("a", 0.9), node("b", 0.1), *cool, evictions=(eviction(),))
-    output = printed(cycle)
-    assert "… and 22 more balanced" in output
-    assert "cool-39" not in output
-    assert "\nb " in output  # the expected destination
-
-
-def test_refusals_are_grouped_with_counts_examples_and_the_sentence() -> None:
-    refusals = [
-        Refusal(PodRef("n", f"p{number}"), "a", RefusalReason.PVC_POD, "data")
-        for number in range(12)
-    ]
-    output = printed(report(node("a", 0.9), refusals=tuple(refusals)))
-    assert "12 pods on overloaded nodes stay:" in output
-    assert sentence_of(RefusalReason.PVC_POD).split(",")[0] in output
-    assert "n/p9 (data)" in output
-    assert "… and 2 more" in output
-    assert "n/p10" not in output
-
-
-def test_a_detail_that_several_share_is_shown_once() -> None:
-    dark = [
-        NodeVerdict(name, NodeClass.UNKNOWN, reason=UnknownReason.STALE, detail=detail)
-        for name, detail in (("d1", "600 s"), ("d2", "600 s"), ("d3", "900 s"))
-    ]
-    output = printed(report(node("a"), *dark))
-    assert "  d1, d2 (600 s) " in output
-    assert "  d3 (900 s) " in output
-
-
-def test_an_outcome_is_shown_with_the_api_servers_message() -> None:
-    planned = eviction()
-    outcome = Outcome(planned.pod, "a", EvictionVerdict.BLOCKED_BY_BUDGET, AT, "needs 2, has 2")
-    cycle = report(node("a", 0.9), evictions=(planned,), result=CycleResult.NOT_EVICTED)
-    output = printed(msgspec.structs.replace(cycle, mode=Mode.EVICT, outcomes=(outcome,)))
-    assert "blocked_by_budget: Its PodDisruptionBudget refused." in output
-    assert "needs 2, has 2" in output
-
-
-def test_an_eviction_is_shown_with_what_it_costs() -> None:
-    dear = msgspec.structs.replace(eviction(), cost=2.525)
-    cycle = report(node("a", 0.9), evictions=(dear,))
-    assert "of Deployment shop/web, priority 7, cost 2.5" in printed(cycle)
-    assert json.loads(shown(cycle, "json"))["plan"]["evictions"][0]["cost"] == 2.525
-
-
-def test_a_pod_of_another_scheduler_is_marked_in_the_table() -> None:
-    theirs = msgspec.structs.replace(eviction(), scheduler="volcano")
-    text = printed(report(node("a", 0.9), evictions=(theirs,)))
-    assert "placed by volcano, possibly on any node where it fits" in text
-    assert "placed by" not in printed(report(node("a", 0.9), evictions=(eviction(),)))
-
-
-def test_a_hold_with_braces_in_its_detail_is_shown_unchanged() -> None:
-    cycle = report(
-        node("a", 0.9),
-        result=CycleResult.HELD,
-        hold=HoldReason.SEVERAL_CLUSTERS,
-        hold_detail='{cluster="x"}',
-    )
-    assert '{cluster="x"}' in printed(cycle, width=200).splitlines()[-1]
-
-
-@pytest.mark.parametrize("result", CycleResult)
-def test_the_last_line_is_a_sentence_about_what_happened(result: CycleResult) -> None:
-    cycle = report(
-        node("a", 0.9),
-        evictions=(eviction(),),
-        result=result,
-        hold=HoldReason.PARTIAL_DATA if result is CycleResult.HELD else None,
-    )
-    if result is CycleResult.NOT_ACTING:
-        cycle = msgspec.structs.replace(cycle, not_acting=NotActing.PAUSED)
-    last = printed(cycle, width=300).splitlines()[-1]
-    assert last.endswith(".")
-    assert "{" not in last
-
-
 def last_line(cycle: CycleReport, *, single: bool) -> str:
     return shown(cycle, "table", single=single).splitlines()[-1]
 
@@ -238,168 +282,6 @@ def test_a_dry_run_names_the_flags_that_would_evict() -> None:
     cycle = report(node("a", 0.9), evictions=(eviction(),))
     assert last_line(cycle, single=True).startswith("To evict, run `desched --evict --once …`")
     assert last_line(cycle, single=False).startswith("To evict, run `desched --evict …`")
-
-
-def test_nothing_to_do_counts_the_nodes_that_were_not_judged() -> None:
-    cycle = report(
-        node("a"),
-        node("b"),
-        node("c"),
-        NodeVerdict("d", NodeClass.UNKNOWN, reason=UnknownReason.STALE),
-        NodeVerdict("e", NodeClass.OUT_OF_SCOPE, reason=NodeReason.TOO_YOUNG),
-        result=CycleResult.NOTHING_TO_DO,
-    )
-    assert CycleView(cycle).summary == [
-        "None of the 3 nodes with known load is overloaded; 2 were not judged."
-    ]
-
-
-@pytest.mark.parametrize(
-    ("reason", "asks"), [(UnknownReason.ABSENT, True), (UnknownReason.STALE, False)]
-)
-def test_where_no_node_has_data_the_matchers_are_mentioned(
-    reason: UnknownReason,
-    asks: bool,  # noqa: FBT001  (pytest passes parameters by name)
-) -> None:
-    cycle = report(
-        NodeVerdict("a", NodeClass.UNKNOWN, reason=reason),
-        NodeVerdict("b", NodeClass.UNKNOWN, reason=reason),
-        result=CycleResult.HELD,
-        hold=HoldReason.TOO_MANY_UNKNOWN_NODES,
-    )
-    assert ("metrics.matchers" in CycleView(cycle).summary[0]) is asks
-
-
-# --- earlier moves ----------------------------------------------------------------------------
-
-
-def test_without_earlier_moves_there_is_no_section_about_them() -> None:
-    output = printed(report(node("a")))
-    for heading in ("Results of", "in flight", "Left alone", "Another descheduler"):
-        assert heading not in output
-
-
-def test_results_of_earlier_evictions_are_shown_failures_first() -> None:
-    output = printed(FOLLOWED_UP, width=200)
-    assert "Results of earlier evictions:" in output
-    assert f"1 back_on_source: {sentence_of(MoveResult.BACK_ON_SOURCE)}" in output
-    assert "shop/web-2 te3 → te3" in output
-    assert output.index("back_on_source") < output.index("landed_as_forecast")
-
-
-def test_evictions_in_flight_are_shown_with_where_they_are_expected() -> None:
-    output = printed(FOLLOWED_UP, width=200)
-    assert (
-        "shop/web-3 of Deployment shop/web left te3 1 h ago (11:00 UTC), expected on te5" in output
-    )
-
-
-def test_what_is_left_alone_is_shown_with_its_end_and_reason() -> None:
-    output = printed(FOLLOWED_UP, width=200).partition("left alone for now:")[2]
-    assert "pool gpu ends in 1 h (13:00 UTC) (started automatically" in output
-    assert "moves of 2 workloads failed" in output
-    assert "one careful move must succeed before others follow" in output
-    assert "te3 ends in 1 h (13:00 UTC): 2 rounds did not relieve it" in output
-    assert "Deployment shop/web ends in 1 h (13:00 UTC) after back_on_source" in output
-    assert "te4" not in output
-    assert "StatefulSet shop/db" not in output
-
-
-def test_the_reason_why_evictions_are_not_allowed_is_shown_once() -> None:
-    waiting = msgspec.structs.replace(
-        report(node("a", 0.9), evictions=(eviction(),), result=CycleResult.NOT_ACTING),
-        not_acting=NotActing.OUTSIDE_WINDOW,
-        not_acting_detail="until 06:00 Europe/Berlin",
-    )
-    assert printed(waiting, width=200).count("until 06:00 Europe/Berlin") == 1
-    assert printed(waiting, width=200).splitlines()[-1] == (
-        "1 pod would be evicted, but not now: The policy's windows forbid evictions at this time "
-        "(until 06:00 Europe/Berlin)."
-    )
-    idle = msgspec.structs.replace(waiting, result=CycleResult.NOTHING_TO_DO)
-    assert "Evictions are not allowed now: The policy's windows" in printed(idle, width=200)
-
-
-def test_other_deschedulers_are_named_with_what_to_do() -> None:
-    cycle = msgspec.structs.replace(report(node("a")), other_deschedulers=("Volcano in x",))
-    assert (
-        "Another descheduler runs in this cluster: Volcano in x. They undo each other's work; "
-        "choose one." in printed(cycle, width=200)
-    )
-
-
-def test_a_reserve_that_the_nodes_cannot_give_is_a_warning() -> None:
-    why = "p.yaml:31: reserve[0]: no node has 8 GPUs"
-    assert why in printed(msgspec.structs.replace(report(node("a")), impossible_reserves=(why,)))
-
-
-def test_a_descheduler_that_is_acknowledged_is_no_warning() -> None:
-    beside = ("Volcano descheduler in x",)
-    cycle = msgspec.structs.replace(report(node("a")), acknowledged_deschedulers=beside)
-    assert "Beside desched on purpose: Volcano descheduler in x." in printed(cycle, width=200)
-    assert "choose one" not in printed(cycle, width=200)
-
-
-# --- nodes that are not judged, and parts of a table ------------------------------------------
-
-
-def fresh(name: str) -> NodeVerdict:
-    return NodeVerdict(
-        name,
-        NodeClass.UNKNOWN,
-        reason=UnknownReason.WINDOW_NOT_COVERED,
-        detail="samples cover 40% of the last 15m",
-        unjudged=(UnjudgedLoad(Resource.CPU, ((300, 0.421), (900, 0.4)), 12.0),),
-        until=datetime(2026, 1, 1, 0, 9, tzinfo=UTC),
-    )
-
-
-def test_the_first_look_shows_loads_and_from_when_they_can_be_judged() -> None:
-    output = printed(report(fresh("a"), fresh("b")))
-
-    assert "CPU % 5m/15m" in output
-    assert "(42.1/40.0)" in output
-    assert "until 00:09 UTC at the earliest" in " ".join(output.split())
-
-
-def test_a_node_without_any_load_has_a_question_mark_beside_others() -> None:
-    output = printed(report(fresh("a"), NodeVerdict("dark", NodeClass.UNKNOWN)))
-
-    assert re.search(r"^dark +unknown +\?", output, re.MULTILINE)
-
-
-def busy() -> CycleReport:
-    refusals = [
-        Refusal(PodRef("n", f"p{i:02}"), "ab"[i % 2], RefusalReason.BARE_POD) for i in range(30)
-    ]
-    nodes = (node("a", 0.9), node("b", 0.9), node("c", 0.1))
-    return report(*nodes, evictions=(eviction(),), refusals=tuple(refusals))
-
-
-def test_each_pod_that_stays_is_named_with_its_node() -> None:
-    output = " ".join(printed(busy(), 200).split())
-
-    assert "a: n/p00, n/p02, n/p04, n/p06, n/p08 b: n/p01, n/p03" in output
-    assert "… and 20 more" in output
-
-
-def test_all_pods_that_stay_can_be_shown() -> None:
-    text = shown(busy(), "table", all_pods=True)
-
-    assert all(f"n/p{i:02}" in text for i in range(30))
-    assert "more" not in text
-
-
-def test_one_node_can_be_shown_with_its_pods_and_where_they_go() -> None:
-    text = shown(busy(), "table", node="b", all_pods=True)
-
-    assert "n/p01" in text
-    assert "n/p00" not in text
-    assert not re.search(r"^[ac] ", text, re.MULTILINE)
-
-    of_source = shown(busy(), "table", node=eviction().node)
-    assert "Would evict 1 pod" in of_source
-    assert re.search(rf"^{eviction().expected_node} ", of_source, re.MULTILINE)
 
 
 def test_a_node_that_is_not_there_is_refused() -> None:
