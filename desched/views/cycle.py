@@ -11,7 +11,7 @@ import msgspec
 
 from desched.errors import ConfigurationError
 from desched.model.cluster import PodRef
-from desched.model.drains import Drain, Purpose
+from desched.model.drains import Purpose
 from desched.model.groups import grouped
 from desched.model.load import UnknownReason
 from desched.model.plan import (
@@ -38,7 +38,7 @@ from desched.model.report import (
 from desched.model.resources import Resource
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
 from desched.policy.durations import duration_text
-from desched.views.drains import describe_unserved, drained_for
+from desched.views.drains import DrainsView
 from desched.views.formatting import (
     MODE_NAMES,
     RESOURCE_NAMES,
@@ -54,7 +54,8 @@ from desched.views.gpus import GpuView
 from desched.views.outlook import describe_outlook
 from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
 from desched.views.rendering import View
-from desched.views.status import Section, StateView
+from desched.views.section import Section
+from desched.views.status import StateView
 
 _CHOICES: Mapping[str, str] = {
     "": "possibly on any node where it fits; scheduler.others in the policy can name its profile",
@@ -418,9 +419,15 @@ class CycleView(View):
         return GpuView(self.report.gpus) if self.report.gpus is not None else None
 
     @property
-    def spreads(self) -> Sequence[str]:
-        """How far apart the pods of gangs on overloaded nodes are."""
-        return [describe_spread(each) for each in self.report.gangs if each.overloaded]
+    def sections(self) -> Sequence[Section]:
+        """What plugins have to say beside single nodes and moves."""
+        spreads = [describe_spread(each) for each in self.report.gangs if each.overloaded]
+        return (Section("Gangs on overloaded nodes", spreads), *self.drains.sections)
+
+    @property
+    def drains(self) -> DrainsView:
+        """The drains that begin and end, and what waits without one."""
+        return DrainsView(self.report)
 
     @property
     def settled(self) -> Sequence[EvictionRecord]:
@@ -448,32 +455,6 @@ class CycleView(View):
     def earlier(self) -> Sequence[Section]:
         """The sections of the state that have anything."""
         return [section for section in self.state.sections if section.lines]
-
-    @property
-    def begun_drains(self) -> Sequence[Drain]:
-        """The drains that began in this cycle."""
-        begun = self.report.started_at
-        return [each for each in self.report.state.drains if each.began_at >= begun]
-
-    @property
-    def ended_drains(self) -> Sequence[Drain]:
-        """The drains that ended in this cycle."""
-        begun, found = self.report.started_at, self.report.plan.drains
-        return [each for each in found if each.ended_at is not None and each.ended_at >= begun]
-
-    @property
-    def planned_drains(self) -> Iterator[str]:
-        """The drains of the plan that did not begin, as in a dry run."""
-        known = {each.key for each in self.report.state.drains if each.under_way}
-        moves = Counter(each.drain for each in self.report.plan.evictions if each.drain)
-        for drain, number in moves.items():
-            if drain.key not in known:
-                yield f"{drained_for(drain)}: {count(number, 'move')} in this cycle"
-
-    @property
-    def unserved(self) -> Sequence[str]:
-        """What waits for GPUs without a drain although the policy allows one."""
-        return list(describe_unserved(self.report.plan.unserved))
 
     @property
     def warnings(self) -> Iterator[str]:

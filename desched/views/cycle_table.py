@@ -16,7 +16,8 @@ from desched.views.grouped_list import (
     print_section,
 )
 from desched.views.node_table import print_nodes
-from desched.views.status import Section, print_sections
+from desched.views.section import Section
+from desched.views.status import print_sections
 
 
 def print_cycle(cycle: CycleView, console: Console) -> None:
@@ -66,15 +67,9 @@ def _lines(each: EvictionView) -> Iterator[str]:
 def _print_the_rest(cycle: CycleView, console: Console) -> None:
     """Print what is not about single nodes, and the summary."""
     print_lines("Pending pods without reserved room:", cycle.unreserved, console)
-    if cycle.gpus is not None:
-        for section in cycle.gpus.sections:
-            lines = section.first(MOST_EXAMPLES, "the JSON of the report has all")
-            print_lines(f"{section.title}:", lines, console)
-    spreads = Section("", cycle.spreads).first(MOST_EXAMPLES, "the JSON of the report has all")
-    print_lines("Gangs on overloaded nodes:", spreads, console)
-    print_lines("Drains that have not begun:", cycle.planned_drains, console)
-    waiting = Section("", cycle.unserved).first(MOST_EXAMPLES, "the JSON of the report has all")
-    print_lines("Waiting for GPUs without a drain:", waiting, console)
+    for section in (*(cycle.gpus.sections if cycle.gpus else ()), *cycle.sections):
+        lines = section.first(MOST_EXAMPLES, "the JSON of the report has all")
+        print_lines(f"{section.title}:", lines, console)
     if cycle.results:
         print_section("Results of earlier evictions:", groups(cycle.results), console)
     if cycle.earlier:

@@ -8,12 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.model.cluster import DEFAULT_SCHEDULER
-from desched.model.drains import Drain, Purpose
-from desched.model.gpus import GpuWait, PodInTheWay
 from desched.model.plan import NodeVerdict, ResourcePressure
 from desched.model.text import count_of_nodes
 from desched.policy.durations import duration_text
-from desched.views.drains import describe_drain, drained_for
+from desched.views.drains import describe_drains_of, describe_hold
 from desched.views.explained.values import (
     Explanation,
     LandingForecast,
@@ -33,14 +31,13 @@ from desched.views.formatting import (
     clock_time,
     count,
     describe_spread,
-    moment,
     percent,
     plain,
     resource_title,
     words,
 )
-from desched.views.gpus import describe_gpus, describe_wait
-from desched.views.grouped_list import block, plain_table, print_section
+from desched.views.gpus import describe_gpus, describe_wait, in_the_way
+from desched.views.grouped_list import block, plain_table, print_lines, print_section
 from desched.views.outlook import describe_outlook, describe_saving
 from desched.views.reasons import describe
 
@@ -99,7 +96,7 @@ def _judgement(node: NodeExplanation, whole: Explanation) -> Iterator[str]:
     if verdict.until is not None:
         yield f"This ends at {clock_time(verdict.until, whole.taken_at)} at the earliest."
     for drain in node.drains:
-        yield _held(drain, whole)
+        yield describe_hold(drain, whole.taken_at)
     for why in node.held:
         yield f"New pods are kept off it: {why}."
 
@@ -219,26 +216,20 @@ def _verdict_of(pod: PodSummary) -> str:
             return f"stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
 
 
-def _held(drain: Drain, whole: Explanation) -> str:
-    """For what a node is held, if the drain has begun."""
-    if drain.moves:
-        return f"New pods are kept off it: {describe_drain(drain, whole.taken_at)}."
-    return f"The plan drains it: {drained_for(drain)}."
-
-
 def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> None:
     summary = pod.summary
     on = f" on {summary.node}" if summary.node else ", which has no node,"
     verdict = f"{summary.pod}{on} {_verdict_of(summary)}"
     console.print(Text(plain(describe_wait(pod.waits) if pod.waits else verdict), style="bold"))
     console.print(Text(plain(_about(pod))))
-    for line in (*_saving(pod), *_drains(pod, whole)):
+    for line in (*_saving(pod), *describe_drains_of(pod, whole.taken_at)):
         console.print(Text(plain(line)))
     for spread in pod.spreads:
         console.print(Text(plain(f"{describe_spread(spread)}.")))
     if pod.waits is not None:
         console.print()
-        _print_in_the_way(pod.waits, console)
+        for section in in_the_way(pod.waits):
+            print_lines(f"{section.title}:", section.lines, console)
         return
     for line in _node_lines(pod.node_verdict) if pod.node_verdict else ():
         console.print(Text(plain(line)))
@@ -255,39 +246,6 @@ def _saving(pod: PodExplanation) -> Iterator[str]:
     """What its move saves, if the plan evicts it for that."""
     if pod.eviction is not None and (saving := describe_saving(pod.eviction)):
         yield saving
-
-
-def _drains(pod: PodExplanation, whole: Explanation) -> Iterator[str]:
-    """What moves for the pod, and for what it moves or has moved."""
-    now, moved = whole.taken_at, pod.moved
-    if pod.eviction is not None and pod.eviction.drain is not None:
-        yield f"It leaves because {pod.eviction.reason}."
-    elif moved is not None and moved.purpose is Purpose.GPU_DEMAND:
-        at, is_it = moment(moved.evicted_at, now), moved.pod == pod.summary.pod
-        what = "Its eviction" if is_it else f"It replaces {moved.pod}, whose eviction"
-        yield f"{what} from {moved.node} was requested {at} for a drain (gpu_demand)."
-    for drain in pod.drains:
-        if drain.moves:
-            yield f"A drain for it is under way: {describe_drain(drain, now)}."
-        else:
-            yield f"The plan begins a drain for it: {drained_for(drain)}."
-    if pod.unserved is not None:
-        yield f"No drain is under way for it: {pod.unserved.why}."
-
-
-def _print_in_the_way(wait: GpuWait, console: Console) -> None:
-    for node in wait.nodes:
-        lines = "\n".join(plain(f"  {_pod_in_the_way(each)}") for each in node.leaving)
-        if lines:
-            title = f"On {plain(node.node)}, for {count(node.places, 'pod')}:"
-            print_section(title, Text(lines), console)
-
-
-def _pod_in_the_way(pod: PodInTheWay) -> str:
-    holds = f"{pod.pod} with {count(pod.gpus, 'GPU')}"
-    if pod.reason is None:
-        return f"{holds} may leave"
-    return f"{holds} stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
 
 
 def _about(pod: PodExplanation) -> str:

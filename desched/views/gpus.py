@@ -16,8 +16,8 @@ from desched.model.gpus import (
 )
 from desched.model.groups import grouped
 from desched.views.formatting import count, first_names, percent
-from desched.views.reasons import sentence_of
-from desched.views.status import Section
+from desched.views.reasons import describe, sentence_of
+from desched.views.section import Section
 
 MOST_NAMES = 3
 LARGEST_FIRST = SIZES[::-1]
@@ -109,6 +109,13 @@ class GpuView:
         """The pods that wait for GPUs, with what keeps them from getting some."""
         return list(map(describe_wait, self.gpus.waits))
 
+    @property
+    def tiles(self) -> Iterator[Sequence[str]]:
+        """Numbers with their labels, and a tone for those that need attention."""
+        yield str(self.gpus.idle), "idle GPUs", ""
+        if waiting := sum(len(each.pods) for each in self.gpus.waits):
+            yield str(waiting), "pods wait for GPUs", "warn"
+
     def rows(self, most: int) -> tuple[Sequence[tuple[str, Sequence[GpuCell]]], int]:
         """The map of idle GPUs, at most this many nodes, and how many are left.
 
@@ -143,6 +150,20 @@ def describe_wait(wait: GpuWait) -> str:
     closest = "is closest" if len(wait.nodes) == 1 else "are closest"
     inside = f" in {wait.detail}" if wait.detail else ""
     return f"{who}; {names} {closest}{inside}: {_in_the_way(wait.leaving)}."
+
+
+def in_the_way(wait: GpuWait) -> Iterator[Section]:
+    """The pods that would have to leave each of the closest nodes, and which of them may."""
+    for node in wait.nodes:
+        lines = list(map(_pod_in_the_way, node.leaving))
+        yield Section(f"On {node.node}, for {count(node.places, 'pod')}", lines)
+
+
+def _pod_in_the_way(pod: PodInTheWay) -> str:
+    holds = f"{pod.pod} with {count(pod.gpus, 'GPU')}"
+    if pod.reason is None:
+        return f"{holds} may leave"
+    return f"{holds} stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
 
 
 def _in_the_way(pods: Sequence[PodInTheWay]) -> str:

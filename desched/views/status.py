@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 from rich.console import Console
@@ -28,6 +27,7 @@ from desched.views.formatting import (
 )
 from desched.views.reasons import describe, describe_unsteered
 from desched.views.rendering import View
+from desched.views.section import Section
 
 STATUS_VERSION = "desched.io/status/v1"
 
@@ -35,18 +35,6 @@ IN_FLIGHT = "in flight"
 
 MOST_LINES = 10
 """Lines of a section in a terminal."""
-
-
-class Section(NamedTuple):
-    """A heading with the lines below it, none if there is nothing of it."""
-
-    title: str
-    lines: Sequence[str]
-
-    def first(self, most: int, rest: str) -> Sequence[str]:
-        """The first lines; `rest` is a hint at where the others are."""
-        more = len(self.lines) - most
-        return [*self.lines[:most], *([f"… and {more} more; {rest}"] if more > 0 else [])]
 
 
 class StateView:

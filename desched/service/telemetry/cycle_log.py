@@ -14,7 +14,7 @@ from desched.model.state import EvictionRecord
 from desched.model.text import shortened
 from desched.service.telemetry.new_results import is_acting_replica
 from desched.views.cycle import CycleView
-from desched.views.drains import describe_drain
+from desched.views.drains import describe_drain, describe_unserved
 from desched.views.reasons import describe_unsteered
 
 MOST_NAMES = 10
@@ -36,9 +36,9 @@ def log_cycle(report: CycleReport) -> None:
 
 def _log_drains(cycle: CycleView) -> None:
     """Log `drain.begun` and `drain.ended`, the latter as a warning if its moves were in vain."""
-    for drain in cycle.begun_drains:
+    for drain in cycle.drains.begun:
         _log.info("drain.begun", **_drain(drain), until=f"{drain.until:%Y-%m-%dT%H:%M:%SZ}")
-    for drain in cycle.ended_drains:
+    for drain in cycle.drains.ended:
         if drain.end is not None:
             log = _log.warning if drain.end in FAILED_ENDS else _log.info
             log("drain.ended", **_drain(drain), end=drain.end.value, why=shortened(drain.why))
@@ -89,7 +89,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
         "purposes": _counts(e.purpose.value for e in plan.evictions if e.purpose in _NAMED),
         "drains": _cut(describe_drain(drain, report.started_at) for drain in drains),
-        "unserved": _cut(map(shortened, cycle.unserved)),
+        "unserved": _cut(map(shortened, describe_unserved(plan.unserved))),
         "too_large": _first(f"{name}: {item}" for name, item in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),

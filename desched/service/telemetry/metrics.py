@@ -24,7 +24,7 @@ from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.cycle_gauges import CycleGauges
 from desched.service.telemetry.help_texts import HELP_TEXTS
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
-from desched.views.cycle import CycleView
+from desched.views.drains import DrainsView
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
@@ -170,8 +170,4 @@ class ServiceMetrics:
 def _ends_of_drains(report: CycleReport) -> Iterator[DrainEnd]:
     """The ends of drains in this cycle; none unless this replica acts."""
     if is_acting_replica(report):
-        yield from (
-            ended_drain.end
-            for ended_drain in CycleView(report).ended_drains
-            if ended_drain.end is not None
-        )
+        yield from (drain.end for drain in DrainsView(report).ended if drain.end is not None)

@@ -8,7 +8,7 @@ from desched.policy.durations import duration_text
 from desched.views.cycle import CycleView, LoadView, by_name
 from desched.views.formatting import percent, resource_title
 from desched.views.pages.document import document
-from desched.views.status import Section
+from desched.views.section import Section
 
 MOST_NODES = 1_000
 MOST_REFUSALS = 2_000
@@ -124,8 +124,6 @@ def _tiles(cycle: CycleView) -> Iterator[Sequence[str]]:
     yield str(len(cycle.evictions)), "evictions planned", ""
     yield str(len(cycle.refusals)), "pods on overloaded nodes stay", ""
     if cycle.gpus is not None:
-        yield str(cycle.gpus.gpus.idle), "idle GPUs", ""
-        if waiting := sum(len(each.pods) for each in cycle.gpus.gpus.waits):
-            yield str(waiting), "pods wait for GPUs", "warn"
+        yield from cycle.gpus.tiles
     if in_flight := len(cycle.report.state.in_flight):
         yield str(in_flight), "evictions in flight", ""

@@ -10,7 +10,7 @@ from desched.model.plan import Unserved
 from desched.model.report import Mode
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
-from desched.views.drains import describe_drain, describe_unserved
+from desched.views.drains import DrainsView, describe_drain, describe_unserved
 from desched.views.pages.cycle_page import cycle_page
 from desched.views.rendering import rendered
 from tests.unit.service.example_reports import (
@@ -97,13 +97,13 @@ def test_programs_read_the_purpose_of_each_eviction(report):
 
 
 def test_a_cycle_has_the_drains_that_it_began_and_ended():
-    began = CycleView(drain_move(DRAINING))
-    assert (began.begun_drains, began.ended_drains) == ([DRAINING], [])
+    began = DrainsView(drain_move(DRAINING))
+    assert (began.begun, began.ended) == ([DRAINING], [])
     ended = begun_earlier(LANDED_DRAIN)
-    found = CycleView(with_drain(ended))
-    assert (found.begun_drains, found.ended_drains) == ([], [ended])
+    found = DrainsView(with_drain(ended))
+    assert (found.begun, found.ended) == ([], [ended])
     earlier = replace(ended, ended_at=STARTED_AT - HOUR)
-    assert not CycleView(with_drain(earlier)).ended_drains
+    assert not DrainsView(with_drain(earlier)).ended
 
 
 def test_the_page_has_them_too():
