@@ -120,9 +120,9 @@ class _Avoided(PlacementLimit):
     def _judge(self, pod: Pod) -> tuple[Mask, tuple[Finding[RefusalReason], ...]]:
         answers = [self._answer(pod, node) for node in self._arrays.nodes]
         given = dict.fromkeys(answer for answer in answers if answer is not None)
-        failed = tuple(each for each in given if each.reason is RefusalReason.PLUGIN_FAILED)[:1]
+        failed = [answer for answer in given if answer.reason is RefusalReason.PLUGIN_FAILED]
         if failed:
-            return self._arrays.all(), failed
+            return self._arrays.all(), (failed[0],)
         excluded = iter(answers)
         mask = self._arrays.where(lambda _: next(excluded) is not None)
         return mask, tuple(given)[:MOST_ANSWERS]
@@ -142,29 +142,29 @@ def _loaded(name: str) -> type[plugin_api.Plugin]:
     """The class of an installed plugin, if it is for this interface."""
     points = [point for point in installed() if point.name == name]
     if not points:
-        known = ", ".join(sorted({point.name for point in installed()})) or "none"
+        names = ", ".join(sorted({point.name for point in installed()})) or "none"
         raise ConfigurationError(
-            f"no plugin {name} is installed where this runs; installed are: {known}."
+            f"no plugin {name} is installed where this runs; installed are: {names}."
         )
     if len(points) > 1:
         of = " and ".join(map(package, points))
         raise ConfigurationError(f"several packages have a plugin {name}; keep one of {of}.")
     (point,) = points
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:
         raise ConfigurationError(f"{name} cannot be loaded: {_words(error)}.") from error
-    if not (isinstance(found, type) and issubclass(found, plugin_api.Plugin)):
+    if not (isinstance(loaded, type) and issubclass(loaded, plugin_api.Plugin)):
         raise ConfigurationError(
             f"{name} is no plugin: {point.value} is not a subclass of desched.plugin_api.Plugin."
         )
-    version, ours = getattr(found, "interface", None), plugin_api.INTERFACE_VERSION
+    version, ours = getattr(loaded, "interface", None), plugin_api.INTERFACE_VERSION
     if version != ours:
         stated = "states no version of the interface" if version is None else f"is for {version}"
         raise ConfigurationError(
             f"{name} {stated}, and this desched has interface {ours}; install a {name} for it."
         )
-    return found
+    return loaded
 
 
 def _where(error: Exception) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 from desched.errors import ConfigurationError
 from desched.plugins.out_of_tree import OutOfTree
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section
+from desched.policy_file.section import Section, optional
 
 
 class OutOfTreePlugin(Section):
@@ -16,19 +16,19 @@ class OutOfTreePlugin(Section):
 
     name: str = Field(min_length=1, examples=["oncall"])
     """The name of its entry point in the group `desched.plugins`."""
-    args: dict[str, Any] | None = None
+    args: dict[str, Any] | None = optional(example={"teams": ["payments"]})
     """Its arguments; the plugin says which there are."""
 
 
 def out_of_tree_plugins(sections: Sequence[OutOfTreePlugin], notes: Notes) -> tuple[OutOfTree, ...]:
     """The plugins in their order; what is wrong with them is noted."""
-    found: dict[str, OutOfTree] = {}
+    plugins: dict[str, OutOfTree] = {}
     for index, section in enumerate(sections):
-        if section.name in found:
+        if section.name in plugins:
             notes.refuse("names this plugin a second time; remove one.", index, "name")
             continue
         try:
-            found[section.name] = OutOfTree.named(section.name, section.args or {})
+            plugins[section.name] = OutOfTree.named(section.name, section.args or {})
         except ConfigurationError as error:
             notes.refuse(str(error), index)
-    return tuple(found.values())
+    return tuple(plugins.values())

@@ -6,7 +6,7 @@ from desched.plugins import HOUSE
 from desched.policy.compatibility import GangMode, Queues, SteeringMode, VolcanoJobs
 from desched.policy.policy import Policy, SteeringRules
 from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, names, written
+from desched.policy_file.section import Section, names, optional, written
 from desched.policy_file.sections.default_evictor import resolve_protections
 from desched.policy_file.sections.follow_up import follow_up_rules
 from desched.policy_file.sections.gpu_fragmentation import gpu_drain_rules
@@ -52,7 +52,9 @@ class DeschedulerPolicy(Section):
     profiles: tuple[Profile, ...]
     """Profiles; at least one of them enables LoadAware. Several, with different `nodeSelector`, are
     pools of nodes; a node belongs to the first that selects it."""
-    out_of_tree_plugins: tuple[OutOfTreePlugin, ...] | None = None
+    out_of_tree_plugins: tuple[OutOfTreePlugin, ...] | None = optional(
+        example=[{"name": "oncall", "args": {"teams": ["payments"]}}]
+    )
     """[Plugins of your own](plugins/your-own.md) that take part, in their order. They must be
     installed where desched runs."""
 

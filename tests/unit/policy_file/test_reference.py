@@ -45,6 +45,9 @@ SECTIONS_OF_THE_FIELD = {
     "ResourcePercentages",
 }
 NEEDED = {
+    "apiVersion": "descheduler/v1alpha2",
+    "kind": "DeschedulerPolicy",
+    "profiles": [{"name": "load"}],
     "type": "prometheus",
     "metrics": {"type": "prometheus"},
     "thresholds": {"cpu": 30},
