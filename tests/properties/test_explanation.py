@@ -3,7 +3,7 @@
 from functools import cache
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from desched.decision import Decision, decide
@@ -74,6 +74,7 @@ def test_the_first_rule_that_refuses_is_the_reason_of_the_plan(seed: int) -> Non
 
 @slow
 @given(seeds)
+@example(190)  # in a saturated pool
 def test_the_first_move_of_a_plan_lands_where_the_pod_would_alone(seed: int) -> None:
     made = decision(seed)
     for eviction in made.plan.evictions[:1]:

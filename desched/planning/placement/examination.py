@@ -13,6 +13,7 @@ from desched.planning.placement.destination import Destination
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.fit import Fit
 from desched.planning.placement.landing_forecast import Landing, forecast
+from desched.planning.placement.landing_limits import Bearable
 from desched.policy.schedulers import SchedulerProfile
 
 
@@ -38,11 +39,17 @@ class PlacesExamined(msgspec.Struct, frozen=True):
 
 
 def examine(
-    pod: Pod, charge: Mapping[Resource, float], destinations: Destinations
+    pod: Pod,
+    charge: Mapping[Resource, float],
+    destinations: Destinations,
+    at_most: Mapping[Resource, float],
 ) -> PlacesExamined:
-    """Examine the pod's destination, whether or not it has one."""
-    found, free = destinations.destination_and_room(pod, charge)
-    fit, loads = free.fit(pod, pod.node, charge), free.load.with_pod(charge)
+    """Examine the pod's destination, whether or not it has one.
+
+    Nodes may be filled up to `at_most` where that is above their ceiling.
+    """
+    found, free = destinations.destination_and_room(pod, charge, Bearable(at_most))
+    fit, loads = free.fit(pod, pod.node, charge, at_most), free.load.with_pod(charge)
     landing = forecast(pod, free, destinations.view)
     scores: Mapping[str, Ints] = {}
     scheduler = landing.scheduler
@@ -54,10 +61,10 @@ def examine(
         fit,
         free.exclusions(pod, pod.node, fit),
         loads,
-        free.load.over_ceiling(loads),
+        free.load.over_ceiling(loads, at_most),
         landing,
         scores,
-        destinations.harmed(loads),
+        destinations.harmed(loads, at_most),
         destinations.most_risk,
         found,
     )

@@ -207,11 +207,22 @@ class ProjectedLoad:
         left = np.maximum(self.lines.ceilings[resource] - self.ratios[resource], 0.0)
         return int((left * self.denominators[resource])[self.is_destination].sum())
 
-    def over_ceiling(self, loads: Mapping[Resource, Floats]) -> dict[Resource, Floats]:
-        """How far these loads are above the ceiling of each node; infinite for no destination."""
+    def over_ceiling(
+        self,
+        loads: Mapping[Resource, Floats],
+        at_most: Mapping[Resource, float] = NO_LIMITS,
+    ) -> dict[Resource, Floats]:
+        """How far these loads are above the ceiling of each node, or `at_most` if that is higher.
+
+        Infinite for nodes that are no destination.
+        """
+        ceilings = {
+            r: np.maximum(ceiling, at_most.get(r, 0.0))
+            for r, ceiling in self.lines.ceilings.items()
+        }
         return {
-            r: np.where(self.is_destination, loads[r] - ceilings, np.inf)
-            for r, ceilings in self.lines.ceilings.items()
+            r: np.where(self.is_destination, loads[r] - ceiling, np.inf)
+            for r, ceiling in ceilings.items()
         }
 
     def harmed(

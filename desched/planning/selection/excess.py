@@ -1,6 +1,6 @@
 """The excess of an overloaded node above its stop lines, and the relief that its pods bring."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from desched.model.plan import ResourceRelief
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats
 from desched.planning.overload.node_load import LoadedNode, SourceLoad
+from desched.planning.placement.projected_load import NO_LIMITS
 from desched.planning.selection.candidates import Candidate
 
 RELIEF_TOLERANCE_RATIO = 0.005
@@ -85,3 +86,14 @@ def _sum(load: SourceLoad, gone: Sequence[Candidate]) -> tuple[float, ...]:
         usage = candidate.usage[load.resource]
         total = tuple(a + b for a, b in zip(total, usage, strict=True))
     return total
+
+
+def most_of_destination(loaded: LoadedNode, gone: Sequence[Candidate]) -> Mapping[Resource, float]:
+    """How full a destination of the last of these pods may become beyond its ceiling.
+
+    In a saturated pool, as full as the source is left; elsewhere only ceilings count.
+    """
+    if not loaded.saturated:
+        return NO_LIMITS
+    left = Excess(loaded).levels(gone)
+    return {resource: level for resource, level in left.items() if resource in loaded.saturated}

@@ -15,7 +15,7 @@ from desched.model.plan import Finding, RefusalReason
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.landing_limits import Bearable
 from desched.planning.selection.candidates import Candidate, OverloadedNode
-from desched.planning.selection.excess import Excess
+from desched.planning.selection.excess import Excess, most_of_destination
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.outcomes import NodeSelection, SingleMoves
 from desched.planning.selection.trial import Move, Trial
@@ -170,15 +170,9 @@ def _expected_minutes(node: OverloadedNode, trial: Trial) -> float:
 def _bearable(
     candidate: Candidate, node: OverloadedNode, trial: Trial, most_minutes: float
 ) -> Bearable:
-    """What the move may do to its destination.
-
-    In a saturated pool, that may become as full as the source is left.
-    """
-    saturated = node.loaded.saturated
-    if not saturated:
-        return Bearable(most_minutes=most_minutes)
-    left = Excess(node.loaded).levels([*(move.candidate for move in trial.moves), candidate])
-    return Bearable({r: level for r, level in left.items() if r in saturated}, most_minutes)
+    """What the move may do to its destination."""
+    gone = [*(move.candidate for move in trial.moves), candidate]
+    return Bearable(most_of_destination(node.loaded, gone), most_minutes)
 
 
 def _too_little(saved: float, price: float) -> Finding[RefusalReason]:

@@ -11,8 +11,10 @@ from desched.planning.arrays import Ints
 from desched.planning.placement.destination import Destination
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.examination import PlacesExamined, examine
+from desched.planning.placement.projected_load import NO_LIMITS
 from desched.planning.planner import destinations_before
 from desched.planning.selection.candidates import Candidate, candidate_of
+from desched.planning.selection.excess import most_of_destination
 from desched.views.explained.values import (
     LandingForecast,
     LoadChange,
@@ -50,7 +52,11 @@ class _Placing:
         self._free = destinations.free
         self._candidate = candidate
         self._decision = decision
-        self._found: PlacesExamined = examine(candidate.pod, candidate.charge, destinations)
+        source = decision.pressure.known.get(candidate.pod.node)
+        at_most = most_of_destination(source, [candidate]) if source else NO_LIMITS
+        self._found: PlacesExamined = examine(
+            candidate.pod, candidate.charge, destinations, at_most
+        )
 
     def placement(self) -> Placement:
         found, names = self._found, self._free.names
