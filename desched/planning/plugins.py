@@ -218,9 +218,10 @@ class Plugin(msgspec.Struct, frozen=True):
         return OtherMoves()
 
     def evict_together(self, attempts: "Sequence[Attempt]", requests: "Requests") -> str | None:
-        """Evict pods that leave together or not at all; return why the cycle ends, if so.
+        """Evict pods that leave together or not at all.
 
-        None if another plugin evicts them. Pods that none evicts are judged one by one.
+        Returns why the cycle ends, empty if it goes on, and None if these pods are not of the
+        plugin. Pods of no plugin are judged one by one.
         """
         return None
 

@@ -141,10 +141,9 @@ class Rule(NamedTuple):
 @cache
 def rules_of(plugins: tuple[Plugin, ...]) -> tuple[Rule, ...]:
     """The rules of desched with those of these plugins, in their order."""
-    added = [rule for plugin in plugins for rule in plugin.rules]
-    decided = {rule.reason for rule in added}.union(*(plugin.decides for plugin in plugins))
+    decided = {reason for plugin in plugins for reason in plugin.decides}
     rules = [rule for rule in RULES if not (rule.fallback and rule.reason in decided)]
-    for rule in added:
+    for rule in (rule for plugin in plugins for rule in plugin.rules):
         reasons = [each.reason for each in rules]
         rules.insert(reasons.index(rule.before) if rule.before else len(rules), rule)
     return tuple(rules)

@@ -47,12 +47,12 @@ class PlacementLimits:
                 looser = looser.relaxed(pod)
 
     def of_pods_together(
-        self, gang: Sequence[Pod], free: "FreeCapacity"
+        self, pods: Sequence[Pod], free: "FreeCapacity"
     ) -> "PlacementLimits | Finding[RefusalReason]":
-        """The limits of a gang that leaves whole, or why one is not known."""
+        """The limits of pods that leave together, or why one is not known."""
         limits = []
         for limit in self.each:
-            found = limit.of_pods_together(gang, free)
+            found = limit.of_pods_together(pods, free)
             if isinstance(found, Finding):
                 return found
             limits.append(found)

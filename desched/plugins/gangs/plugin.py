@@ -25,6 +25,7 @@ from desched.policy.compatibility import GangMode
 class Gangs(Plugin, frozen=True):
     """Keeps the pods that a gang needs, and moves a gang whole if the policy allows it."""
 
+    decides = frozenset({RefusalReason.POD_GROUP})
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(RefusalReason.POD_GROUP, in_cluster=kept, before=RefusalReason.BARE_POD),
     )
