@@ -47,11 +47,15 @@ def observe_needed(world: World, policy: Policy, state: State) -> Situation:
 
     def situation(load: ClusterLoad) -> Situation:
         nonlocal latest
-        known = latest.context.book.snapshot.load if latest else None
-        if latest is None or known is None or replace(load, last_hour=known.last_hour) != known:
+        earlier = latest.context.book.snapshot.load if latest else None
+        if (
+            latest is None
+            or earlier is None
+            or replace(load, last_hour=earlier.last_hour) != earlier
+        ):
             snapshot = _loaded(unread, load, began, now())
             latest = Situation.of(snapshot, policy, state)
-        elif load is not known:  # only people see the last hour
+        elif load is not earlier:  # only people see the last hour
             latest = latest.with_load(load)
         return latest
 

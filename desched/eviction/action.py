@@ -75,8 +75,8 @@ def why_barred(
     Without a world, whether this instance may act is left out.
     """
     if world is not None and not world.may_act():
-        why = world.why_not() or "another instance holds the lease"
-        return Finding(NotActing.NOT_LEADING, why)
+        reason = world.why_not() or "another instance holds the lease"
+        return Finding(NotActing.NOT_LEADING, reason)
     pause = state.pausing(now)
     if pause is not None:
         return Finding(NotActing.PAUSED, pause.describe())
@@ -94,8 +94,8 @@ def _change_taints(steering: Steering, plan: Plan) -> str:
     return stayed
 
 
-def _not_begun(plan: Plan, why: str, now: datetime) -> tuple[Outcome, ...]:
+def _not_begun(plan: Plan, reason: str, now: datetime) -> tuple[Outcome, ...]:
     verdict = EvictionVerdict.NOT_BEGUN
     return tuple(
-        Outcome(eviction.pod, eviction.node, verdict, now, why) for eviction in plan.evictions
+        Outcome(eviction.pod, eviction.node, verdict, now, reason) for eviction in plan.evictions
     )

@@ -76,7 +76,7 @@ def with_refusals(
     """
     backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
     by_workload = {cool_down.workload_uid: cool_down for cool_down in cool_downs}
-    for uid, workload in ((each.workload_uid, each.workload) for each in evictions):
+    for uid, workload in ((eviction.workload_uid, eviction.workload) for eviction in evictions):
         level = backoff.raised(by_workload[uid].level if uid in by_workload else 0)
         until = now + backoff.wait(level)
         by_workload[uid] = CoolDown(uid, workload, until, level, MoveResult.REFUSED)
@@ -122,37 +122,37 @@ def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
         for node in sorted({*earlier, *records})
         if node in load.nodes
     )
-    return tuple(each for each in found if each is not None)
+    return tuple(rounds for rounds in found if rounds is not None)
 
 
 def _followed(
-    node: str, each: NodeRounds | None, records: Sequence[EvictionRecord], load: PresentLoad
+    node: str, rounds: NodeRounds | None, records: Sequence[EvictionRecord], load: PresentLoad
 ) -> NodeRounds | None:
     if any(record.left_at is None for record in records):
-        return each
-    each = _with_departures(node, each, records)
-    if each is None:
+        return rounds
+    rounds = _with_departures(node, rounds, records)
+    if rounds is None:
         return None
     shortest = timedelta(seconds=load.policy.shortest_window_seconds)
-    if each.left_at is None:
-        each = _relieved_by_itself(each, load)
-    elif load.now - each.left_at >= shortest:
-        each = _counted(each, load)
-    return each if records or not _is_over(each, load) else None
+    if rounds.left_at is None:
+        rounds = _relieved_by_itself(rounds, load)
+    elif load.now - rounds.left_at >= shortest:
+        rounds = _counted(rounds, load)
+    return rounds if records or not _is_over(rounds, load) else None
 
 
 def _with_departures(
-    node: str, each: NodeRounds | None, records: Sequence[EvictionRecord]
+    node: str, rounds: NodeRounds | None, records: Sequence[EvictionRecord]
 ) -> NodeRounds | None:
     """Add new evictions to the round that is not counted yet."""
-    counted = each.last_eviction_at if each else None
+    counted = rounds.last_eviction_at if rounds else None
     new = [r for r in records if counted is None or r.evicted_at > counted]
     if not new:
-        return each
+        return rounds
     newest = max(record.evicted_at for record in new)
-    left = [record.left_at for record in new] + [each.left_at if each else None]
-    each = each or NodeRounds(node, 0, newest)
-    return replace(each, last_eviction_at=newest, left_at=max(filter(None, left), default=None))
+    left = [record.left_at for record in new] + [rounds.left_at if rounds else None]
+    rounds = rounds or NodeRounds(node, 0, newest)
+    return replace(rounds, last_eviction_at=newest, left_at=max(filter(None, left), default=None))
 
 
 def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
@@ -173,24 +173,24 @@ def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
     return replace(each, rounds=rounds, cooling_down_until=until, excess_ratio=excess_ratio)
 
 
-def _relieved_by_itself(each: NodeRounds, load: PresentLoad) -> NodeRounds:
+def _relieved_by_itself(rounds: NodeRounds, load: PresentLoad) -> NodeRounds:
     """A node may also be relieved between rounds; a cool-down always lasts until its end."""
-    if not each.rounds or each.is_cooling_down(load.now):
-        return each
-    loaded = load.nodes.get(each.node)
+    if not rounds.rounds or rounds.is_cooling_down(load.now):
+        return rounds
+    loaded = load.nodes.get(rounds.node)
     if loaded is None or loaded.verdict.node_class is NodeClass.OVERLOADED:
-        return each
-    return _relieved(each)
+        return rounds
+    return _relieved(rounds)
 
 
-def _relieved(each: NodeRounds) -> NodeRounds:
-    return replace(each, rounds=0, left_at=None, cooling_down_until=None)
+def _relieved(rounds: NodeRounds) -> NodeRounds:
+    return replace(rounds, rounds=0, left_at=None, cooling_down_until=None)
 
 
-def _is_over(each: NodeRounds, load: PresentLoad) -> bool:
+def _is_over(rounds: NodeRounds, load: PresentLoad) -> bool:
     """Whether a node without recorded evictions can be removed."""
-    if not each.rounds and each.left_at is None:
+    if not rounds.rounds and rounds.left_at is None:
         return True
-    last = max(each.last_eviction_at, each.cooling_down_until or each.last_eviction_at)
+    last = max(rounds.last_eviction_at, rounds.cooling_down_until or rounds.last_eviction_at)
     longest_seconds = load.policy.follow_up.node_cool_down_longest_seconds
     return (load.now - last).total_seconds() >= longest_seconds

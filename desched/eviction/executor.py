@@ -118,10 +118,10 @@ _IN_VAIN = Finding(
 def _awaited(drain: Drain, acting: Acting) -> bool | ObservationError:
     """Whether a pod of the drain still waits for a node as read just now; a reserve always does."""
     for pod in drain.pods:
-        (found,) = acting.world.cluster.read_around([PodToRead(pod, siblings=False)])
-        if isinstance(found, ObservationError):
-            return found
-        if found is not None and found.pod.uid == pod.uid and not found.pod.node:
+        (looked,) = acting.world.cluster.read_around([PodToRead(pod, siblings=False)])
+        if isinstance(looked, ObservationError):
+            return looked
+        if looked is not None and looked.pod.uid == pod.uid and not looked.pod.node:
             return True
     return not drain.pods
 

@@ -38,8 +38,8 @@ def follow_up(
     load = PresentLoad.of(context, pressure)
     replicas = replicas_of(state.in_flight, context.cluster)
     evictions = settle_evictions(state.evictions, replicas, load)
-    known = {record.pod for record in state.evictions if not record.in_flight}
-    moved = _in_order(r for r in evictions if not r.in_flight and r.pod not in known)
+    followed = {record.pod for record in state.evictions if not record.in_flight}
+    moved = _in_order(r for r in evictions if not r.in_flight and r.pod not in followed)
     settled = _in_order((*moved, *stayed))
     state = replace(
         state,

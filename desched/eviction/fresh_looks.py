@@ -39,7 +39,7 @@ class FreshLooks:
         If there is none yet, the pods of the `following` evictions are read with it.
         """
         oldest = self._monotonic() - LONGEST_AGE_SECONDS
-        self._known = {pod: known for pod, known in self._known.items() if known.at >= oldest}
+        self._known = {pod: look for pod, look in self._known.items() if look.at >= oldest}
         if eviction.pod not in self._known:
             self._look(eviction, following)
         return self._known.pop(eviction.pod).looked
@@ -47,16 +47,16 @@ class FreshLooks:
     def requested(self, eviction: PlannedEviction) -> None:
         """Forget the looks that may not be true any more after a request for this eviction."""
         self._known = {
-            pod: known
-            for pod, known in self._known.items()
-            if not _is_related(known.eviction, eviction)
+            pod: look
+            for pod, look in self._known.items()
+            if not _is_related(look.eviction, eviction)
         }
 
     def _look(self, eviction: PlannedEviction, following: Iterable[PlannedEviction]) -> None:
         chosen = [eviction]
         for other in following:
             is_new = other.pod not in self._known
-            if is_new and not any(_is_related(other, each) for each in chosen):
+            if is_new and not any(_is_related(other, begun) for begun in chosen):
                 chosen.append(other)
         del chosen[MOST_LOOKS:]
         looks = self._reader.read_around([PodToRead(each.pod) for each in chosen])

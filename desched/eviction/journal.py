@@ -65,5 +65,5 @@ class Journal:
 
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:
     judged_by = now + timedelta(seconds=eviction.grace_period_seconds) + patience
-    known = {name: getattr(eviction, name) for name in _KNOWN_FROM_PLAN}
-    return EvictionRecord(evicted_at=now, judged_by=judged_by, **known)
+    of_plan = {name: getattr(eviction, name) for name in _KNOWN_FROM_PLAN}
+    return EvictionRecord(evicted_at=now, judged_by=judged_by, **of_plan)

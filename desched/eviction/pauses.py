@@ -108,8 +108,8 @@ def _renewed(pause: Pause, probe: EvictionRecord, rules: FollowUpRules, now: dat
     backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
     level = backoff.raised(pause.level)
     result = probe.result.value if probe.result else ""
-    why = f"the probe failed: {probe.workload} ({result})"
-    return replace(pause, until=now + backoff.wait(level), level=level, why=why)
+    reason = f"the probe failed: {probe.workload} ({result})"
+    return replace(pause, until=now + backoff.wait(level), level=level, why=reason)
 
 
 def _widened(state: State, policy: Policy, now: datetime, owners: Mapping[str, str]) -> State:
@@ -199,33 +199,39 @@ def _pause(
     owners: Mapping[str, str],
 ) -> Pause | None:
     """The pause, None if few of the moves that it would cover have failed, or of few owners."""
-    found = _evidence(state, scope, subject, rules, now)
-    if not found.is_share(FAILED_SHARE):
+    evidence = _evidence(state, scope, subject, rules, now)
+    if not evidence.is_share(FAILED_SHARE):
         return None
-    if scope is not PauseScope.NAMESPACE and not _concerns_several(found, rules, owners):
+    if scope is not PauseScope.NAMESPACE and not _concerns_several(evidence, rules, owners):
         return None
     until = now + Backoff(rules.pause_first_seconds, rules.pause_longest_seconds).wait(0)
-    return Pause(scope, now, until, subject, _why(found.failures, rules.pause_within_seconds))
+    return Pause(scope, now, until, subject, _why(evidence.failures, rules.pause_within_seconds))
 
 
-def _concerns_several(found: _Evidence, rules: FollowUpRules, owners: Mapping[str, str]) -> bool:
+def _concerns_several(evidence: _Evidence, rules: FollowUpRules, owners: Mapping[str, str]) -> bool:
     """Whether there are several failures, and no single owner is likely to have caused them all."""
-    namespaces, most = found.namespaces, found.is_most
-    if len(found.workloads) < rules.pause_workloads:
+    namespaces, most = evidence.namespaces, evidence.is_most
+    if len(evidence.workloads) < rules.pause_workloads:
         return False
     if len({owners.get(name, name) for name in namespaces}) < OWNERS:
         return False
     if len(namespaces) >= NAMESPACES:
         return most or len({owners.get(name) for name in namespaces}) >= OWNERS
-    return most and len(found.workloads) >= 2 * rules.pause_workloads
+    return most and len(evidence.workloads) >= 2 * rules.pause_workloads
 
 
-def _perhaps_of_one(found: _Evidence, rules: FollowUpRules, owners: Mapping[str, str]) -> set[str]:
+def _perhaps_of_one(
+    evidence: _Evidence, rules: FollowUpRules, owners: Mapping[str, str]
+) -> set[str]:
     """The namespaces of failures that would pause all if they were of several owners."""
-    many = len(found.workloads) >= rules.pause_workloads and found.is_share(FAILED_SHARE)
-    if not many or len(found.namespaces) < NAMESPACES or _concerns_several(found, rules, owners):
+    many = len(evidence.workloads) >= rules.pause_workloads and evidence.is_share(FAILED_SHARE)
+    if (
+        not many
+        or len(evidence.namespaces) < NAMESPACES
+        or _concerns_several(evidence, rules, owners)
+    ):
         return set()
-    return found.namespaces
+    return evidence.namespaces
 
 
 def _why(failures: Iterable[Failure], within_seconds: int) -> str:

@@ -35,5 +35,5 @@ def with_recent_moves(
         )
         for r in settled
     )
-    found = [move for move in (*moves, *new) if now - move.at < kept]
-    return tuple(sorted(found, key=lambda move: (move.at, move.workload_uid)))
+    kept_moves = [move for move in (*moves, *new) if now - move.at < kept]
+    return tuple(sorted(kept_moves, key=lambda move: (move.at, move.workload_uid)))

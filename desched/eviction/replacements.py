@@ -51,15 +51,15 @@ def replacements(
     taken = {record.pod.uid for record in records}
     taken |= {r.replacement.uid for r in records if r.replacement and not r.in_flight}
     waiting = sorted((r for r in records if r.in_flight), key=lambda r: (r.evicted_at, r.pod))
-    found: dict[PodRef, Pod | None] = {}
+    replacement_of: dict[PodRef, Pod | None] = {}
     for choose in (_known, _earliest):
         for record in waiting:
-            if found.get(record.pod) is None:
+            if replacement_of.get(record.pod) is None:
                 living = replicas.pods.get(record.workload_uid, ())
                 chosen = choose(record, [pod for pod in living if pod.uid not in taken])
-                found[record.pod] = chosen
+                replacement_of[record.pod] = chosen
                 taken |= {chosen.uid} if chosen else set()
-    return found
+    return replacement_of
 
 
 def _known(record: EvictionRecord, free: Iterable[Pod]) -> Pod | None:

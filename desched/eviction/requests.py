@@ -111,7 +111,7 @@ class Requests:
         if forbidden:
             return forbidden
         now = self.clock.monotonic()
-        attempt, due = min(dues, key=lambda each: max(now, each[1]))
+        attempt, due = min(dues, key=lambda pair: max(now, pair[1]))
         if due >= self.deadline:
             return TIME_OVER
         if is_ahead(due, now):
@@ -163,10 +163,10 @@ class Requests:
         """Close attempts that are made together, because this one of them is refused."""
         refused.close(outcome)
         verdict, reason = EvictionVerdict.NOT_CONFIRMED, RefusalReason.CONFIRMATION_FAILED
-        why = ": ".join(filter(None, (outcome.refusal or outcome.verdict, outcome.detail)))
+        cause = ": ".join(filter(None, (outcome.refusal or outcome.verdict, outcome.detail)))
         for other in attempts:
             if other is not refused:
-                detail = f"{other.eviction.gang} moves whole only with {outcome.pod}: {why}"
+                detail = f"{other.eviction.gang} moves whole only with {outcome.pod}: {cause}"
                 other.close(self.outcome(other, verdict, detail, reason))
 
     def _accepted(self, attempt: Attempt, answer: EvictionAnswer) -> str:

@@ -35,8 +35,8 @@ class PresentLoad(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, context: EligibilityContext, pressure: Pressure) -> "PresentLoad":
         """The load, unknown of all nodes if the measurements as a whole are not trusted."""
-        known = {} if context.book.snapshot.load.problems else pressure.known
-        nodes = {node.name: known.get(node.name) for node in context.cluster.nodes}
+        judged_nodes = {} if context.book.snapshot.load.problems else pressure.known
+        nodes = {node.name: judged_nodes.get(node.name) for node in context.cluster.nodes}
         return cls(nodes, context.policy, context.now)
 
     def bears(self, record: EvictionRecord, replacement: Pod) -> bool | None:
@@ -49,8 +49,10 @@ class PresentLoad(msgspec.Struct, frozen=True):
         loaded = self.nodes.get(replacement.node)
         if loaded is None:
             return None
-        levelled = {each.resource: each.ratio for each in record.levelled_to}
-        targets = {each.resource: each.target_ratio for each in loaded.verdict.pressures}
+        levelled = {level.resource: level.ratio for level in record.levelled_to}
+        targets = {
+            pressure.resource: pressure.target_ratio for pressure in loaded.verdict.pressures
+        }
         for source in loaded.sources:
             unseen = [
                 record.usage(source.resource) * (1.0 - seen_share(replacement, window, self.now))
@@ -66,9 +68,9 @@ def settle_evictions(
     records: Sequence[EvictionRecord], replicas: Replicas, load: PresentLoad
 ) -> tuple[EvictionRecord, ...]:
     """Add replacements, and results as far as they are known; settled evictions do not change."""
-    found = replacements(records, replicas)
+    replacement_of = replacements(records, replicas)
     judged = [
-        _judged(record, found[record.pod], replicas, load) if record.in_flight else record
+        _judged(record, replacement_of[record.pod], replicas, load) if record.in_flight else record
         for record in records
     ]
     awaited = {record.batch for record in judged if record.in_flight and record.batch}

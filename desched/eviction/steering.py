@@ -29,7 +29,7 @@ class Steering:
 
         The plan is valid only without errors, because it assumes that these taints are gone.
         """
-        failed = self._change({each.node: each.why for each in removals}, tainted=False)
+        failed = self._change({removal.node: removal.why for removal in removals}, tainted=False)
         return "; ".join(f"{node}: {detail}" for node, detail in failed.items())
 
     def set_standing(self, taints: Iterable[PlannedTaint]) -> None:
@@ -42,8 +42,10 @@ class Steering:
         return next((f"{node}: {detail}" for node, detail in failed.items()), "")
 
     def _taint(self, whys: Mapping[str, str]) -> Mapping[str, str]:
-        tainted = {each.node for each in self.changes if each.tainted and each.done}
-        return self._change({n: why for n, why in whys.items() if n not in tainted}, tainted=True)
+        tainted = {change.node for change in self.changes if change.tainted and change.done}
+        return self._change(
+            {n: reason for n, reason in whys.items() if n not in tainted}, tainted=True
+        )
 
     def _change(self, whys: Mapping[str, str], *, tainted: bool) -> Mapping[str, str]:
         """Change these nodes side by side; return the error of each that was not changed."""

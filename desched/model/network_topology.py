@@ -79,7 +79,7 @@ class HyperNodeTree:
     """
 
     def __init__(self, hyper_nodes: Iterable[HyperNode]) -> None:
-        self._by_name = {each.name: each for each in hyper_nodes}
+        self._by_name = {hyper_node.name: hyper_node for hyper_node in hyper_nodes}
         self._parents: dict[str, set[str]] = {}
         self._parents_of_nodes: dict[str, set[str]] = {}
         for each in self._by_name.values():
@@ -144,7 +144,7 @@ class HyperNodeTree:
         if len(parents) > 1:
             return f"HyperNode {at.name} is in {parents[0]} and {parents[1]}", None
         if not parents:
-            wider = (each for each in self._unreadable if each.tier > at.tier)
+            wider = (hyper_node for hyper_node in self._unreadable if hyper_node.tier > at.tier)
             return next(map(_why_unreadable, wider), ""), None
         above = self._by_name[parents[0]]
         if above in path:

@@ -113,10 +113,14 @@ def _refusals(
     evictions: Iterable[PlannedEviction],
 ) -> Iterator[Refusal]:
     """Why each pod stays; the selection may replace earlier reasons."""
-    found = {refusal.pod: _judged_again(refusal, selection) for refusal in sifted.refusals}
-    found |= {refusal.pod: refusal for refusal in _left_in_place(sifted, selection, pressure)}
+    refusals_by_pod = {
+        refusal.pod: _judged_again(refusal, selection) for refusal in sifted.refusals
+    }
+    refusals_by_pod |= {
+        refusal.pod: refusal for refusal in _left_in_place(sifted, selection, pressure)
+    }
     moved = {eviction.pod for eviction in evictions}
-    yield from (refusal for pod, refusal in found.items() if pod not in moved)
+    yield from (refusal for pod, refusal in refusals_by_pod.items() if pod not in moved)
     yield from (refusal_of(pod, finding) for pod, finding in probing.waiting)
 
 
@@ -143,12 +147,12 @@ def _left_in_place(sifted: Sifted, selection: Selection, pressure: Pressure) -> 
 def _noted(joint: JointMove, evictions: Iterable[PlannedEviction]) -> Iterable[PlannedEviction]:
     """The evictions; those of the joint move have its note and what it says."""
     moved = {move.candidate.pod.ref for _, move in joint.moves}
-    for each in evictions:
-        if each.pod not in moved:
-            yield each
+    for eviction in evictions:
+        if eviction.pod not in moved:
+            yield eviction
             continue
-        reason = "; ".join(filter(None, (each.reason, joint.note)))
-        yield msgspec.structs.replace(each, reason=reason, **joint.says)
+        reason = "; ".join(filter(None, (eviction.reason, joint.note)))
+        yield msgspec.structs.replace(eviction, reason=reason, **joint.says)
 
 
 def _other_eviction(other: OtherMove) -> PlannedEviction:

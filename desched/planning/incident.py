@@ -73,21 +73,23 @@ def incident(cluster: ClusterState, policy: Policy, state: State, now: datetime)
 
 def _nodes_in_trouble(nodes: Iterable[Node], policy: Policy, now: datetime) -> str:
     """Why too many nodes are in trouble, of those that the policy selects; empty if few are."""
-    fit, found = 0, Counter[str]()
+    fit, reasons = 0, Counter[str]()
     for node in nodes:
         excluded = out_of_scope(node, policy, now)
         reason = excluded.reason if excluded else None
         if reason in _IN_TROUBLE:
             if _counts(node, policy, now):
-                found[reason.value.replace("_", " ")] += 1
+                reasons[reason.value.replace("_", " ")] += 1
         elif reason not in _NEVER_USED:
             fit += 1
-    troubled = found.total()
+    troubled = reasons.total()
     bearable = max(NODES_FLOOR, int((troubled + fit) * NODES_SHARE))
     if troubled <= bearable:
         return ""
-    why = ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
-    return f"{troubled} of {troubled + fit} nodes are in trouble ({why}), at most {bearable} may be"
+    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    return (
+        f"{troubled} of {troubled + fit} nodes are in trouble ({listed}), at most {bearable} may be"
+    )
 
 
 def _counts(node: Node, policy: Policy, now: datetime) -> bool:
@@ -122,10 +124,10 @@ def _pods_in_trouble(
     counted = sum(n if owner == _CLUSTER else min(n, most) for owner, n in stuck.items())
     if counted <= bearable:
         return ""
-    why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     return (
         f"{reasons.total()} pods in {len(stuck)} namespaces or owners cannot start since "
-        f"{since:%H:%M} UTC ({why}) beside {ready} that are Ready, at most {bearable} may be"
+        f"{since:%H:%M} UTC ({listed}) beside {ready} that are Ready, at most {bearable} may be"
     )
 
 

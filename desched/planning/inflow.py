@@ -105,7 +105,7 @@ class Inflow:
         targets = np.array([outlook.target_of(name, Resource.CPU) for name in names])
         is_known = newcomers is not None and newcomers.since is None
         relieved = frozenset() if is_known else _relieved(context.state)
-        found = cls(
+        inflow = cls(
             nodes,
             np.array(shares, dtype=float),
             targets - usual,
@@ -113,11 +113,11 @@ class Inflow:
             newcomers,
             is_due=are_due(context.state, context.now),
         )
-        found.guarded = np.array([name in relieved for name in names], dtype=bool)
+        inflow.guarded = np.array([name in relieved for name in names], dtype=bool)
         shown = [
             pressure.known[name].verdict.reason is not NodeReason.LOAD_NOT_SHOWN for name in names
         ]
-        return found.steered(np.array(shown, dtype=bool), most_taints)
+        return inflow.steered(np.array(shown, dtype=bool), most_taints)
 
     def steered(self, candidates: Mask, most: int) -> "Inflow":
         """The same with the fewest taints on these nodes that leave the least overload.
@@ -127,10 +127,10 @@ class Inflow:
         most = min(most, math.ceil(MOST_SHARE * len(self._nodes)))
         if not most:
             return self
-        found: Inflow = self._with(self._shares, self._kept_off(candidates, most))
-        off = found.off.copy()
-        found._most_off = most + int(np.count_nonzero(self.off))
-        most = found._most_off - int(np.count_nonzero(off))
+        inflow: Inflow = self._with(self._shares, self._kept_off(candidates, most))
+        off = inflow.off.copy()
+        inflow._most_off = most + int(np.count_nonzero(self.off))
+        most = inflow._most_off - int(np.count_nonzero(off))
         least = math.inf
         at_once = max(1, math.ceil(most / STEPS))
         for count in range(0, most + 1, at_once):
@@ -138,14 +138,14 @@ class Inflow:
             minutes = float(added.sum())
             gain = LEAST_GAIN_MINUTES * min(count, at_once)
             if minutes < least - gain:
-                found.off, least = off.copy(), minutes
+                inflow.off, least = off.copy(), minutes
             added[~candidates | off] = 0.0
             first = np.argsort(-added, kind="stable")[: min(at_once, most - count)]
             first = first[added[first] > 0]
             if not len(first):
                 break
             off[first] = True
-        return found
+        return inflow
 
     def _kept_off(self, candidates: Mask, most: int) -> Mask:
         """`off` with the guarded nodes of these that do not bear one pod more, at most so many."""
@@ -160,11 +160,11 @@ class Inflow:
         due = self.off & (self.guarded | self._is_due)
         for node, share, is_off in zip(self._nodes, self._shares, due, strict=True):
             if is_off and not node.avoided_by_others:
-                why = (
+                reason = (
                     f"only {share:.0%} of its CPU and memory is requested: new pods would come, "
                     "and it has too little room"
                 )
-                yield PlannedTaint(node.name, why)
+                yield PlannedTaint(node.name, reason)
 
     @cached_property
     def minutes(self) -> float:
@@ -198,10 +198,10 @@ class Inflow:
         return max(0.0, self.after(pod, destination).minutes - self.minutes)
 
     def _with(self, shares: Floats, off: Mask) -> "Inflow":
-        found: Inflow = copy.copy(self)
-        found.__dict__.pop("minutes", None)
-        found._shares, found.off = shares, off
-        return found
+        inflow: Inflow = copy.copy(self)
+        inflow.__dict__.pop("minutes", None)
+        inflow._shares, inflow.off = shares, off
+        return inflow
 
     def _added(self, shares: Floats, off: Mask) -> Floats:
         """The overload that new pods are expected to add to each node, in minutes."""
@@ -213,8 +213,8 @@ class Inflow:
         missing = np.maximum(come - self._spare, 0.0)
         weight = np.minimum(above / FULL_HEIGHT, 1.0) + HEIGHT_WEIGHT * above
         weight += MISSING_WEIGHT * missing
-        found: Floats = weight * (RUNNING_SHARE * AHEAD_SECONDS / 60)
-        return found
+        minutes: Floats = weight * (RUNNING_SHARE * AHEAD_SECONDS / 60)
+        return minutes
 
     def _come(self, shares: Floats, off: Mask) -> Floats:
         """The CPU that new pods use on each node, as long as nothing keeps them off."""

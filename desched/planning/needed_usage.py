@@ -56,7 +56,7 @@ def _with_pasts(situation: Situation) -> frozenset[str]:
     pressure, state = situation.pressure, situation.context.state
     nodes = situation.context.cluster.node_by_name
     sources = {
-        each.node.name for each in pressure.sources if each.node.name not in pressure.waiting
+        source.node.name for source in pressure.sources if source.node.name not in pressure.waiting
     }
     if not sources:
         return frozenset()
@@ -75,7 +75,7 @@ def _summed(situation: Situation) -> Iterator[str]:
     waits = pressure.waiting
     relieves = bool(_of_plugins(situation)) or any(
         name not in waits or waits[name].reason in _DECIDED_BY_SUMS
-        for name in (each.node.name for each in pressure.sources)
+        for name in (source.node.name for source in pressure.sources)
     )
     for node in book.snapshot.cluster.nodes:
         if pods.get(node.name) and (
@@ -132,9 +132,9 @@ def _steered(situation: Situation) -> Iterator[str]:
 
 def _arriving(situation: Situation) -> Iterator[Pod]:
     """The pods that the windows do not fully show on a node with known load, and pending ones."""
-    book, known = situation.context.book, situation.pressure.known
+    book, judged = situation.context.book, situation.pressure.known
     for node, young in book.young_by_node.items():
-        if node in known:
+        if node in judged:
             yield from (pod for pod in young if not pod.deleting)
     for pod in situation.context.cluster.pods:
         if not (pod.node or pod.finished or pod.deleting or pod.gated):
@@ -143,9 +143,9 @@ def _arriving(situation: Situation) -> Iterator[Pod]:
 
 def _leaving(situation: Situation) -> Iterator[Pod]:
     """The pods that leave a node with known load; its forecast is without them."""
-    known, now = situation.pressure.known, situation.context.now
+    judged, now = situation.pressure.known, situation.context.now
     for pod in situation.context.cluster.leaving_pods:
-        if pod.node in known and not (pod.finished or pod.lingers(now)):
+        if pod.node in judged and not (pod.finished or pod.lingers(now)):
             yield pod
 
 

@@ -78,8 +78,8 @@ class NodeDomains:
             return next(((key, labels[key]) for key in keys if key in labels), None)
 
         values = [[value(i, keys) for i in range(len(arrays))] for keys in rungs]
-        found = [numbered(each if demanded else _without_hosts(each)) for each in values]
-        levels = np.array(found, dtype=np.int64).reshape(len(rungs), len(arrays))
+        rows = [numbered(each if demanded else _without_hosts(each)) for each in values]
+        levels = np.array(rows, dtype=np.int64).reshape(len(rungs), len(arrays))
         present = np.flatnonzero((levels >= 0).any(axis=1))
         names = [rungs[int(i)][0] for i in present]
 
@@ -92,17 +92,19 @@ class NodeDomains:
     def by_hyper_nodes(cls, places: Sequence[Place]) -> "NodeDomains":
         """Domains by HyperNodes; nodes in doubt are in none."""
         depth = max((len(place.path) for place in places), default=0)
-        found = [
+        rows = [
             numbered(place.path[i].name if i < len(place.path) else None for place in places)
             for i in range(depth)
         ]
-        levels = np.array(found, dtype=np.int64).reshape(depth, len(places))
+        levels = np.array(rows, dtype=np.int64).reshape(depth, len(places))
 
         def label(position: int, level: int) -> _Label:
             found = places[position].path[level]
             return key_of_tier(found.tier), found.name
 
-        return cls(levels, lambda i: [key_of_tier(each.tier) for each in places[i].path], label)
+        return cls(
+            levels, lambda i: [key_of_tier(hyper_node.tier) for hyper_node in places[i].path], label
+        )
 
     def text(self, position: int, level: int) -> str:
         """What the node at a position has on a level, as in `rack=r1`."""
@@ -117,7 +119,7 @@ class NodeDomains:
             paths, numbers = np.unique(path[:, inside], axis=1, return_inverse=True)
             for number in range(paths.shape[1]):
                 positions = inside[numbers.reshape(-1) == number]
-                labels = [self._label(int(positions[0]), each) for each in range(level + 1)]
+                labels = [self._label(int(positions[0]), step) for step in range(level + 1)]
                 key, value = labels[-1]
                 names = [value for _, value in labels] if tier_of(key) is None else [value]
                 yield Domain(key, "/".join(names), positions)
@@ -133,8 +135,8 @@ class NodeDomains:
         if not counts:
             return None
         most = max(counts.values())
-        found = (p for p, v in zip(positions, values, strict=True) if counts[v] == most)
-        return min(self.text(position, level) for position in found), most
+        frequent = (p for p, v in zip(positions, values, strict=True) if counts[v] == most)
+        return min(self.text(position, level) for position in frequent), most
 
     def __len__(self) -> int:
         return len(self._levels)
@@ -143,8 +145,8 @@ class NodeDomains:
         """For each node, how many leading levels it has in common with this node."""
         own = self._levels[:, [one]]
         equal = (self._levels == own) & (own >= 0)
-        found: Ints = np.logical_and.accumulate(equal, axis=0).sum(axis=0, dtype=np.int64)
-        return found
+        shared: Ints = np.logical_and.accumulate(equal, axis=0).sum(axis=0, dtype=np.int64)
+        return shared
 
 
 _Label = tuple[str, str]
@@ -154,15 +156,15 @@ _Label = tuple[str, str]
 def _without_hosts(values: Sequence[_Label | None]) -> Iterator[_Label | None]:
     """The values of a level on each node, None also for a host that no other node is on."""
     nodes = Counter(values)
-    for each in values:
-        yield None if each is not None and each[0] in HOSTS and nodes[each] == 1 else each
+    for value in values:
+        yield None if value is not None and value[0] in HOSTS and nodes[value] == 1 else value
 
 
 def numbered(values: Iterable[object]) -> Ints:
     """Equal numbers for equal values, -1 for None."""
     numbers: dict[object, int] = {}
-    found = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
-    return np.array(found, dtype=np.int64)
+    rows = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
+    return np.array(rows, dtype=np.int64)
 
 
 class Bound(NamedTuple):
@@ -205,8 +207,8 @@ class NetworkLevels:
         """The nodes that are not as near as the bound demands."""
         which = bound.domains
         domains = self._domains[which] if isinstance(which, int) else self._by_labels(which)
-        found: Mask = domains.closeness(bound.node) < bound.least
-        return found
+        mask: Mask = domains.closeness(bound.node) < bound.least
+        return mask
 
     def doubt(self, positions: Iterable[int]) -> str:
         """Why it is not known where one of these nodes is; empty if it is."""
@@ -275,10 +277,10 @@ class NetworkLevels:
             return unclear
         if topology.by_labels:
             domains = self._by_labels(self._cluster.levels_to(topology)).each()
-            return [each for each in domains if each.level == topology.level]
+            return [domain for domain in domains if domain.level == topology.level]
         highest = self._cluster.hyper_node_tree.highest_tier(topology)
-        tiers = ((each, tier_of(each.level)) for each in self._domains[0].each())
-        return [each for each, tier in tiers if tier is not None and tier <= highest]
+        tiers = ((step, tier_of(step.level)) for step in self._domains[0].each())
+        return [step for step, tier in tiers if tier is not None and tier <= highest]
 
     def in_domain(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
         """The bound of a hard topology, given the nodes of the peers, or why it is not known."""

@@ -52,9 +52,9 @@ def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
         for pod in book.snapshot.cluster.pods
         if pod.node in nodes and pod.of_job and _began(pod) > book.now - HOUR
     ]
-    known = _faded(state.newcomers, book.now)
+    newcomers = _faded(state.newcomers, book.now)
     if len(new) < LEAST_KNOWN:
-        return known
+        return newcomers
     by_time = np.zeros(TIMES)
     for pod, node in new:
         by_time[_time_of(_began(pod))] += share_of(pod, node)
@@ -65,10 +65,10 @@ def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
         if (share := share_of(pod, node)) and (used := book.measured(pod, Resource.CPU))
     ]
     use = float(np.median(ratios)) if len(ratios) >= LEAST_KNOWN else USUAL_USE
-    if known is not None:
-        use = max(use, known.use_of_requests)
-        by_time = np.maximum(by_time, known.requested_by_time)
-    since = known.since if known else book.now
+    if newcomers is not None:
+        use = max(use, newcomers.use_of_requests)
+        by_time = np.maximum(by_time, newcomers.requested_by_time)
+    since = newcomers.since if newcomers else book.now
     return Newcomers(use, tuple(by_time.tolist()), book.now, since)
 
 
@@ -86,17 +86,17 @@ def are_due(state: State, now: datetime) -> bool:
     return expected >= DUE_SHARE * newcomers.requested_nodes * len(coming) / TIMES
 
 
-def _faded(known: Newcomers | None, now: datetime) -> Newcomers | None:
+def _faded(newcomers: Newcomers | None, now: datetime) -> Newcomers | None:
     """What was seen before, as far as it counts now."""
-    if known is None:
+    if newcomers is None:
         return None
-    passed = now - known.at
+    passed = now - newcomers.at
     rate = math.exp2(-(passed / RATE_HALF_LIFE))
-    by_time = tuple(rate * requested for requested in known.requested_by_time)
+    by_time = tuple(rate * requested for requested in newcomers.requested_by_time)
     if math.fsum(by_time) < FORGOTTEN_NODES:
         return None
-    use = known.use_of_requests * math.exp2(-(passed / USE_HALF_LIFE))
-    since = None if known.since is None or now - known.since >= HOUR else known.since
+    use = newcomers.use_of_requests * math.exp2(-(passed / USE_HALF_LIFE))
+    since = None if newcomers.since is None or now - newcomers.since >= HOUR else newcomers.since
     return Newcomers(use, by_time, now, since)
 
 

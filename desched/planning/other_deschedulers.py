@@ -40,12 +40,12 @@ class Others(NamedTuple):
     acknowledged: tuple[str, ...]
 
 
-def split_others(found: Iterable[str], policy: Policy) -> Others:
+def split_others(seen: Iterable[str], policy: Policy) -> Others:
     """Divide what `other_deschedulers` found by what the policy acknowledges."""
     makers = tuple(f"{maker} descheduler in " for maker in policy.acknowledged_deschedulers)
-    others = tuple(found)
-    known = tuple(each for each in others if each.startswith(makers))
-    return Others(tuple(each for each in others if each not in known), known)
+    others = tuple(seen)
+    named = tuple(other for other in others if other.startswith(makers))
+    return Others(tuple(other for other in others if other not in named), named)
 
 
 def products_in(cluster: ClusterState, products: Mapping[str, str]) -> tuple[str, ...]:
@@ -59,23 +59,24 @@ def products_in(cluster: ClusterState, products: Mapping[str, str]) -> tuple[str
     classes = _distinct(pod.scheduling for pod in cluster.pods)
     labels = _distinct(pod.labels for pod in cluster.pods)
     by_image = {
-        key: _named(map(_last_part, each.images), products) for key, each in classes.items()
+        key: _named(map(_last_part, scheduling.images), products)
+        for key, scheduling in classes.items()
     }
     by_label = {key: _named(map(each.get, NAME_LABELS), products) for key, each in labels.items()}
     if not any(by_image.values()) and not any(by_label.values()):
         return ()
-    found = set()
+    products_found = set()
     for pod in cluster.pods:
         product = by_image[id(pod.scheduling)] or by_label[id(pod.labels)]
         if product and _is_at_work(pod) and not cluster.runs_desched(pod):
-            found.add(f"{product} in {pod.namespace}")
-    return tuple(sorted(found))
+            products_found.add(f"{product} in {pod.namespace}")
+    return tuple(sorted(products_found))
 
 
 def _distinct(values: Iterable[T]) -> dict[int, T]:
     """The different objects by their id."""
-    found = list(values)
-    return dict(zip(map(id, found), found, strict=True))
+    listed = list(values)
+    return dict(zip(map(id, listed), listed, strict=True))
 
 
 def _named(names: Iterable[str | None], products: Mapping[str, str]) -> str:

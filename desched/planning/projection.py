@@ -28,7 +28,7 @@ def with_projected_load(
     likely = {chance.node for _, move in moves for chance in move.destination.likely}
     before = selection.before.free
     later = _forecast_after(before.load, moves)
-    found = []
+    projected_nodes = []
     for verdict in pressure.verdicts:
         after: dict[Resource, float] = {}
         loaded = pressure.known.get(verdict.node)
@@ -42,8 +42,8 @@ def with_projected_load(
                 after[load.resource] = ratio + _arriving(load, position, moves)
         chosen = selection.by_node.get(verdict.node)
         projected = _projected(verdict, after, chosen.stuck if chosen else None)
-        found.append(_with_outlook(projected, later) if after else projected)
-    return tuple(found)
+        projected_nodes.append(_with_outlook(projected, later) if after else projected)
+    return tuple(projected_nodes)
 
 
 def _with_outlook(verdict: NodeVerdict, later: ProjectedLoad) -> NodeVerdict:

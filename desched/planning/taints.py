@@ -91,9 +91,9 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return (
             *self.standing,
             *(
-                PlannedTaint(node, why_steered(node, each), each.pod)
-                for each in evictions
-                for node in each.steered
+                PlannedTaint(node, why_steered(node, eviction), eviction.pod)
+                for eviction in evictions
+                for node in eviction.steered
             ),
         )
 
@@ -185,7 +185,7 @@ def _for_moves_under_way(state: State) -> Iterable[PlannedTaint]:
 
 def _for_overload(loaded_nodes: Iterable[LoadedNode]) -> Iterable[PlannedTaint]:
     """Tainted nodes until they are below their stop lines, then overloaded nodes."""
-    found = []
+    ranked = []
     for loaded in loaded_nodes:
         if loaded.verdict.reason is NodeReason.LOAD_NOT_SHOWN:
             continue  # nobody is kept off a node by a load that may be forged
@@ -193,12 +193,12 @@ def _for_overload(loaded_nodes: Iterable[LoadedNode]) -> Iterable[PlannedTaint]:
         kept = loaded.node.steered_until is not None and bool(above)
         if kept or loaded.verdict.node_class is NodeClass.OVERLOADED:
             worst = max(p.lowest_ratio - p.target_ratio for p in above or loaded.overloaded)
-            why = ", ".join(
+            loads = ", ".join(
                 f"{p.resource.value} {p.lowest_ratio:.1%}" for p in above or loaded.overloaded
             )
-            found.append((not kept, -worst, loaded.node.name, f"its load is high: {why}"))
-    for _, _, node, why in sorted(found):
-        yield PlannedTaint(node, why)
+            ranked.append((not kept, -worst, loaded.node.name, f"its load is high: {loads}"))
+    for _, _, node, loads in sorted(ranked):
+        yield PlannedTaint(node, loads)
 
 
 def _awaiting(state: State) -> frozenset[str]:
@@ -245,7 +245,7 @@ def _due(
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)
     whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)
-    no_longer_needed = [TaintRemoval(name, why) for name, why in whys if why]
+    no_longer_needed = [TaintRemoval(name, reason) for name, reason in whys if reason]
     count = max(1, int(len(ours) * REMOVED_SHARE))
     return (*expired, *no_longer_needed[:count])
 

@@ -47,8 +47,8 @@ class OutOfTree(Plugin, frozen=True):
             made = cls(name, msgspec.convert(args, of))
             hash(made)
         except Exception as error:
-            why = str(error) if isinstance(error, msgspec.ValidationError) else _words(error)
-            raise ConfigurationError(f"{name} refuses its args: {why}.") from error
+            reason = str(error) if isinstance(error, msgspec.ValidationError) else _words(error)
+            raise ConfigurationError(f"{name} refuses its args: {reason}.") from error
         return made
 
     @property

@@ -66,7 +66,7 @@ class Comparison(msgspec.Struct, frozen=True):
         minutes = [
             max(e) for e in zip(*(t.overloaded_minutes for t in self.timelines), strict=True)
         ]
-        ratios = [load.highest_ratios() for each in self.timelines for load in each.loads]
+        ratios = [load.highest_ratios() for timeline in self.timelines for load in timeline.loads]
         highest = [
             max((r for r in row if r is not None), default=0.0) for row in zip(*ratios, strict=True)
         ]
@@ -89,7 +89,7 @@ def overload_figures(overloads: Sequence[Overload]) -> Iterator[Figure]:
         ("longest overload, minutes", "longest_episode_minutes"),
         ("nodes overloaded", "nodes"),
     ):
-        values = tuple(getattr(each, name) for each in overloads)
+        values = tuple(getattr(overload, name) for overload in overloads)
         if set(values) != {None}:
             yield Figure(label, values)
 

@@ -15,58 +15,60 @@ MOST_NODES = 20
 MOST_ROWS = 10
 
 
-def print_comparison(found: Comparison, console: Console) -> None:
+def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the comparison, in each table the most important first."""
-    names = [each.name for each in found.timelines]
-    console.print(Text(f"desched · {plain(found.title)}", style="bold"))
-    for line in found.about:
+    names = [timeline.name for timeline in comparison.timelines]
+    console.print(Text(f"desched · {plain(comparison.title)}", style="bold"))
+    for line in comparison.about:
         console.print(Text(plain(line)))
     console.print()
-    for line in found.summary:
+    for line in comparison.summary:
         console.print(Text(plain(line), style="bold"))
     console.print()
-    _print_table(("", *names), ((each.label, *each.texts) for each in found.figures), console)
+    _print_table(
+        ("", *names), ((figure.label, *figure.texts) for figure in comparison.figures), console
+    )
     console.print()
-    _print_nodes(found, console)
-    if found.workloads:
-        workloads = [(each.label, *each.texts) for each in found.workloads]
+    _print_nodes(comparison, console)
+    if comparison.workloads:
+        workloads = [(workload.label, *workload.texts) for workload in comparison.workloads]
         console.print(Text("Evictions by workload:", style="bold"))
         _print_table(("Workload", *names), workloads, console, MOST_ROWS)
         console.print()
-    for title, number, rows in _reasons(found):
+    for title, number, rows in _reasons(comparison):
         console.print(Text(plain(title), style="bold"))
         heads = (number, "Reason", "Meaning")
         _print_table(heads, rows, console, MOST_ROWS, begins_with_number=True)
         console.print()
-    for title, lines in found.notes:
+    for title, lines in comparison.notes:
         print_lines(f"{title}:", (f"• {line}" for line in lines), console)
 
 
-def _print_nodes(found: Comparison, console: Console) -> None:
+def _print_nodes(comparison: Comparison, console: Console) -> None:
     """Print the nodes that were overloaded, or from which a pod moved."""
-    columns = [each for each in found.columns if not each.wide]
-    counted = [each for each in columns if not each.in_percent]
-    rows = [row for row in found.order if any(each.values[row] for each in counted)]
+    columns = [column for column in comparison.columns if not column.wide]
+    counted = [column for column in columns if not column.in_percent]
+    rows = [row for row in comparison.order if any(each.values[row] for each in counted)]
     if not rows:
         console.print(Text("No node is overloaded, and nothing moves.\n"))
         return
-    nodes = found.timelines[0].nodes
-    cells = ((nodes[row], *(each.text(row) for each in columns)) for row in rows)
+    nodes = comparison.timelines[0].nodes
+    cells = ((nodes[row], *(column.text(row) for column in columns)) for row in rows)
     console.print(Text("Nodes with the most overload:", style="bold"))
-    _print_table(("Node", *(each.label for each in columns)), [*cells], console, MOST_NODES)
+    _print_table(("Node", *(column.label for column in columns)), [*cells], console, MOST_NODES)
     console.print()
 
 
-def _reasons(found: Comparison) -> Iterator[tuple[str, str, Sequence[Sequence[str]]]]:
+def _reasons(comparison: Comparison) -> Iterator[tuple[str, str, Sequence[Sequence[str]]]]:
     """Why cycles evicted nothing, and why pods stayed, with the title of the number."""
-    for each in found.timelines:
-        of = f" · {each.name}" if len(found.timelines) > 1 else ""
-        if each.idle:
+    for timeline in comparison.timelines:
+        of = f" · {timeline.name}" if len(comparison.timelines) > 1 else ""
+        if timeline.idle:
             title = f"Cycles that evicted nothing although nodes were overloaded{of}:"
-            yield title, "Cycles", [_reason(total.cycles, total.reason) for total in each.idle]
-        if each.refusals:
+            yield title, "Cycles", [_reason(total.cycles, total.reason) for total in timeline.idle]
+        if timeline.refusals:
             title = f"Why other pods on overloaded nodes stayed{of}:"
-            yield title, "Pods", [_reason(total.pods, total.reason) for total in each.refusals]
+            yield title, "Pods", [_reason(total.pods, total.reason) for total in timeline.refusals]
 
 
 def _reason(number: int, reason: StrEnum) -> Sequence[str]:

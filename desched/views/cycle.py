@@ -276,8 +276,8 @@ class CycleView(View):
         document = msgspec.structs.asdict(self.report)
         plan = msgspec.structs.asdict(self.report.plan)
         plan["nodes"] = [
-            msgspec.structs.asdict(each.verdict) | {c.key: c.text(each) for c in NODE_COLUMNS}
-            for each in sorted(_nodes(self.report.plan.nodes, self.report), key=lambda n: n.name)
+            msgspec.structs.asdict(node.verdict) | {c.key: c.text(node) for c in NODE_COLUMNS}
+            for node in sorted(_nodes(self.report.plan.nodes, self.report), key=lambda n: n.name)
         ]
         plan["refusals"] = sorted(self.report.plan.refusals, key=by_name)
         return document | {"plan": plan}
@@ -286,7 +286,10 @@ class CycleView(View):
     def nodes(self) -> Sequence[NodeView]:
         """The nodes, those with the most load above a target first."""
         plan, node = self.report.plan, self.node
-        about = {node, *(each.expected_node for each in plan.evictions if each.node == node)}
+        about = {
+            node,
+            *(eviction.expected_node for eviction in plan.evictions if eviction.node == node),
+        }
         verdicts = [each for each in plan.nodes if not node or each.node in about]
         return list(_nodes(verdicts, self.report))
 
@@ -298,16 +301,18 @@ class CycleView(View):
     @cached_property
     def refusals(self) -> Sequence[Refusal]:
         """The pods on overloaded nodes that stay, in the order of the plan."""
-        return [each for each in self.report.plan.refusals if self.node in {"", each.node}]
+        return [refusal for refusal in self.report.plan.refusals if self.node in {"", refusal.node}]
 
     @cached_property
     def evictions(self) -> Sequence[EvictionView]:
         """The planned evictions, with what came of each."""
         outcomes = {outcome.pod: outcome for outcome in self.report.outcomes}
-        found = (each for each in self.report.plan.evictions if self.node in {"", each.node})
+        shown = (
+            eviction for eviction in self.report.plan.evictions if self.node in {"", eviction.node}
+        )
         return [
             EvictionView(number, each, outcomes.get(each.pod))
-            for number, each in enumerate(found, 1)
+            for number, each in enumerate(shown, 1)
         ]
 
     @property
@@ -340,13 +345,13 @@ class CycleView(View):
     @cached_property
     def names_by_class(self) -> Mapping[NodeClass, Sequence[str]]:
         """The names of the nodes of each class, sorted."""
-        found = grouped((each.node_class, each.node) for each in self.report.plan.nodes)
-        return {kind: sorted(found.get(kind, ())) for kind in NodeClass}
+        names_of = grouped((node.node_class, node.node) for node in self.report.plan.nodes)
+        return {kind: sorted(names_of.get(kind, ())) for kind in NodeClass}
 
     @property
     def resources(self) -> Sequence[Resource]:
         """Those of which a load is known, in the order of tables."""
-        return [r for r in RESOURCE_NAMES if any(r in each.loads for each in self.nodes)]
+        return [r for r in RESOURCE_NAMES if any(r in node.loads for node in self.nodes)]
 
     def most_important(self, most: int) -> tuple[Sequence[NodeView], str]:
         """At most this many nodes, the highest load first, and how many others of each class.
@@ -354,18 +359,18 @@ class CycleView(View):
         Overloaded nodes and those of the plan are always among them.
         """
         matters = set(self.names_by_class[NodeClass.OVERLOADED])
-        for each in self.evictions:
-            matters |= {each.eviction.node, *each.eviction.likely_nodes}
+        for eviction in self.evictions:
+            matters |= {eviction.eviction.node, *eviction.eviction.likely_nodes}
         chosen = sorted(self.nodes, key=lambda each: each.name not in matters)[:most]
         names = {each.name for each in chosen}
-        left = Counter(each.node_class for each in self.nodes if each.name not in names)
-        shown = [each for each in self.nodes if each.name in names]
+        left = Counter(node.node_class for node in self.nodes if node.name not in names)
+        shown = [node for node in self.nodes if node.name in names]
         return shown, ", ".join(f"{number} more {kind}" for kind, number in sorted(left.items()))
 
     @property
     def unknown_gpus(self) -> Iterator[tuple[str, str]]:
         """The nodes with GPUs of unknown load, and why."""
-        names = {each.name for each in self.nodes}
+        names = {node.name for node in self.nodes}
         for gpu in self.report.gpu_loads:
             if gpu.ratio is None and gpu.node in names:
                 yield gpu.node, gpu.detail
@@ -373,24 +378,24 @@ class CycleView(View):
     @property
     def left_alone(self) -> Sequence[ReasonGroup]:
         """The nodes that are not judged, not relieved, or no destination, by reason."""
-        found = grouped(
-            ((type(reason), reason), Member(each.name, each.detail))
-            for each in self.nodes
-            if (reason := each.verdict.reason) is not None and _is_left_alone(each.verdict)
+        by_reason = grouped(
+            ((type(reason), reason), Member(node.name, node.detail))
+            for node in self.nodes
+            if (reason := node.verdict.reason) is not None and _is_left_alone(node.verdict)
         )
-        return [ReasonGroup(reason, members) for (_, reason), members in found.items()]
+        return [ReasonGroup(reason, members) for (_, reason), members in by_reason.items()]
 
     @property
     def outlooks(self) -> Sequence[str]:
         """What is expected of the nodes that were above a target or may be soon."""
-        return [f"{line}." for each in self.nodes if (line := describe_outlook(each.verdict))]
+        return [f"{line}." for node in self.nodes if (line := describe_outlook(node.verdict))]
 
     @property
     def stays(self) -> Sequence[ReasonGroup]:
         """The pods on overloaded nodes that stay by reason, the most frequent first."""
-        found = grouped((r.reason, Member(str(r.pod), r.detail, r.node)) for r in self.refusals)
-        ranked = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-        return [ReasonGroup(*each) for each in ranked]
+        by_reason = grouped((r.reason, Member(str(r.pod), r.detail, r.node)) for r in self.refusals)
+        ranked = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
+        return [ReasonGroup(*group) for group in ranked]
 
     @property
     def taints(self) -> Iterator[str]:
@@ -403,15 +408,15 @@ class CycleView(View):
         reasons: dict[str, str] = {}
         for taint in self.report.plan.taints:
             reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
-        for node, why in reasons.items():
-            yield f"{node} would get it: {why}"
+        for node, reason in reasons.items():
+            yield f"{node} would get it: {reason}"
 
     @property
     def unreserved(self) -> Iterator[str]:
         """Pending pods for which no room is reserved."""
-        for each in self.report.plan.unreserved:
-            pods = f"{count(each.pods, 'pod')} of namespace {each.namespace}"
-            yield f"{pods} ({each.reason.value}): {sentence_of(each.reason)}"
+        for share in self.report.plan.unreserved:
+            pods = f"{count(share.pods, 'pod')} of namespace {share.namespace}"
+            yield f"{pods} ({share.reason.value}): {sentence_of(share.reason)}"
 
     @cached_property
     def gpus(self) -> GpuView | None:
@@ -421,7 +426,7 @@ class CycleView(View):
     @property
     def sections(self) -> Sequence[Section]:
         """What plugins have to say beside single nodes and moves."""
-        spreads = [describe_spread(each) for each in self.report.gangs if each.overloaded]
+        spreads = [describe_spread(gang) for gang in self.report.gangs if gang.overloaded]
         return (Section("Gangs on overloaded nodes", spreads), *self.drains.sections)
 
     @property
@@ -432,19 +437,19 @@ class CycleView(View):
     @property
     def settled(self) -> Sequence[EvictionRecord]:
         """The earlier evictions whose results became known, failures first."""
-        return sorted(self.report.settled, key=lambda each: each.result not in FAILURES)
+        return sorted(self.report.settled, key=lambda record: record.result not in FAILURES)
 
     @property
     def results(self) -> Sequence[ReasonGroup]:
         """The results of earlier evictions, failures first."""
         order = tuple(MoveResult)
-        found = grouped(
+        by_result = grouped(
             (record.result, Member(_route(record)))
             for record in self.report.settled
             if record.result is not None
         )
-        ranked = sorted(found.items(), key=lambda e: (e[0] not in FAILURES, order.index(e[0])))
-        return [ReasonGroup(*each) for each in ranked]
+        ranked = sorted(by_result.items(), key=lambda e: (e[0] not in FAILURES, order.index(e[0])))
+        return [ReasonGroup(*group) for group in ranked]
 
     @cached_property
     def state(self) -> StateView:
@@ -467,8 +472,8 @@ class CycleView(View):
             yield describe_unsteered(report.plan.unsteered)
         in_summary = report.result is CycleResult.NOT_ACTING or self._is_held_by_zero
         if report.not_acting is not None and not in_summary:
-            why = describe(report.not_acting, report.not_acting_detail)
-            yield f"Evictions are not allowed now: {why}"
+            reason = describe(report.not_acting, report.not_acting_detail)
+            yield f"Evictions are not allowed now: {reason}"
 
     @property
     def notes(self) -> Iterator[str]:
@@ -515,13 +520,13 @@ class CycleView(View):
     def _excluded(self) -> Iterator[str]:
         """That the policy excludes at least half of the pods that could move, if that is so."""
         plan = self.report.plan
-        movable = [each for each in plan.refusals if each.reason not in _NEVER_MOVED]
+        movable = [refusal for refusal in plan.refusals if refusal.reason not in _NEVER_MOVED]
         namespaces = {
-            each.pod.namespace
-            for each in movable
-            if each.reason is RefusalReason.NAMESPACE_EXCLUDED
+            candidate.pod.namespace
+            for candidate in movable
+            if candidate.reason is RefusalReason.NAMESPACE_EXCLUDED
         }
-        excluded = sum(each.pod.namespace in namespaces for each in movable)
+        excluded = sum(candidate.pod.namespace in namespaces for candidate in movable)
         if excluded and not plan.evictions and 2 * excluded >= len(movable):
             yield (
                 f"{excluded} of {count(len(movable), 'pod')} there that could be created again are "
@@ -560,8 +565,10 @@ def _nodes(verdicts: Iterable[NodeVerdict], report: CycleReport) -> Iterator[Nod
 
     The lowest window counts, as it does for overload.
     """
-    recent = {(each.node, each.resource): each for each in report.recent_loads}
-    gpus = {each.node: each for each in report.gpu_loads}
+    recent = {
+        (recent_load.node, recent_load.resource): recent_load for recent_load in report.recent_loads
+    }
+    gpus = {gpu_load.node: gpu_load for gpu_load in report.gpu_loads}
 
     def excess(verdict: NodeVerdict) -> float:
         above = (part.lowest_ratio - part.target_ratio for part in verdict.pressures)

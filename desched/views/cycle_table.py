@@ -46,22 +46,25 @@ def _print_evictions(cycle: CycleView, console: Console) -> None:
     if cycle.evictions:
         verb = "Would evict" if cycle.dry_run else "Evicting"
         blocks = [
-            (f"{each.number}.", block(Text(plain(str(each.eviction.pod)), style="bold"), lines))
-            for each in cycle.evictions
-            if (lines := list(_lines(each)))
+            (
+                f"{eviction.number}.",
+                block(Text(plain(str(eviction.eviction.pod)), style="bold"), lines),
+            )
+            for eviction in cycle.evictions
+            if (lines := list(_lines(eviction)))
         ]
         print_section(f"{verb} {count(len(blocks), 'pod')}:", numbered(blocks), console)
 
 
-def _lines(each: EvictionView) -> Iterator[str]:
-    eviction = each.eviction
+def _lines(view: EvictionView) -> Iterator[str]:
+    eviction = view.eviction
     yield f"of {eviction.workload}, priority {eviction.priority}, cost {eviction.cost:.1f}"
     room = count(eviction.destinations, "node has", "nodes have")
     yield f"{eviction.node} → {eviction.expected_on}; {room} room"
-    takes = f"takes {' and '.join(each.relief)} away" if each.relief else ""
+    takes = f"takes {' and '.join(view.relief)} away" if view.relief else ""
     yield " ".join(filter(None, (takes, f"because {eviction.reason}")))
-    yield from each.notes
-    yield from each.result
+    yield from view.notes
+    yield from view.result
 
 
 def _print_the_rest(cycle: CycleView, console: Console) -> None:

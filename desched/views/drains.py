@@ -21,9 +21,9 @@ def describe_drain(drain: Drain, now: datetime) -> str:
     if drain.end is None or drain.ended_at is None:
         until = clock_time(drain.until, now)
         return f"{drained_for(drain)}: {moves} made, held until {until} at the latest"
-    why = f": {drain.why}" if drain.why else ""
+    reason = f": {drain.why}" if drain.why else ""
     ended = f"{words(drain.end)} {moment(drain.ended_at, now)}"
-    return f"{drained_for(drain)}: {ended} after {moves}{why}"
+    return f"{drained_for(drain)}: {ended} after {moves}{reason}"
 
 
 def drained_for(drain: Drain) -> str:
@@ -98,5 +98,5 @@ def describe_drains_of(pod: PodExplanation, now: datetime) -> Iterator[str]:
 
 def describe_unserved(unserved: Iterable[Unserved]) -> Iterator[str]:
     """What waits without a drain, a line for each reason."""
-    for why, demands in grouped((each.why, each.demand) for each in unserved).items():
-        yield f"{first_names(demands, MOST_NAMES)}: {why}"
+    for reason, demands in grouped((demand.why, demand.demand) for demand in unserved).items():
+        yield f"{first_names(demands, MOST_NAMES)}: {reason}"

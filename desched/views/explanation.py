@@ -57,8 +57,8 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     console.print(Text(f"desched · explain · {plain(explanation.target)}", style="bold"))
     console.print(Text(f"at {taken_at} · policy {plain(explanation.policy)}"))
     if explanation.hold is not None:
-        why = describe(explanation.hold, explanation.hold_detail)
-        console.print(Text(plain(f"The whole cycle evicts nothing: {why}"), style="yellow"))
+        reason = describe(explanation.hold, explanation.hold_detail)
+        console.print(Text(plain(f"The whole cycle evicts nothing: {reason}"), style="yellow"))
     console.print()
     if explanation.node is not None:
         _print_node(explanation.node, explanation, console)
@@ -77,7 +77,7 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
     for line in _remaining(node):
         console.print(Text(line))
     if node.arriving:
-        names = ", ".join(str(each.pod) for each in node.arriving)
+        names = ", ".join(str(arrival.pod) for arrival in node.arriving)
         console.print(Text(plain(f"It may get the replacements of {names}.")))
     if node.gpus is not None:
         console.print(Text(plain(f"{describe_gpus(node.gpus)}.")))
@@ -97,8 +97,8 @@ def _judgement(node: NodeExplanation, whole: Explanation) -> Iterator[str]:
         yield f"This ends at {clock_time(verdict.until, whole.taken_at)} at the earliest."
     for drain in node.drains:
         yield describe_hold(drain, whole.taken_at)
-    for why in node.held:
-        yield f"New pods are kept off it: {why}."
+    for reason in node.held:
+        yield f"New pods are kept off it: {reason}."
 
 
 def _class_of(node: NodeExplanation) -> str:
@@ -116,8 +116,8 @@ def _print_loads(node: NodeExplanation, console: Console) -> None:
     rows = [(_with_windows(load), _cells(load, lines.get(load.resource))) for load in node.loads]
     if console.width < NARROW_COLUMNS:
         for name, cells in rows:
-            known = ", ".join(f"{heading} {text}" for heading, text in cells.items() if text)
-            console.print(Text(f"{name}: {known}"))
+            shown = ", ".join(f"{heading} {text}" for heading, text in cells.items() if text)
+            console.print(Text(f"{name}: {shown}"))
         return
     table = plain_table()
     table.add_column("", overflow="fold")
@@ -170,11 +170,11 @@ def _remaining(node: NodeExplanation) -> Iterator[str]:
             yield f"{above}; the plan takes {percent(load.relief_ratio)} off, which is enough."
         if load.staying and left > 0:
             parts = [
-                f"{percent(each.ratio)} points by {count(each.pods, 'pod')} ({each.reason})"
-                for each in load.staying[:MOST_REASONS]
+                f"{percent(part.ratio)} points by {count(part.pods, 'pod')} ({part.reason})"
+                for part in load.staying[:MOST_REASONS]
             ]
             if more := load.staying[MOST_REASONS:]:
-                parts.append(f"{percent(sum(each.ratio for each in more))} points by other reasons")
+                parts.append(f"{percent(sum(part.ratio for part in more))} points by other reasons")
             if load.other_ratio and percent(load.other_ratio) != percent(0):
                 parts.append(f"{percent(load.other_ratio)} points by others than its pods")
             yield f"What stays: {', '.join(parts)}."
@@ -202,8 +202,8 @@ def _print_pods(
 
 def _shares(pod: PodSummary) -> str:
     parts = (("CPU", pod.cpu_ratio), ("memory", pod.memory_ratio), ("GPU", pod.gpu_ratio))
-    known = [f"{percent(ratio)} % {name}" for name, ratio in parts if ratio is not None]
-    return ", ".join(known) or ("not measured" if pod.usage_read else _NOT_READ)
+    shares = [f"{percent(ratio)} % {name}" for name, ratio in parts if ratio is not None]
+    return ", ".join(shares) or ("not measured" if pod.usage_read else _NOT_READ)
 
 
 def _verdict_of(pod: PodSummary) -> str:
@@ -283,10 +283,10 @@ def _node_lines(verdict: NodeVerdict) -> Iterator[str]:
         f"(target {percent(p.target_ratio)} %)"
         for p in highest
     )
-    known = f": {loads}" if loads else ""
-    why = describe(verdict.reason, verdict.detail)
-    reason = f"; {verdict.reason}: {why}" if verdict.reason else ""
-    yield f"{verdict.node} is {words(verdict.node_class)}{known}{reason}"
+    loads_text = f": {loads}" if loads else ""
+    description = describe(verdict.reason, verdict.detail)
+    reason = f"; {verdict.reason}: {description}" if verdict.reason else ""
+    yield f"{verdict.node} is {words(verdict.node_class)}{loads_text}{reason}"
     if outlook := describe_outlook(verdict):
         yield f"{outlook}."
 
@@ -307,8 +307,8 @@ def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:
 
 
 def _print_placement(placement: Placement, source: str, scheduler: str, console: Console) -> None:
-    lines = [count_of_nodes(each.nodes, each.reason) for each in placement.excluded] + [
-        f"nearest: node {each.node} {each.lacks}" for each in placement.near
+    lines = [count_of_nodes(group.nodes, group.reason) for group in placement.excluded] + [
+        f"nearest: node {miss.node} {miss.lacks}" for miss in placement.near
     ]
     title = f"{placement.suitable} of {count(placement.nodes, 'node')} can take it now"
     if placement.expected_on:
@@ -333,13 +333,13 @@ def _print_forecast(
     if is_known:
         table.add_column("score", justify="right", overflow="fold")
         table.add_column("sum of", overflow="fold")
-    for each in forecast.nodes:
-        parts = ", ".join(f"{name} {score}" for name, score in each.by_plugin.items() if score)
-        name = f"{each.node} (harmful)" if each.harmful else each.node
-        scores = [Text(str(each.score)), Text(plain(parts), style="dim")]
-        share = Text(f"{each.probability:.0%}")
+    for node in forecast.nodes:
+        parts = ", ".join(f"{name} {score}" for name, score in node.by_plugin.items() if score)
+        name = f"{node.node} (harmful)" if node.harmful else node.node
+        scores = [Text(str(node.score)), Text(plain(parts), style="dim")]
+        share = Text(f"{node.probability:.0%}")
         table.add_row(Text(plain(name)), share, *(scores if is_known else ()))
-    left = 1 - sum(each.probability for each in forecast.nodes)
+    left = 1 - sum(node.probability for node in forecast.nodes)
     if forecast.nodes and left >= _SHOWN_SHARE:
         table.add_row(Text("other nodes"), Text(f"{left:.0%}"))
     placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler
@@ -365,13 +365,13 @@ def _print_load_changes(changes: Iterable[LoadChange], console: Console) -> None
     table.add_column("Load %", overflow="fold")
     for heading in ("", "before", "after", "target/stop/ceiling"):
         table.add_column(heading, justify="right", overflow="fold")
-    for each in changes:
+    for change in changes:
         table.add_row(
-            Text(plain(each.node)),
-            RESOURCE_NAMES[each.resource],
-            percent(each.before_ratio),
-            percent(each.after_ratio),
-            _lines(each),
+            Text(plain(change.node)),
+            RESOURCE_NAMES[change.resource],
+            percent(change.before_ratio),
+            percent(change.after_ratio),
+            _lines(change),
         )
     console.print(table)
     console.print()

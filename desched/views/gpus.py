@@ -81,7 +81,7 @@ class GpuView:
                 "to an average pod of this cluster."
             )
         if gpus.pods:
-            stay = ", ".join(f"{each.pods} {each.reason}" for each in gpus.staying)
+            stay = ", ".join(f"{group.pods} {group.reason}" for group in gpus.staying)
             others = f"; the others: {stay}" if stay else ""
             yield f"{gpus.movable_pods} of {count(gpus.pods, 'pod')} with GPUs may move{others}."
         for reason, number in sorted(self.left_out.items()):
@@ -90,7 +90,7 @@ class GpuView:
     @cached_property
     def left_out(self) -> Mapping[GpusLeftOut, int]:
         """The number of nodes that are left out, by reason."""
-        return Counter(each.left_out for each in self.gpus.nodes if each.left_out)
+        return Counter(node.left_out for node in self.gpus.nodes if node.left_out)
 
     @property
     def domains(self) -> Sequence[str]:
@@ -113,7 +113,7 @@ class GpuView:
     def tiles(self) -> Iterator[Sequence[str]]:
         """Numbers with their labels, and a tone for those that need attention."""
         yield str(self.gpus.idle), "idle GPUs", ""
-        if waiting := sum(len(each.pods) for each in self.gpus.waits):
+        if waiting := sum(len(wait.pods) for wait in self.gpus.waits):
             yield str(waiting), "pods wait for GPUs", "warn"
 
     def rows(self, most: int) -> tuple[Sequence[tuple[str, Sequence[GpuCell]]], int]:
@@ -121,9 +121,9 @@ class GpuView:
 
         Each row is a placement domain, the narrowest one of its nodes.
         """
-        nodes = sorted(self.gpus.nodes, key=lambda each: (each.domain, each.node))
-        found = grouped((each.domain, GpuCell(each)) for each in nodes[:most])
-        return list(found.items()), max(0, len(nodes) - most)
+        nodes = sorted(self.gpus.nodes, key=lambda gpu_node: (gpu_node.domain, gpu_node.node))
+        by_domain = grouped((gpu_node.domain, GpuCell(gpu_node)) for gpu_node in nodes[:most])
+        return list(by_domain.items()), max(0, len(nodes) - most)
 
 
 def describe_gpus(node: NodeGpus) -> str:
@@ -135,13 +135,13 @@ def describe_gpus(node: NodeGpus) -> str:
 
 def describe_wait(wait: GpuWait) -> str:
     """Who waits for GPUs, and which nodes are closest to having them."""
-    each = f"{count(wait.gpus, 'GPU')} ({wait.resource}) on one node"
+    demand = f"{count(wait.gpus, 'GPU')} ({wait.resource}) on one node"
     if wait.gang:
-        who = f"{wait.gang} waits for {each}, for each of {count(len(wait.pods), 'pod')}"
+        who = f"{wait.gang} waits for {demand}, for each of {count(len(wait.pods), 'pod')}"
     elif len(wait.pods) > 1:
-        who = f"{wait.pods[0]} and {len(wait.pods) - 1} alike wait for {each} for each"
+        who = f"{wait.pods[0]} and {len(wait.pods) - 1} alike wait for {demand} for each"
     else:
-        who = f"{wait.pods[0]} waits for {each}"
+        who = f"{wait.pods[0]} waits for {demand}"
     if wait.answer is not GpuAnswer.PODS_IN_THE_WAY:
         where = f" ({', '.join(node.node for node in wait.nodes)})" if wait.nodes else ""
         detail = f" ({wait.detail})" if wait.detail and not wait.nodes else ""
@@ -169,7 +169,7 @@ def _pod_in_the_way(pod: PodInTheWay) -> str:
 def _in_the_way(pods: Sequence[PodInTheWay]) -> str:
     """The pods that would have to leave, as in `3 pods would leave, 2 may, a not: bare_pod`."""
     would = f"{count(len(pods), 'pod')} would leave"
-    staying = grouped((each.reason, str(each.pod)) for each in pods if each.reason is not None)
+    staying = grouped((pod.reason, str(pod.pod)) for pod in pods if pod.reason is not None)
     may = len(pods) - sum(map(len, staying.values()))
     if not staying:
         return f"{would}, and may"

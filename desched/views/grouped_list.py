@@ -13,13 +13,13 @@ from desched.views.formatting import plain
 MOST_EXAMPLES = 10
 
 
-def groups(found: Iterable[ReasonGroup], most: int | None = MOST_EXAMPLES) -> Table:
+def groups(reason_groups: Iterable[ReasonGroup], most: int | None = MOST_EXAMPLES) -> Table:
     """Each reason with its sentence, the number of members and the first of them.
 
     With None for `most`, all of them.
     """
     blocks = []
-    for group in found:
+    for group in reason_groups:
         lines = _by_detail(group.members[:most])
         if most is not None and len(group.members) > most:
             lines.append(f"… and {len(group.members) - most} more")

@@ -75,13 +75,13 @@ class _Shown:
         self._resources = [
             resource
             for resource in RESOURCE_NAMES
-            if resource in unknown or any(resource in each.loads for each in nodes)
+            if resource in unknown or any(resource in node.loads for node in nodes)
         ]
-        loads = [load for each in nodes for load in each.loads.values()]
+        loads = [load for node in nodes for load in node.loads.values()]
         self._judged = {
             resource
-            for each in nodes
-            for resource, load in each.loads.items()
+            for node in nodes
+            for resource, load in node.loads.items()
             if load.pressure is not None
         }
         drawn = [load.recent for load in loads if draws and load.recent]
@@ -134,7 +134,7 @@ class _Shown:
         return table
 
     def _lines(self, name_characters: int) -> Table:
-        windows = {found for r in self._resources if (found := self._windows(r))}
+        windows = {windows_of for r in self._resources if (windows_of := self._windows(r))}
         table = plain_table()
         table.add_column("Node", overflow="fold", max_width=name_characters)
         table.add_column("")
@@ -165,7 +165,7 @@ class _Shown:
 
     def _windows(self, resource: Resource) -> str:
         """The windows of the levels in a cell, as `5m/15m`."""
-        loads = [each.loads[resource].measured for each in self._nodes if resource in each.loads]
+        loads = [node.loads[resource].measured for node in self._nodes if resource in node.loads]
         longest = max(loads, key=len, default=())
         return "/".join(duration_text(window) for window, _ in longest if window)
 

@@ -23,33 +23,37 @@ class PolicyComparison(msgspec.Struct, frozen=True):
     plan: PlanComparison | None
 
 
-def print_differences(found: PolicyComparison, console: Console) -> None:
+def print_differences(comparison: PolicyComparison, console: Console) -> None:
     """Print the differences, each key with its meaning; then those of the plans."""
-    for each in found.policy:
-        console.print(Text(each.line, style="bold"))
-        console.print(Padding(Text(plain(each.meaning), style="dim"), _INDENT))
-    number = count(len(found.policy), "difference") if found.policy else "No difference"
+    for change in comparison.policy:
+        console.print(Text(change.line, style="bold"))
+        console.print(Padding(Text(plain(change.meaning), style="dim"), _INDENT))
+    number = count(len(comparison.policy), "difference") if comparison.policy else "No difference"
     console.print(Text(f"{number} in meaning."))
-    if found.plan is not None:
-        _print_comparison(found.plan, console)
+    if comparison.plan is not None:
+        _print_comparison(comparison.plan, console)
 
 
-def _print_comparison(found: PlanComparison, console: Console) -> None:
-    before, after = len(found.evictions_before), len(found.evictions_after)
-    if found.equal:
-        same = count(found.evictions_in_both, "eviction")
+def _print_comparison(comparison: PlanComparison, console: Console) -> None:
+    before, after = len(comparison.evictions_before), len(comparison.evictions_after)
+    if comparison.equal:
+        same = count(comparison.evictions_in_both, "eviction")
         console.print(Text(f"On the snapshot both decide the same: {same}."))
         return
     console.print()
-    both = found.evictions_in_both
+    both = comparison.evictions_in_both
     console.print(Text(f"On the snapshot: {both + before} → {count(both + after, 'eviction')}."))
-    _print_hold("The first policy evicts nothing", found.hold_before, console)
-    _print_hold("The second policy evicts nothing", found.hold_after, console)
-    _print_list("Evicted with the first policy only", _moves(found.evictions_before), console)
-    _print_list("Evicted with the second policy only", _moves(found.evictions_after), console)
-    classes = (f"{plain(c.node)}: {_class(c.before)} → {_class(c.after)}" for c in found.classes)
+    _print_hold("The first policy evicts nothing", comparison.hold_before, console)
+    _print_hold("The second policy evicts nothing", comparison.hold_after, console)
+    _print_list("Evicted with the first policy only", _moves(comparison.evictions_before), console)
+    _print_list("Evicted with the second policy only", _moves(comparison.evictions_after), console)
+    classes = (
+        f"{plain(c.node)}: {_class(c.before)} → {_class(c.after)}" for c in comparison.classes
+    )
     _print_list("Nodes of another class", classes, console)
-    refusals = (f"{r.reason.value}: {r.before} → {count(r.after, 'pod')}" for r in found.refusals)
+    refusals = (
+        f"{r.reason.value}: {r.before} → {count(r.after, 'pod')}" for r in comparison.refusals
+    )
     _print_list("Pods on overloaded nodes that stay, by reason", refusals, console)
 
 

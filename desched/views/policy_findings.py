@@ -64,9 +64,9 @@ def _row(finding: PolicyFinding) -> dict[str, object]:
     }
 
 
-def print_findings(found: Findings, console: Console) -> None:
+def print_findings(severity: Findings, console: Console) -> None:
     """Print each finding where editors look for it, and a summary."""
-    files = found.files
+    files = severity.files
     for file in files:
         for finding in file.findings:
             key = f" {on_one_line(finding.key)}" if finding.path else ""
@@ -76,14 +76,14 @@ def print_findings(found: Findings, console: Console) -> None:
         if file.valid:
             console.print(Text(f"{file.name}: valid"), soft_wrap=True)
     invalid = sum(not file.valid for file in files)
-    errors, warnings = (sum(file.count(each) for file in files) for each in Severity)
+    errors, warnings = (sum(file.count(severity) for file in files) for severity in Severity)
     numbers = f"{count(errors, 'error')} and {count(warnings, 'warning')}"
     console.print(Text(f"{count(len(files), 'file')}, {invalid} invalid: {numbers}."))
 
 
-def github_commands(found: Findings) -> str:
+def github_commands(findings: Findings) -> str:
     """The findings as workflow commands of GitHub, each on a line."""
-    return "".join(_annotation(each) for file in found.files for each in file.findings)
+    return "".join(_annotation(finding) for file in findings.files for finding in file.findings)
 
 
 def located(finding: PolicyFinding) -> str:

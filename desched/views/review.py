@@ -25,52 +25,52 @@ STOPPED_AFTER = timedelta(hours=1)
 """Without a cycle for so long, people may take an old review for one of the present."""
 
 
-def print_review(found: Review, console: Console, now: datetime | None = None) -> None:
+def print_review(review: Review, console: Console, now: datetime | None = None) -> None:
     """Print a review."""
-    print_comparison(review_view(found, now), console)
+    print_comparison(review_view(review, now), console)
 
 
-def review_view(found: Review, now: datetime | None = None) -> Comparison:
+def review_view(review: Review, now: datetime | None = None) -> Comparison:
     """A review as it is shown at a time."""
-    length = found.ended_at - found.started_at
-    begins, ends = (f"{at:%Y-%m-%d %H:%M}" for at in (found.started_at, found.ended_at))
-    covered = span(timedelta(seconds=found.covered_seconds))
+    length = review.ended_at - review.started_at
+    begins, ends = (f"{at:%Y-%m-%d %H:%M}" for at in (review.started_at, review.ended_at))
+    covered = span(timedelta(seconds=review.covered_seconds))
     about: tuple[str, ...] = (
-        f"{begins} to {ends} UTC ({span(length)}), {MODE_NAMES[found.mode]}",
-        f"{count(found.cycles, 'cycle')} for {covered}, kept in steps of {_step(found)}",
+        f"{begins} to {ends} UTC ({span(length)}), {MODE_NAMES[review.mode]}",
+        f"{count(review.cycles, 'cycle')} for {covered}, kept in steps of {_step(review)}",
     )
-    if now is not None and now - found.ended_at > STOPPED_AFTER:
-        about += (f"the newest cycle was {span(now - found.ended_at)} ago, and none since",)
+    if now is not None and now - review.ended_at > STOPPED_AFTER:
+        about += (f"the newest cycle was {span(now - review.ended_at)} ago, and none since",)
     columns = (
-        NodeFigures("overloaded min", tuple(node.overloaded_minutes for node in found.nodes)),
+        NodeFigures("overloaded min", tuple(node.overloaded_minutes for node in review.nodes)),
         *(
             NodeFigures(
                 f"highest {RESOURCE_NAMES[resource]}",
-                tuple(node.highest[resource] for node in found.nodes),
+                tuple(node.highest[resource] for node in review.nodes),
                 in_percent=True,
             )
-            for resource in resources_of([found.timeline])
+            for resource in resources_of([review.timeline])
         ),
-        NodeFigures("evictions", tuple(node.evictions for node in found.nodes)),
+        NodeFigures("evictions", tuple(node.evictions for node in review.nodes)),
     )
     return Comparison(
-        f"report · {found.target}",
+        f"report · {review.target}",
         about,
-        (found.timeline,),
-        tuple(_summary(found)),
-        tuple(_figures(found)),
+        (review.timeline,),
+        tuple(_summary(review)),
+        tuple(_figures(review)),
         columns,
-        tuple(Figure(each.workload, (each.evictions,)) for each in found.workloads),
-        (("What limits the figures", tuple(_notes(found))),),
+        tuple(Figure(workload.workload, (workload.evictions,)) for workload in review.workloads),
+        (("What limits the figures", tuple(_notes(review))),),
     )
 
 
-def _step(found: Review) -> str:
-    return span(timedelta(seconds=found.step_seconds))
+def _step(review: Review) -> str:
+    return span(timedelta(seconds=review.step_seconds))
 
 
-def _summary(found: Review) -> Iterator[str]:
-    overload = found.overload
+def _summary(review: Review) -> Iterator[str]:
+    overload = review.overload
     yield (
         f"{count(overload.nodes, 'node was', 'nodes were')} overloaded at some time, for "
         f"{overload.node_minutes:,.0f} node-minutes in all."
@@ -79,27 +79,28 @@ def _summary(found: Review) -> Iterator[str]:
     )
     if overload.nodes:
         yield (
-            f"Most were overloaded in the {_step(found)} from {found.most_at:%Y-%m-%d %H:%M} UTC: "
-            f"{_nodes(found.most_overloaded)}; in the last {_step(found)}: "
-            f"{_nodes(found.last_overloaded)}."
+            f"Most were overloaded in the {_step(review)} from "
+            f"{review.most_at:%Y-%m-%d %H:%M} UTC: "
+            f"{_nodes(review.most_overloaded)}; in the last {_step(review)}: "
+            f"{_nodes(review.last_overloaded)}."
         )
-    dry_run = found.mode is ReviewedMode.DRY_RUN
-    evictions = count(found.evictions, "eviction")
+    dry_run = review.mode is ReviewedMode.DRY_RUN
+    evictions = count(review.evictions, "eviction")
     what = f"{evictions} would have begun" if dry_run else f"{evictions} began"
     planned = ""
-    if found.left_nodes:
-        nodes = count(found.left_nodes, "node", "nodes")
-        now = found.still_overloaded or "none"
+    if review.left_nodes:
+        nodes = count(review.left_nodes, "node", "nodes")
+        now = review.still_overloaded or "none"
         planned = (
-            f" They were from {nodes}, of which {now} {_be(found.still_overloaded)} overloaded "
+            f" They were from {nodes}, of which {now} {_be(review.still_overloaded)} overloaded "
         )
-        planned += f"in the last {_step(found)}."
-    elif dry_run and found.relieved_share is not None:
-        share = percent(found.relieved_share)
+        planned += f"in the last {_step(review)}."
+    elif dry_run and review.relieved_share is not None:
+        share = percent(review.relieved_share)
         planned = f" {share} % of the overload had an eviction planned for it."
-    daily = f", {found.evictions_per_day:.1f} a day" if _has_a_day(found) else ""
+    daily = f", {review.evictions_per_day:.1f} a day" if _has_a_day(review) else ""
     yield f"{what}{daily}.{planned}"
-    yield from _forecast(found.forecast)
+    yield from _forecast(review.forecast)
 
 
 def _nodes(mean: float) -> str:
@@ -111,63 +112,63 @@ def _be(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-def _forecast(found: ForecastTotals) -> Iterator[str]:
+def _forecast(totals: ForecastTotals) -> Iterator[str]:
     """What was expected and what came."""
-    if found.node_hours or found.unexpected_minutes:
+    if totals.node_hours or totals.unexpected_minutes:
         yield (
-            f"Forecast of the next hour: {found.expected_minutes:,.0f} node-minutes above a target "
-            f"expected, {found.came_minutes:,.0f} came; {found.unexpected_minutes:,.0f} more came "
-            "on nodes that expected less than a minute."
+            f"Forecast of the next hour: {totals.expected_minutes:,.0f} node-minutes above a "
+            f"target expected, {totals.came_minutes:,.0f} came; {totals.unexpected_minutes:,.0f} "
+            "more came on nodes that expected less than a minute."
         )
-    if found.likely:
-        share = percent(found.likely_came / found.likely)
+    if totals.likely:
+        share = percent(totals.likely_came / totals.likely)
         yield (
             "Nodes that were expected to be above a target for at least half of the next hour were "
-            f"so in {share} % of {count(found.likely, 'case')}."
+            f"so in {share} % of {count(totals.likely, 'case')}."
         )
 
 
-def _has_a_day(found: Review) -> bool:
+def _has_a_day(review: Review) -> bool:
     """Whether it is long enough to have evictions per day; minutes would multiply one move."""
-    return found.covered_seconds >= timedelta(days=1).total_seconds()
+    return review.covered_seconds >= timedelta(days=1).total_seconds()
 
 
-def _figures(found: Review) -> Iterator[Figure]:
-    dry_run = found.mode is ReviewedMode.DRY_RUN
-    yield Figure("cycles", (found.cycles,))
-    yield from overload_figures([found.overload])
-    yield Figure("planned evictions" if dry_run else "evictions", (found.evictions,))
-    for purpose, evictions in found.purposes.items():
+def _figures(review: Review) -> Iterator[Figure]:
+    dry_run = review.mode is ReviewedMode.DRY_RUN
+    yield Figure("cycles", (review.cycles,))
+    yield from overload_figures([review.overload])
+    yield Figure("planned evictions" if dry_run else "evictions", (review.evictions,))
+    for purpose, evictions in review.purposes.items():
         if purpose != Purpose.RELIEF:
             yield Figure(f"of them for {purpose}", (evictions,))
-    if _has_a_day(found):
-        yield Figure("evictions per day", (found.evictions_per_day,))
-    if dry_run and found.relieved_share is not None:
-        share = found.relieved_share * 100
+    if _has_a_day(review):
+        yield Figure("evictions per day", (review.evictions_per_day,))
+    if dry_run and review.relieved_share is not None:
+        share = review.relieved_share * 100
         yield Figure("overload with planned eviction", (share,), "%")
-    yield from (Figure(f"result {result}", (times,)) for result, times in found.results.items())
+    yield from (Figure(f"result {result}", (times,)) for result, times in review.results.items())
 
 
-def _notes(found: Review) -> Iterator[str]:
+def _notes(review: Review) -> Iterator[str]:
     yield (
-        f"A load is the mean of a step of {_step(found)}. The time above 90 %, the time at 100 % "
+        f"A load is the mean of a step of {_step(review)}. The time above 90 %, the time at 100 % "
         "CPU and the points are those of this mean: a short peak is not in them. Overloaded "
         "minutes are those of the cycles in which a node was overloaded."
     )
-    if found.forecast.node_hours:
+    if review.forecast.node_hours:
         yield (
             "A forecast is compared about once an hour, on nodes from and to which desched moved "
             "no pod in that hour, and whose load was known."
         )
-    if found.overload.full_cpu_node_minutes is None:
+    if review.overload.full_cpu_node_minutes is None:
         yield CPU_UNKNOWN
-    if found.mode is not ReviewedMode.EVICT:
+    if review.mode is not ReviewedMode.EVICT:
         yield (
             "A dry run changes nothing: the same eviction is planned again until the overload "
             "ends, and counts once. The overload is that without desched."
         )
-    if found.moves_since is not None:
-        yield f"Evictions before {found.moves_since:%Y-%m-%d %H:%M} UTC are not kept."
+    if review.moves_since is not None:
+        yield f"Evictions before {review.moves_since:%Y-%m-%d %H:%M} UTC are not kept."
 
 
 def print_history(moves: Sequence[LoggedMove], console: Console) -> None:

@@ -49,14 +49,17 @@ class StateView:
     @cached_property
     def cool_downs(self) -> Sequence[CoolDown]:
         """The workloads that rest, by name."""
-        found = sorted(self._state.cool_downs, key=lambda each: (each.workload, each.workload_uid))
-        return [each for each in found if self._now < each.until]
+        found = sorted(
+            self._state.cool_downs,
+            key=lambda cool_down: (cool_down.workload, cool_down.workload_uid),
+        )
+        return [cool_down for cool_down in found if self._now < cool_down.until]
 
     @cached_property
     def cooling_nodes(self) -> Sequence[NodeRounds]:
         """The nodes that rest, by name."""
-        found = sorted(self._state.nodes, key=lambda rounds: rounds.node)
-        return [node for node in found if node.is_cooling_down(self._now)]
+        rounds_by_node = sorted(self._state.nodes, key=lambda rounds: rounds.node)
+        return [node for node in rounds_by_node if node.is_cooling_down(self._now)]
 
     @cached_property
     def pauses(self) -> Sequence[Pause]:
@@ -76,8 +79,8 @@ class StateView:
     @cached_property
     def drains(self) -> Sequence[Drain]:
         """The drains under way, then those of the last day, newest first."""
-        newest = sorted(self._state.drains, key=lambda each: each.began_at, reverse=True)
-        return sorted(newest, key=lambda each: not each.under_way)
+        newest = sorted(self._state.drains, key=lambda drain: drain.began_at, reverse=True)
+        return sorted(newest, key=lambda drain: not drain.under_way)
 
     @cached_property
     def forecast_quality(self) -> ForecastQuality | None:
@@ -95,12 +98,15 @@ class StateView:
     def resting(self) -> Sequence[Section]:
         """Everything but the evictions in flight."""
         now, quality = self._now, self.forecast_quality
-        cooling = sorted(self.cool_downs, key=lambda each: each.until)
+        cooling = sorted(self.cool_downs, key=lambda cool_down: cool_down.until)
         return (
             Section("pauses", [pause_line(p, now) for p in (*self.pauses, *self.awaiting_probe)]),
-            Section("drains", [describe_drain(each, now) for each in self.drains]),
-            Section("cool-downs", [_cool_down(each, now) for each in cooling]),
-            Section("cooling nodes", [_cooling_node(each, now) for each in self.cooling_nodes]),
+            Section("drains", [describe_drain(drain, now) for drain in self.drains]),
+            Section("cool-downs", [_cool_down(cool_down, now) for cool_down in cooling]),
+            Section(
+                "cooling nodes",
+                [_cooling_node(cooling_node, now) for cooling_node in self.cooling_nodes],
+            ),
             Section("forecasts", [_forecasts(quality)] if quality else []),
         )
 
@@ -163,13 +169,13 @@ def print_status(status: Status, console: Console) -> None:
     print_sections(status.sections, console)
 
 
-def print_sections(found: Iterable[Section], console: Console) -> None:
+def print_sections(sections: Iterable[Section], console: Console) -> None:
     """Print each title beside its lines."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for section in found:
+    for section in sections:
         lines = section.first(MOST_LINES, "--output json has all") or ["none"]
         mark = "•" if len(lines) > 1 else ""
         for number, line in enumerate(lines):
@@ -180,8 +186,8 @@ def print_sections(found: Iterable[Section], console: Console) -> None:
 
 def pause_line(pause: Pause, now: datetime) -> str:
     """A pause with its end, who started it and why."""
-    why = f": {pause.why}" if pause.why else ""
-    return f"{pause} {_end(pause, now)} ({pause_origin(pause, now)}){why}"
+    reason = f": {pause.why}" if pause.why else ""
+    return f"{pause} {_end(pause, now)} ({pause_origin(pause, now)}){reason}"
 
 
 def pause_origin(pause: Pause, now: datetime) -> str:

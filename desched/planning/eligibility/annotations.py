@@ -104,17 +104,19 @@ def eviction_annotations(pod: Pod, workload: Workload | None, now: datetime) -> 
         and (PREEMPTABLE not in pod.labels)
     ):
         return _NONE  # most pods
-    found = {}
+    annotations = {}
     for key, value, where in _all_of(pod, workload):
         forbids, detail = _FORBIDS[key](value.strip().lower()), f'{key}: "{value}" on {where}'
         if key == DO_NOT_DISRUPT_ANNOTATION and (ends := _protection_ends(value.strip(), pod)):
             forbids, detail = ends > now, f"{detail}, until {ends:%Y-%m-%d %H:%M} UTC"
-        if key not in found or forbids:
-            found[key] = EvictionAnnotations(not forbids, forbids, key == OWN_ANNOTATION, detail)
-    if OWN_ANNOTATION in found:
-        return found[OWN_ANNOTATION]
-    forbidding = (each for each in found.values() if each.forbids)
-    return next(forbidding, found.get(EVICT_ANNOTATION, _NONE))
+        if key not in annotations or forbids:
+            annotations[key] = EvictionAnnotations(
+                not forbids, forbids, key == OWN_ANNOTATION, detail
+            )
+    if OWN_ANNOTATION in annotations:
+        return annotations[OWN_ANNOTATION]
+    forbidding = (annotation for annotation in annotations.values() if annotation.forbids)
+    return next(forbidding, annotations.get(EVICT_ANNOTATION, _NONE))
 
 
 def _all_of(pod: Pod, workload: Workload | None) -> Iterator[tuple[str, str, str]]:

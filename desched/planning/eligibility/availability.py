@@ -84,12 +84,12 @@ def missing_budget(pod: Pod, context: EligibilityContext) -> Why:
 
 def budgets(pod: Pod, context: EligibilityContext) -> Why | Refused:
     """Pods with several budgets, or one that is not current or allows no disruption."""
-    found = context.cluster.budgets_of(pod)
-    if not found or context.is_taken_over(pod):  # it leaves its node without a disruption
+    covering = context.cluster.budgets_of(pod)
+    if not covering or context.is_taken_over(pod):  # it leaves its node without a disruption
         return None
-    if len(found) > 1:
-        return Finding(RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in found)))
-    budget = found[0]
+    if len(covering) > 1:
+        return Finding(RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in covering)))
+    budget = covering[0]
     if not budget.up_to_date:
         return Finding(RefusalReason.BUDGET_NOT_CURRENT, str(budget))
     if budget.disruptions_allowed <= 0:

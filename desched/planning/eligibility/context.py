@@ -149,14 +149,14 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         annotations are those of the look.
         """
         owner = look.controller_owner or look.pod.owner
-        known = self.cluster.workload_of(look.pod)
-        if known is None or owner is None or known.sized:
+        declared = self.cluster.workload_of(look.pod)
+        if declared is None or owner is None or declared.sized:
             return None
-        if known.uid != declared_uid(look.pod, owner):
+        if declared.uid != declared_uid(look.pod, owner):
             return None
         unknown = "" if look.owner_annotations is not None else "it cannot be read any more"
         return msgspec.structs.replace(
-            known, annotations=look.owner_annotations or {}, annotations_unknown=unknown
+            declared, annotations=look.owner_annotations or {}, annotations_unknown=unknown
         )
 
     @cached_property
@@ -194,12 +194,12 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def gang_counts(self) -> Mapping[GangKey, GangCount]:
         """The largest minimum of each gang that any of its pods has, and its available pods."""
         leaving = {record.pod for record in self.state.in_flight}
-        found = defaultdict[GangKey, GangCount](GangCount)
+        counts = defaultdict[GangKey, GangCount](GangCount)
         for pod, group in self._members:
             runs = pod.ready and pod.phase == "Running" and not pod.deleting
-            available = found[group.key].available + (runs and pod.ref not in leaving)
-            found[group.key] = GangCount(max(found[group.key].minimum, group.minimum), available)
-        return found
+            available = counts[group.key].available + (runs and pod.ref not in leaving)
+            counts[group.key] = GangCount(max(counts[group.key].minimum, group.minimum), available)
+        return counts
 
     @cached_property
     def members(self) -> Mapping[GangKey, Sequence[Pod]]:
@@ -213,11 +213,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     def derived(self, derive: Callable[["EligibilityContext"], T]) -> T:
         """What a function derives from the context, computed once; for plugins."""
-        known: dict[Callable[[EligibilityContext], Any], Any] = self._derived
-        if derive not in known:
-            known[derive] = derive(self)
-        found: T = known[derive]
-        return found
+        computed: dict[Callable[[EligibilityContext], Any], Any] = self._derived
+        if derive not in computed:
+            computed[derive] = derive(self)
+        result: T = computed[derive]
+        return result
 
     @cached_property
     def _derived(self) -> dict[Callable[["EligibilityContext"], Any], Any]:
@@ -239,12 +239,12 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:
         """The pods with each claim on each node, by the node, the namespace and the claim."""
-        found: dict[tuple[str, str, str], list[Pod]] = {}
+        users: dict[tuple[str, str, str], list[Pod]] = {}
         for pod in self.cluster.pods:
             if pod.volumes and pod.node and not pod.finished:
                 for claim in {volume.claim for volume in pod.volumes if volume.claim}:
-                    found.setdefault((pod.node, pod.namespace, claim), []).append(pod)
-        return {key: tuple(sorted(pods, key=lambda p: p.ref)) for key, pods in found.items()}
+                    users.setdefault((pod.node, pod.namespace, claim), []).append(pod)
+        return {key: tuple(sorted(pods, key=lambda p: p.ref)) for key, pods in users.items()}
 
     @cached_property
     def kept_by_local_storage(self) -> int:

@@ -23,7 +23,7 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
     """
     if not kinds:
         return cluster
-    found: dict[ControllerKey, Workload] = {}
+    declared: dict[ControllerKey, Workload] = {}
     for pod in cluster.pods:
         owner = cluster.top_owner(pod)
         if pod.owner is None or owner is None:
@@ -34,21 +34,21 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
         if owner.declared_kind not in kinds or max(len(owner.name), len(owner.uid)) > LONGEST_NAME:
             continue
         key = (pod.namespace, pod.owner.uid)
-        known = found.get(key) or cluster.workloads.get(key)
-        if known is None:
+        workload = declared.get(key) or cluster.workloads.get(key)
+        if workload is None:
             uid = declared_uid(pod, owner)
             annotations = cluster.owner_annotations(pod.namespace, owner)
-            known = Workload(
+            workload = Workload(
                 VOLCANO_JOB if of_volcano else owner.kind,
                 *(pod.namespace, owner.name, uid, 0, annotations or {}),
                 requests_unknown=_requests_unknown(pod, owner, cluster),
                 sized=False,
                 annotations_unknown=_why_unknown(owner, cluster) if annotations is None else "",
             )
-        if not known.sized:
-            count = known.desired_replicas + (not pod.finished)
-            found[key] = replace(known, desired_replicas=count)
-    return replace(cluster, workloads={**cluster.workloads, **found})
+        if not workload.sized:
+            count = workload.desired_replicas + (not pod.finished)
+            declared[key] = replace(workload, desired_replicas=count)
+    return replace(cluster, workloads={**cluster.workloads, **declared})
 
 
 def _requests_unknown(pod: Pod, owner: Owner, cluster: ClusterState) -> str:

@@ -12,10 +12,10 @@ _NEVER_MOVED = frozenset({"DaemonSet", "Node"})
 
 def disk_volumes(pod: Pod, plugins: Sequence[Plugin]) -> tuple[PodVolume, ...]:
     """Its emptyDirs on disk that may not be lost; who takes an eviction over moves them."""
-    found = [v for v in pod.volumes if v.kind is VolumeKind.EMPTY_DIR and not v.in_memory]
-    if not found or any(plugin.takes_over(pod) for plugin in plugins):
+    volumes = [v for v in pod.volumes if v.kind is VolumeKind.EMPTY_DIR and not v.in_memory]
+    if not volumes or any(plugin.takes_over(pod) for plugin in plugins):
         return ()
-    return tuple(volume for volume in found if not may_lose(pod, volume))
+    return tuple(volume for volume in volumes if not may_lose(pod, volume))
 
 
 def kept_by_local_storage(

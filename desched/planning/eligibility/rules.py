@@ -103,18 +103,18 @@ def _finding(
 ) -> Refused:
     """Why the rule refuses the pod, whether or not that is lifted."""
     reason, of_pod, of_workload, in_cluster, *_ = rule
-    found: Why | Refused = None
+    refused: Why | Refused = None
     if of_pod is not None:
-        found = of_pod(pod, context.terms)
+        refused = of_pod(pod, context.terms)
     elif in_cluster is not None:
-        found = in_cluster(pod, context)
+        refused = in_cluster(pod, context)
     elif of_workload is not None and workload is not None:
-        found = of_workload(workload, context.terms)
-    if found is None or found is False:
+        refused = of_workload(workload, context.terms)
+    if refused is None or refused is False:
         return None
-    if isinstance(found, Finding):
-        return found
-    return Finding(reason, "" if found is True else found)
+    if isinstance(refused, Finding):
+        return refused
+    return Finding(reason, "" if refused is True else refused)
 
 
 def _requests_move(pod: Pod, context: EligibilityContext) -> bool:
@@ -176,19 +176,19 @@ def _lingering(pod: Pod, context: EligibilityContext) -> str:
     length = (
         f"{abs(late) / _HOUR:.1f} h" if abs(late) < 2 * _DAY else f"{abs(late) / _DAY:.0f} days"
     )
-    found = f"{length} beyond its grace period" if late > _NONE else f"it may take {length}"
+    lateness = f"{length} beyond its grace period" if late > _NONE else f"it may take {length}"
     used = context.book.measured(pod, Resource.CPU)[:1]
-    return f"{found}, {used[0] / 1000:.1f} cores" if used else found
+    return f"{lateness}, {used[0] / 1000:.1f} cores" if used else lateness
 
 
 def _namespace_unclear(pod: Pod, context: EligibilityContext) -> Why:
-    found = context.cluster.too_large.get(pod.namespace)
-    return str(found) if found is not None and found.objects else None
+    large = context.cluster.too_large.get(pod.namespace)
+    return str(large) if large is not None and large.objects else None
 
 
 def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
-    found = context.eviction_annotations(pod)
-    return found.detail if found.forbids else None
+    annotations = context.eviction_annotations(pod)
+    return annotations.detail if annotations.forbids else None
 
 
 def _in_group(pod: Pod, context: EligibilityContext) -> Why:

@@ -65,9 +65,9 @@ def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Why:
     """Volumes that no other node can reach, or that are not known."""
     for volume in pod.volumes:
         if volume.kind in CLAIMS:
-            found = _node_bound(pod, volume, context)
-            if found:
-                return f"claim {volume.claim}: {found}"
+            problem = _node_bound(pod, volume, context)
+            if problem:
+                return f"claim {volume.claim}: {problem}"
     return None
 
 
@@ -160,11 +160,15 @@ def _names_one_node(term: NodeSelectorTerm, context: EligibilityContext) -> bool
     """Whether the term requires names or labels that at most one node has."""
     names = context.cluster.node_by_name
     nodes = [
-        *(sum(name in names for name in set(each.values)) for each in term.fields if _is_in(each)),
         *(
-            sum(context.nodes_by_label[each.key, value] for value in set(each.values))
-            for each in term.labels
-            if _is_in(each)
+            sum(name in names for name in set(field.values))
+            for field in term.fields
+            if _is_in(field)
+        ),
+        *(
+            sum(context.nodes_by_label[label.key, value] for value in set(label.values))
+            for label in term.labels
+            if _is_in(label)
         ),
     ]
     return any(count <= 1 for count in nodes)

@@ -28,7 +28,7 @@ def with_default_spread(cluster: ClusterState, rules: SchedulerRules) -> Cluster
         return cluster
     services = grouped((service.namespace, service) for service in cluster.services)
     # Pods of a workload share their class, also afterwards.
-    known: dict[tuple[int, str, LabelSelector], SchedulingClass] = {}
+    classes: dict[tuple[int, str, LabelSelector], SchedulingClass] = {}
 
     def spread(pod: Pod) -> Pod:
         constraints = rules.default_spread_of(pod.scheduler)
@@ -38,10 +38,10 @@ def with_default_spread(cluster: ClusterState, rules: SchedulerRules) -> Cluster
         if not selector.requirements:
             return pod
         key = id(pod.scheduling), pod.scheduler, selector
-        if key not in known:
+        if key not in classes:
             own = tuple(msgspec.structs.replace(c, selector=selector) for c in constraints)
-            known[key] = msgspec.structs.replace(pod.scheduling, spread=own)
-        return msgspec.structs.replace(pod, scheduling=known[key])
+            classes[key] = msgspec.structs.replace(pod.scheduling, spread=own)
+        return msgspec.structs.replace(pod, scheduling=classes[key])
 
     return msgspec.structs.replace(cluster, pods=tuple(map(spread, cluster.pods)))
 

@@ -31,8 +31,8 @@ class Domains(msgspec.Struct, frozen=True):
 
     def tally(self, positions: Positions) -> Ints:
         """Count how many of these positions, which may repeat, are in each domain."""
-        found = self.of[positions]
-        return np.bincount(found[found >= 0], minlength=self.count + 1)
+        numbers = self.of[positions]
+        return np.bincount(numbers[numbers >= 0], minlength=self.count + 1)
 
     @property
     def labelled(self) -> Mask:
@@ -94,8 +94,8 @@ class NodeArrays:
     @cached
     def satisfying(self, requirement: Requirement) -> Mask:
         """The nodes whose labels satisfy the requirement. Cached: do not modify."""
-        known = requirement.key in self._label_keys
-        return self._evaluated(requirement, self._by_value(requirement.key) if known else {})
+        is_label = requirement.key in self._label_keys
+        return self._evaluated(requirement, self._by_value(requirement.key) if is_label else {})
 
     def _evaluated(self, requirement: Requirement, nodes: Mapping[str, list[int]]) -> Mask:
         """The nodes that satisfy the requirement; `nodes` has those with each value."""

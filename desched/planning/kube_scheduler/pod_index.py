@@ -39,7 +39,9 @@ class PodMatch(msgspec.Struct, frozen=True, gc=False):
     @property
     def effort(self) -> int:
         """The number of comparisons for one pod; `in` compares many values in the time of one."""
-        return sum(1 + len(each.values) // 16 for each in self.selector.requirements) + 1
+        return (
+            sum(1 + len(requirement.values) // 16 for requirement in self.selector.requirements) + 1
+        )
 
     def matches(self, pod: Pod) -> bool:
         """Whether the pod matches."""
@@ -110,11 +112,11 @@ class PodIndex:
         classes, kinds, positions = self._kinds
         width = len(amounts(SchedulingClass(Amounts())))
         table = np.array([amounts(c) for c in classes], dtype=np.int64).reshape(-1, width)
-        found = np.zeros((len(self.arrays), width), dtype=np.int64)
+        sums = np.zeros((len(self.arrays), width), dtype=np.int64)
         if len(kinds):
             # A row of `table[kinds]` is a pod. Unlike `+=`, `add.at` adds repeated positions.
-            np.add.at(found, positions, table[kinds])
-        return found
+            np.add.at(sums, positions, table[kinds])
+        return sums
 
     def residents_of(self, wanted: Callable[[SchedulingClass], object]) -> Iterable[Resident]:
         """The pods whose scheduling class satisfies `wanted`, called once for each class."""

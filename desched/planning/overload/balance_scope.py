@@ -48,7 +48,7 @@ class BalanceScope:
 
     def _by_tier(self, node: Node, tier: int) -> str | None:
         path = self._cluster.hyper_node_tree.place(node.name).path
-        return next((each.name for each in path if each.tier == tier), None)
+        return next((hyper_node.name for hyper_node in path if hyper_node.tier == tier), None)
 
     def _by_labels(self, node: Node) -> str | None:
         values = [_first(keys, node.labels) for keys in self._levels]

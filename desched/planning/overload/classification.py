@@ -69,19 +69,19 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
         """The known nodes of a class, by name."""
         return [s for s in self.known.values() if s.verdict.node_class is node_class]
 
-    def with_waits(self, found: Mapping[str, "Wait | None"]) -> "Pressure":
+    def with_waits(self, wait_of: Mapping[str, "Wait | None"]) -> "Pressure":
         """The same with these overloaded nodes waiting, for the new reason if there is one."""
-        waits = {name: wait for name, wait in found.items() if wait is not None}
+        waits = {name: wait for name, wait in wait_of.items() if wait is not None}
         if not waits:
             return self
-        known = {
+        waiting = {
             name: _waiting(loaded, waits[name]) if name in waits else loaded
             for name, loaded in self.known.items()
         }
-        verdicts = (known[v.node].verdict if v.node in waits else v for v in self.verdicts)
+        verdicts = (waiting[v.node].verdict if v.node in waits else v for v in self.verdicts)
         refused = {name: Finding(wait.refusal, wait.detail) for name, wait in waits.items()}
         return msgspec.structs.replace(
-            self, known=known, verdicts=tuple(verdicts), waiting={**self.waiting, **refused}
+            self, known=waiting, verdicts=tuple(verdicts), waiting={**self.waiting, **refused}
         )
 
 
@@ -102,7 +102,7 @@ def classify(book: UsageBook, state: State) -> Pressure:
         tuple(sorted(verdicts, key=lambda verdict: verdict.node)),
         {},
         outlook,
-        saturation_hold([each for each in loaded_nodes if each.overloaded]),
+        saturation_hold([loaded_node for loaded_node in loaded_nodes if loaded_node.overloaded]),
     )
     settling = departed_load.settling(policy.shortest_window_seconds)
     shown = {node.name: loads for pool in pools for node, loads in pool.nodes}
@@ -230,11 +230,11 @@ def _restraint(loaded: LoadedNode, state: State, now: datetime) -> Wait | None:
     """Why the node waits because of the results of earlier moves, or because of a person."""
     pause = state.pausing(now, PauseScope.POOL, loaded.verdict.pool)
     if pause is not None:
-        why = pause.describe()
-        return Wait(NodeReason.POOL_PAUSED, RefusalReason.POOL_PAUSED, why, pause.until)
-    for each in state.nodes:
-        if each.node == loaded.node.name and each.is_cooling_down(now):
-            until = each.cooling_down_until
+        description = pause.describe()
+        return Wait(NodeReason.POOL_PAUSED, RefusalReason.POOL_PAUSED, description, pause.until)
+    for node in state.nodes:
+        if node.node == loaded.node.name and node.is_cooling_down(now):
+            until = node.cooling_down_until
             detail = f"moves have not relieved it; cooling down until {until:%Y-%m-%d %H:%M} UTC"
             return Wait(NodeReason.COOLING_DOWN, RefusalReason.NODE_COOLING_DOWN, detail, until)
     return None
@@ -247,9 +247,9 @@ def _waiting(loaded: LoadedNode, wait: Wait) -> LoadedNode:
     return msgspec.structs.replace(loaded, verdict=verdict)
 
 
-def _loaded_nodes(each: _Pool, policy: Policy) -> list[LoadedNode]:
-    thresholds = pool_thresholds(each.pool, policy, [loads for _, loads in each.nodes])
-    return [_loaded_node(node, loads, thresholds, each.name) for node, loads in each.nodes]
+def _loaded_nodes(pool: _Pool, policy: Policy) -> list[LoadedNode]:
+    thresholds = pool_thresholds(pool.pool, policy, [loads for _, loads in pool.nodes])
+    return [_loaded_node(node, loads, thresholds, pool.name) for node, loads in pool.nodes]
 
 
 def _loaded_node(

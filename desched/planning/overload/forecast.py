@@ -80,21 +80,21 @@ def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats,
     Both have the shape (..., resources, times).
     """
     targets = np.minimum(targets, _NO_TARGET)  # with infinity, products would be undefined
-    known = np.isfinite(past)
-    loads = np.minimum(np.where(known, past, 0.0), _MOST_LOAD)
+    measured = np.isfinite(past)
+    loads = np.minimum(np.where(measured, past, 0.0), _MOST_LOAD)
     step_seconds = AHEAD_SECONDS / STEPS_AHEAD
     since = -np.diff(ages_seconds, prepend=ages_seconds[:1] + step_seconds)
     # Two points that are close together say little more than one.
     lengths = np.minimum(since / step_seconds, 1.0)
-    level_weights = (lengths * np.exp2(-ages_seconds / LEVEL_HALF_LIFE_SECONDS))[:, None] * known
+    level_weights = (lengths * np.exp2(-ages_seconds / LEVEL_HALF_LIFE_SECONDS))[:, None] * measured
     level = (level_weights * loads).sum(axis=-2) / np.maximum(level_weights.sum(axis=-2), _TINY)
 
-    distance = np.where(known, loads - level[..., None, :], 0.0)
+    distance = np.where(measured, loads - level[..., None, :], 0.0)
     weights = (lengths * np.exp2(-ages_seconds / SWING_HALF_LIFE_SECONDS))[:, None]
     prior = PRIOR_POINTS * PRIOR_DEVIATION**2
     total = (weights * distance**2).sum(axis=-2) + prior
-    variance = total / ((weights * known).sum(axis=-2) + PRIOR_POINTS)
-    both = known[..., 1:, :] & known[..., :-1, :]
+    variance = total / ((weights * measured).sum(axis=-2) + PRIOR_POINTS)
+    both = measured[..., 1:, :] & measured[..., :-1, :]
     product = distance[..., 1:, :] * distance[..., :-1, :]
     covariance = (weights[1:] * product).sum(axis=-2) + PRIOR_CORRELATION * prior
     covariance /= (weights[1:] * both).sum(axis=-2) + PRIOR_POINTS

@@ -79,12 +79,12 @@ class DepartedLoad:
         None while the pod is still there, unless it is overdue.
         """
         window = timedelta(seconds=shortest_window_seconds)
-        found: dict[str, datetime | None] = {
+        since: dict[str, datetime | None] = {
             node: max(record.left_at or self._book.now for record in records) + window
             for node, records in self._gone.items()
             if any(self._unseen(record, shortest_window_seconds) > 0 for record in records)
         }
-        return found | dict.fromkeys(self._still_here)
+        return since | dict.fromkeys(self._still_here)
 
     def _unseen(self, record: EvictionRecord, window_seconds: int) -> float:
         if window_seconds <= 0:
@@ -191,11 +191,11 @@ def _sums(
     if usages is None:
         return book.snapshot.load.pod_sums.get(node.name, {}).get(resource, ())
     if resource is Resource.CPU:
-        known = [usage.cpu_millicores for usage in usages if usage.cpu_millicores]
+        amounts = [usage.cpu_millicores for usage in usages if usage.cpu_millicores]
     else:
-        known = [usage.memory_bytes for usage in usages if usage.memory_bytes]
+        amounts = [usage.memory_bytes for usage in usages if usage.memory_bytes]
     # fsum, here and below: the result must not depend on the order of the pods.
-    return [math.fsum(by_window) for by_window in zip(*known, strict=True)]
+    return [math.fsum(by_window) for by_window in zip(*amounts, strict=True)]
 
 
 def _shown(
@@ -222,8 +222,8 @@ def _shown(
         if usages is None:
             return None
         both = _sums(node, resource, usages, book), _sums(node, resource, None, book)
-        known = (sums[0] for sums in both if sums and math.isfinite(sums[0]))
-        shown = max(known, default=0.0) / capacity
+        totals = (sums[0] for sums in both if sums and math.isfinite(sums[0]))
+        shown = max(totals, default=0.0) / capacity
     return shown, HOST_RATIO + max(0.0, 1.0 - allocatable / capacity)
 
 
@@ -252,9 +252,9 @@ def _exceeds(load: Measured, of_pods: Sequence[float], capacity: float) -> Unkno
     if not load.pods_ratios:
         return None
     for level, ratio, used in zip(load.levels, load.pods_ratios, of_pods, strict=True):
-        own, found = max(ratio, level.ratio), used / capacity
-        if found > own * PODS_ABOVE_NODE_FACTOR + PODS_ABOVE_NODE_RATIO:
-            detail = f"its pods would use {found:.1%} of its capacity, the node reports {own:.1%}"
+        own, share = max(ratio, level.ratio), used / capacity
+        if share > own * PODS_ABOVE_NODE_FACTOR + PODS_ABOVE_NODE_RATIO:
+            detail = f"its pods would use {share:.1%} of its capacity, the node reports {own:.1%}"
             return Unknown(UnknownReason.PODS_ABOVE_NODE, detail)
     return None
 
@@ -268,8 +268,8 @@ def _further_highest(node: Node, rule: ResourceRule, book: UsageBook, base: floa
     if not rule.destination_windows:
         return 0.0
     of_node = book.snapshot.load.destination_ratios.get(node.name, {})
-    known = of_node.get(rule.resource, ())
-    ratios = [ratio for ratio in known if ratio is not None]
+    ratios_before = of_node.get(rule.resource, ())
+    ratios = [ratio for ratio in ratios_before if ratio is not None]
     if rule.resource is Resource.MEMORY:
         ratios = [ordinary_ratio(node, ratio) for ratio in ratios]
     if len(ratios) < len(rule.destination_windows):

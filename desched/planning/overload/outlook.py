@@ -79,21 +79,21 @@ class Pasts:
         age_seconds = (self._book.now - loaded.node.created_at).total_seconds()
         past[:-1][self._begins(age_seconds, self._starting)] = np.nan
         denominators = np.array(_denominators(loaded, self.resources))
-        known = np.isfinite(past).any(axis=-1)
-        oldest_seconds = float(self.ages_seconds[known.argmax()]) if known.any() else 0.0
+        measured = np.isfinite(past).any(axis=-1)
+        oldest_seconds = float(self.ages_seconds[measured.argmax()]) if measured.any() else 0.0
         if (gone := self._gone(name)) is not None:
             past[:-1] -= (gone / denominators)[:-1]
         if (arrived := self._arrived(name, oldest_seconds)) is not None:
             past += arrived / denominators
         past -= self._ending(name) / denominators
-        found: Floats = np.maximum(past, 0.0)
-        return found
+        usage: Floats = np.maximum(past, 0.0)
+        return usage
 
     def lasting(self, pod: Pod) -> Floats:
         """The past of a pod, as far as it lasts: a Job's pod ends, see `running_share`."""
         share = running_share(self._age_seconds(pod)) if pod.of_job else 1.0
-        found: Floats = share * self.of_pod(pod)
-        return found
+        usage: Floats = share * self.of_pod(pod)
+        return usage
 
     def of_pod(self, pod: Pod) -> Floats:
         """What the pod used, in millicores, bytes, GPUs, or 1 for a pod.
@@ -103,14 +103,14 @@ class Pasts:
         """
         own = self._load.pod_pasts.get((pod.namespace, pod.name))
         before = self._before(pod)
-        found = self._stacked(own) if own is not None else np.full_like(before, np.nan)
+        points = self._stacked(own) if own is not None else np.full_like(before, np.nan)
         for i, resource in enumerate(self.resources):
             if used := self._book.relief(pod, resource):
-                found[-1, i] = used[0]
-        found[:-1][self._begins(self._age_seconds(pod), self._windows)] = np.nan
-        unknown = np.isnan(found)
-        found[unknown] = before[unknown]
-        return found
+                points[-1, i] = used[0]
+        points[:-1][self._begins(self._age_seconds(pod), self._windows)] = np.nan
+        unknown = np.isnan(points)
+        points[unknown] = before[unknown]
+        return points
 
     def measured(self, pod: Pod, resource: Resource) -> float:
         """The highest usage over the windows, 0 if it was not measured."""
@@ -127,14 +127,14 @@ class Pasts:
     def _before(self, pod: Pod) -> Floats:
         """What counts for the time before the pod."""
         replaced = self._load.pod_pasts.get(self._predecessors.get(pod.uid, ("", "")))
-        found = np.full((len(self.ages_seconds), len(self.resources)), np.nan)
+        points = np.full((len(self.ages_seconds), len(self.resources)), np.nan)
         if replaced is not None:
-            found = self._stacked(replaced)
+            points = self._stacked(replaced)
         for i, resource in enumerate(self.resources):
-            unknown = np.isnan(found[:, i])
+            unknown = np.isnan(points[:, i])
             if unknown.any():
-                found[unknown, i] = self._usual(pod, resource)
-        return found
+                points[unknown, i] = self._usual(pod, resource)
+        return points
 
     def _usual(self, pod: Pod, resource: Resource) -> float:
         used = self._book.relief(pod, resource)
@@ -160,8 +160,8 @@ class Pasts:
 
         A rate of something that began within its window is too low.
         """
-        found: Mask = self.ages_seconds[:-1, None] + least_seconds > age_seconds
-        return found
+        mask: Mask = self.ages_seconds[:-1, None] + least_seconds > age_seconds
+        return mask
 
     def _share_since(self, age_seconds: float) -> Floats:
         """The share of the window of each point that is later than this age."""
@@ -183,8 +183,8 @@ class Pasts:
             used = np.array([move.usage.get(r, 0.0) for r in self.resources])
             used = np.broadcast_to(used, total.shape).copy()
             if past is not None:
-                known = self._stacked(past)
-                used = np.where(np.isnan(known), used, known)
+                stacked = self._stacked(past)
+                used = np.where(np.isnan(stacked), used, stacked)
             total += used * (1.0 - self._share_since(move.left_seconds))
         return total
 
@@ -199,21 +199,21 @@ class Pasts:
     @cached_property
     def _jobs(self) -> Mapping[str, Sequence[Pod]]:
         """The running pods of Jobs by node."""
-        found: dict[str, list[Pod]] = {}
+        by_node: dict[str, list[Pod]] = {}
         for pod in self._book.snapshot.cluster.pods:
             if pod.of_job and not (pod.deleting or pod.finished):
-                found.setdefault(pod.node, []).append(pod)
-        return found
+                by_node.setdefault(pod.node, []).append(pod)
+        return by_node
 
     @cached_property
     def _leaving(self) -> Mapping[str, Sequence[Pod]]:
         moved = {move.uid for moves in self._departed.values() for move in moves}
-        found: dict[str, list[Pod]] = {}
+        by_node: dict[str, list[Pod]] = {}
         for pod in self._book.snapshot.cluster.leaving_pods:
             ends = not (pod.finished or pod.lingers(self._book.now))
             if pod.node and pod.uid not in moved and ends:
-                found.setdefault(pod.node, []).append(pod)
-        return found
+                by_node.setdefault(pod.node, []).append(pod)
+        return by_node
 
     @cached_property
     def _replaced(self) -> Mapping[str, Sequence[PodPast]]:
@@ -229,15 +229,15 @@ class Pasts:
             node: {(pod.namespace, pod.name) for pod in cluster.pods_by_node.get(node, ())}
             for node in {past.node for past in self._load.pod_pasts.values()}
         }
-        found: dict[str, list[PodPast]] = {}
+        by_node: dict[str, list[PodPast]] = {}
         for key, past in self._load.pod_pasts.items():
             if key in moved or key in present[past.node]:
                 continue
             pod = ended.get(key)
             by_name = not lasting.isdisjoint(_workloads_named_in(key))
             if by_name if pod is None else not pod.of_job:
-                found.setdefault(past.node, []).append(past)
-        return found
+                by_node.setdefault(past.node, []).append(past)
+        return by_node
 
     @cached_property
     def _arrivals(self) -> Mapping[str, Sequence[Pod]]:
@@ -245,12 +245,12 @@ class Pasts:
         since = self._book.now - timedelta(
             seconds=float(self.ages_seconds[0]) + float(self._windows.max(initial=0.0))
         )
-        found: dict[str, list[Pod]] = {}
+        by_node: dict[str, list[Pod]] = {}
         for node, pods in self._book.snapshot.cluster.pods_by_node.items():
             young = [p for p in pods if (p.started_at or p.created_at) > since and not p.deleting]
             if young:
-                found[node] = young
-        return found
+                by_node[node] = young
+        return by_node
 
     def _arrived(self, node: str, oldest_seconds: float) -> Floats | None:
         """What the pods that are there now would have used before they came; None if nothing.
@@ -295,8 +295,8 @@ class Outlook:
 
     def bases_of(self, node: str) -> Floats:
         """The amounts that are 1.0 of a pod's past, shape (resources,)."""
-        found: Floats = self._bases[self._position[node]]
-        return found
+        bases: Floats = self._bases[self._position[node]]
+        return bases
 
     def of(self, node: str) -> float:
         """The expected overload of a known node; a minute far above a target counts for more."""
@@ -304,13 +304,13 @@ class Outlook:
 
     def past_of(self, node: str) -> Floats:
         """The past of a known node, shape (points, resources)."""
-        found: Floats = self.past[self._position[node]]
-        return found
+        past: Floats = self.past[self._position[node]]
+        return past
 
     def targets_of(self, node: str) -> Floats:
         """The targets of a known node, shape (resources,)."""
-        found: Floats = self.targets[self._position[node]]
-        return found
+        targets: Floats = self.targets[self._position[node]]
+        return targets
 
     def target_of(self, node: str, resource: Resource) -> float:
         """The target of a known node, infinite if the resource has none there."""
@@ -324,10 +324,10 @@ class Outlook:
         rows, column = [self._position[n] for n in nodes], self.pasts.resources.index(resource)
         loads = self.past[rows][:, recent, column]
         whole = np.isfinite(loads).all(axis=1)
-        found = np.empty(len(nodes))
-        found[whole] = np.quantile(loads[whole], share, axis=1)
-        found[~whole] = np.nanquantile(loads[~whole], share, axis=1)  # far slower
-        return found
+        loads_at = np.empty(len(nodes))
+        loads_at[whole] = np.quantile(loads[whole], share, axis=1)
+        loads_at[~whole] = np.nanquantile(loads[~whole], share, axis=1)  # far slower
+        return loads_at
 
     def minutes_above(self, node: str) -> float:
         """How many minutes of the next hour the node is expected to be above a target."""
@@ -367,13 +367,13 @@ class Outlook:
 
 
 def _denominators(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:
-    found = {source.resource: source.bases[-1].denominator for source in loaded.sources}
-    return [found.get(resource, np.inf) for resource in resources]
+    denominators = {source.resource: source.bases[-1].denominator for source in loaded.sources}
+    return [denominators.get(resource, np.inf) for resource in resources]
 
 
 def _targets(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:
-    found = {source.resource: source.thresholds.target_ratio for source in loaded.sources}
-    return [found.get(resource, np.inf) for resource in resources]
+    target_of = {source.resource: source.thresholds.target_ratio for source in loaded.sources}
+    return [target_of.get(resource, np.inf) for resource in resources]
 
 
 def _workloads_named_in(pod: tuple[str, str]) -> Iterable[tuple[str, str]]:
@@ -395,11 +395,11 @@ class _Departed(NamedTuple):
 
 def _departed(state: State, now: datetime) -> dict[str, list[_Departed]]:
     """The moved pods by the node that they left, or are leaving."""
-    found: dict[str, list[_Departed]] = {}
+    departed: dict[str, list[_Departed]] = {}
     for record in state.evictions:
         left = record.left_at or now
         usage = {r: record.usage(r) for r in (Resource.CPU, Resource.MEMORY, Resource.GPU)}
-        found.setdefault(record.node, []).append(
+        departed.setdefault(record.node, []).append(
             _Departed(
                 (record.pod.namespace, record.pod.name),
                 record.pod.uid,
@@ -407,11 +407,11 @@ def _departed(state: State, now: datetime) -> dict[str, list[_Departed]]:
                 (now - left).total_seconds(),
             )
         )
-    known = {move.uid for moves in found.values() for move in moves}
+    seen = {move.uid for moves in departed.values() for move in moves}
     for move in state.moves:
-        if move.pod is None or move.pod.uid in known:
+        if move.pod is None or move.pod.uid in seen:
             continue
-        found.setdefault(move.node, []).append(
+        departed.setdefault(move.node, []).append(
             _Departed(
                 (move.pod.namespace, move.pod.name),
                 move.pod.uid,
@@ -419,7 +419,7 @@ def _departed(state: State, now: datetime) -> dict[str, list[_Departed]]:
                 (now - (move.left_at or move.at)).total_seconds(),
             )
         )
-    return found
+    return departed
 
 
 def _predecessors(state: State) -> Iterable[tuple[str, tuple[str, str]]]:

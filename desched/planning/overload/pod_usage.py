@@ -94,8 +94,8 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
     def usages(self, pods: Iterable[Pod]) -> list[PodUsage]:
         """What is measured of these pods, faster than one by one; their nodes must be read."""
         load = self.snapshot.load.pods
-        found = [load.get((pod.namespace, pod.name)) for pod in pods]
-        return [usage for usage in found if usage is not None]
+        usages_found = [load.get((pod.namespace, pod.name)) for pod in pods]
+        return [usage for usage in usages_found if usage is not None]
 
     def demand(self, pod: Pod, resource: Resource) -> float:
         """The usage that a destination is charged: the highest over the windows.
@@ -206,8 +206,8 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
     def _known_usage(self, controller: ControllerKey, resource: Resource) -> tuple[float, int]:
         """Sum and count of usable measurements of its pods; cached, as pods may be many."""
         values = [self._usable(pod, resource) for pod in self._pods_of(controller)]
-        known = [used for used in values if used is not None]
-        return math.fsum(known), len(known)
+        amounts = [used for used in values if used is not None]
+        return math.fsum(amounts), len(amounts)
 
     def _pods_of(self, controller: ControllerKey) -> Sequence[Pod]:
         return self.snapshot.cluster.pods_by_controller.get(controller, ())

@@ -43,25 +43,27 @@ def saturation(
 
     The numbers name the nodes that are `left_out` of them although they may have room.
     """
-    found = {}
-    for pool, nodes in grouped((each.verdict.pool, each) for each in loaded_nodes).items():
+    reasons = {}
+    for pool, nodes in grouped(
+        (loaded_node.verdict.pool, loaded_node) for loaded_node in loaded_nodes
+    ).items():
         for resource in sorted({p.resource for loaded in nodes for p in loaded.overloaded}):
             if saturated := _saturation(nodes, resource, destinations):
                 of_pool = f"pool {pool}: " if pool else ""
                 beside = [v for v in left_out if v.pool == pool and v.reason not in WITHOUT_ROOM]
-                why = f"{of_pool}{resource.value} {saturated}{_not_counted(beside, resource)}"
-                found[pool, resource] = why
-    return found
+                reason = f"{of_pool}{resource.value} {saturated}{_not_counted(beside, resource)}"
+                reasons[pool, resource] = reason
+    return reasons
 
 
 def in_saturated_pools(loaded: LoadedNode, saturated: Saturated) -> LoadedNode:
     """The node with the saturated resources of its pool."""
-    found = {
-        source.resource: why
+    reasons = {
+        source.resource: reason
         for source in loaded.sources
-        if (why := saturated.get((loaded.verdict.pool, source.resource)))
+        if (reason := saturated.get((loaded.verdict.pool, source.resource)))
     }
-    return msgspec.structs.replace(loaded, saturated=found) if found else loaded
+    return msgspec.structs.replace(loaded, saturated=reasons) if reasons else loaded
 
 
 def saturation_hold(
@@ -70,10 +72,14 @@ def saturation_hold(
     """The hold of a cycle that moves nothing, None unless all these nodes lack capacity."""
     reasons = [
         next(
-            (each.saturated[p.resource] for p in each.overloaded if p.resource in each.saturated),
+            (
+                loaded.saturated[p.resource]
+                for p in loaded.overloaded
+                if p.resource in loaded.saturated
+            ),
             "",
         )
-        for each in overloaded
+        for loaded in overloaded
     ]
     if not reasons or not all(reasons):
         return None
@@ -84,24 +90,24 @@ def _saturation(
     nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSelector
 ) -> str | None:
     # The size of a node is its capacity in the resource's own unit.
-    found = [
+    judged = [
         (loaded, _pressure(loaded, resource), loaded.source(resource).bases[0].denominator)
         for loaded in nodes
         if resource in loaded.highest
     ]
-    stop = found[0][1].stop_ratio
-    mean = weighted_mean([(pressure.lowest_ratio, size) for _, pressure, size in found])
+    stop = judged[0][1].stop_ratio
+    mean = weighted_mean([(pressure.lowest_ratio, size) for _, pressure, size in judged])
     if mean > stop:
-        missing = math.ceil(len(found) * (mean / stop - 1))
+        missing = math.ceil(len(judged) * (mean / stop - 1))
         more = "1 more node" if missing == 1 else f"{missing} more nodes"
         return f"{mean:.1%} on average, above the stop line of {stop:.1%}; {more} would end that"
-    total = math.fsum(size for _, _, size in found)
+    total = math.fsum(size for _, _, size in judged)
     excess = math.fsum(
-        (pressure.lowest_ratio - stop) * size for _, pressure, size in found if pressure.overloaded
+        (pressure.lowest_ratio - stop) * size for _, pressure, size in judged if pressure.overloaded
     )
     free = math.fsum(
         max(0.0, pressure.ceiling_ratio - pressure.highest_ratio) * size
-        for loaded, pressure, size in found
+        for loaded, pressure, size in judged
         if loaded.receives and destinations.matches(loaded.node.labels)
     )
     if free < NEEDED_HEADROOM_SHARE * excess:
@@ -114,13 +120,13 @@ def _saturation(
 
 def _not_counted(left_out: Iterable[NodeVerdict], resource: Resource) -> str:
     """The nodes beside those that are counted, by reason, with what is idle of them."""
-    found = []
+    parts = []
     for reason, nodes in grouped((v.reason, v) for v in left_out if v.reason).items():
         loads = [_highest(verdict, resource) for verdict in nodes]
         idle = math.fsum(1 - load for load in loads if load is not None) / len(nodes)
         words = "of unknown load" if None in loads else f"{idle:.1%} idle"
-        found.append(f"{len(nodes)} {reason.value} (such as {nodes[0].node}, {words})")
-    return f"; not counted: {', '.join(found)}" if found else ""
+        parts.append(f"{len(nodes)} {reason.value} (such as {nodes[0].node}, {words})")
+    return f"; not counted: {', '.join(parts)}" if parts else ""
 
 
 def _highest(verdict: NodeVerdict, resource: Resource) -> float | None:

@@ -32,13 +32,13 @@ def out_of_scope_verdict(
     )
 
 
-def unknown_verdict(node: Node, why: Unknown, pool: str, book: UsageBook) -> NodeVerdict:
+def unknown_verdict(node: Node, unknown: Unknown, pool: str, book: UsageBook) -> NodeVerdict:
     """The verdict on a node whose load cannot be trusted."""
     return NodeVerdict(
         node.name,
         NodeClass.UNKNOWN,
-        reason=why.reason,
-        detail=why.detail,
+        reason=unknown.reason,
+        detail=unknown.detail,
         pool=pool,
         unjudged=tuple(_loads(node, book)),
         until=_usable_at(node, book),
@@ -46,14 +46,14 @@ def unknown_verdict(node: Node, why: Unknown, pool: str, book: UsageBook) -> Nod
 
 
 def _loads(node: Node, book: UsageBook) -> Iterator[UnjudgedLoad]:
-    found = book.snapshot.load.nodes.get(node.name, {})
+    loads = book.snapshot.load.nodes.get(node.name, {})
     seen = book.snapshot.load.seen.get(node.name, {})
-    for resource in sorted(found.keys() | seen.keys()):
-        load, known = found.get(resource), seen.get(resource, _NOT_SEEN)
-        levels = load.levels if isinstance(load, Measured) else known.levels
+    for resource in sorted(loads.keys() | seen.keys()):
+        load, seen_load = loads.get(resource), seen.get(resource, _NOT_SEEN)
+        levels = load.levels if isinstance(load, Measured) else seen_load.levels
         if levels:
             measured = tuple((level.window_seconds, level.ratio) for level in levels)
-            yield UnjudgedLoad(resource, measured, known.age_seconds)
+            yield UnjudgedLoad(resource, measured, seen_load.age_seconds)
 
 
 def _usable_at(node: Node, book: UsageBook) -> datetime | None:
@@ -65,7 +65,7 @@ def _usable_at(node: Node, book: UsageBook) -> datetime | None:
     }
     seen = book.snapshot.load.seen.get(node.name, {})
     waits = [seen.get(resource, _NOT_SEEN).usable_in_seconds for resource in unknown]
-    known = [wait for wait in waits if wait is not None]
-    if not known or len(known) < len(waits):
+    times = [wait for wait in waits if wait is not None]
+    if not times or len(times) < len(waits):
         return None
-    return book.now + timedelta(seconds=max(known))
+    return book.now + timedelta(seconds=max(times))

@@ -192,19 +192,19 @@ class Destinations:
         view, bad = self.view, limits.bad
         risk = landing.risk(bad)
         if risk > limits.most_risk:
-            found = self._steer(landing, view, bad, limits.is_harmless)
-            if found is None:
+            steered = self._steer(landing, view, bad, limits.is_harmless)
+            if steered is None:
                 return too_risky(landing, bad, limits.free.limits, self._within)
-            view, landing = found, landing.seen_by(found)
+            view, landing = steered, landing.seen_by(steered)
             risk = landing.risk(bad)
         expected = limits.expected(landing)
         avoided = bad | limits.crowded
         if limits.crowded[expected]:
-            found = self._steer(landing, view, avoided, limits.is_acceptable)
-            if found is None:
+            steered = self._steer(landing, view, avoided, limits.is_acceptable)
+            if steered is None:
                 crowded = self._feedback.crowded(landing.names[expected])
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
-            view, landing = found, landing.seen_by(found)
+            view, landing = steered, landing.seen_by(steered)
             risk, expected = landing.risk(bad), limits.expected(landing)
         return Destination(
             landing,

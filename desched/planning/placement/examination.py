@@ -48,14 +48,14 @@ def examine(
 
     Nodes may be filled up to `at_most` where that is above their ceiling.
     """
-    found, free = destinations.destination_and_room(pod, charge, Bearable(at_most))
+    answer, free = destinations.destination_and_room(pod, charge, Bearable(at_most))
     fit, loads = free.fit(pod, pod.node, charge, at_most), free.load.with_pod(charge)
     landing = forecast(pod, free, destinations.view)
     scores: Mapping[str, Ints] = {}
     scheduler = landing.scheduler
     same = scheduler is None or scheduler.profile is SchedulerProfile.KUBE_SCHEDULER
     if landing.destinations.any() and not landing.any_fit and same:
-        view = found.view if isinstance(found, Destination) else destinations.view
+        view = answer.view if isinstance(answer, Destination) else destinations.view
         scores = plugin_scores(landing.departure, view, landing.destinations, scheduler)
     return PlacesExamined(
         fit,
@@ -66,5 +66,5 @@ def examine(
         scores,
         destinations.harmed(loads, at_most),
         destinations.most_risk,
-        found,
+        answer,
     )

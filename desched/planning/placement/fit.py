@@ -48,15 +48,15 @@ class Fit(msgspec.Struct, frozen=True):
         able = self.requests, *masks, self.destinations, self.under_ceiling
         counts = [int(np.count_nonzero(mask)) for mask in able]
         reasons = *limits, NO_DESTINATION, ABOVE_CEILING
-        found = Counter[str]()
+        lost = Counter[str]()
         for reason, (before, after) in zip(reasons, pairwise(counts), strict=True):
-            found[reason] += before - after  # several limits may have the same words
-        return found
+            lost[reason] += before - after  # several limits may have the same words
+        return lost
 
     def explained(self, excluded: Counter[str]) -> "Fit":
         """The same with the reasons that exclude every node; `excluded` by the filters."""
-        found = excluded + self.exclusions
-        counts = sorted(((-count, reason) for reason, count in found.items() if count))
+        reasons = excluded + self.exclusions
+        counts = sorted(((-count, reason) for reason, count in reasons.items() if count))
         listed = ", ".join(count_of_nodes(-count, reason) for count, reason in counts)
-        why = f"0/{len(self.requests)} nodes are available: {listed}"
-        return msgspec.structs.replace(self, explanation=why)
+        summary = f"0/{len(self.requests)} nodes are available: {listed}"
+        return msgspec.structs.replace(self, explanation=summary)

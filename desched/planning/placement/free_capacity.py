@@ -75,9 +75,9 @@ class FreeCapacity:
 
     def within(self, limits: PlacementLimits) -> "FreeCapacity":
         """The same with other limits."""
-        found: FreeCapacity = copy.copy(self)
-        found.limits = limits
-        return found
+        free: FreeCapacity = copy.copy(self)
+        free.limits = limits
+        return free
 
     @property
     def index(self) -> PodIndex:
@@ -102,11 +102,11 @@ class FreeCapacity:
     @property
     def room(self) -> Ints:
         """What is free by requests and under ceilings in the cluster, in the order of `basic`."""
-        found: Ints = np.maximum(self._filters.requests.free[:4], 0).sum(axis=1)
+        room_of: Ints = np.maximum(self._filters.requests.free[:4], 0).sum(axis=1)
         for row, resource in enumerate((Resource.CPU, Resource.MEMORY)):
             if resource in self.load.ratios:
-                found[row] = min(found[row], self.load.under_ceilings(resource))
-        return found
+                room_of[row] = min(room_of[row], self.load.under_ceilings(resource))
+        return room_of
 
     def reserve(
         self, node: str, pod: Pod, usage: Mapping[Resource, float], leaving: Pod | None = None
@@ -129,22 +129,24 @@ class FreeCapacity:
 
         The load is not that of the nodes without them.
         """
-        found: FreeCapacity = self.copy()
+        free: FreeCapacity = self.copy()
         for pod in pods:
-            found._filters.remove(pod, self.arrays.index[pod.node])
-        return found
+            free._filters.remove(pod, self.arrays.index[pod.node])
+        return free
 
     def expecting(self, pods: Iterable[Pod]) -> "FreeCapacity":
         """A copy in which no room is awaited for these pods and those like them."""
-        found: FreeCapacity = self.copy()
-        found._waiting = self._waiting.without(pods)
-        return found
+        free: FreeCapacity = self.copy()
+        free._waiting = self._waiting.without(pods)
+        return free
 
     def place_of(self, pending: Pod) -> str | None:
         """The node that has room reserved for a pending pod; None without any."""
-        added = (each for each in self.changes if each.sign > 0 and each.pod.uid == pending.uid)
-        found = next(added, None)
-        return None if found is None else self.names[found.position]
+        added = (
+            change for change in self.changes if change.sign > 0 and change.pod.uid == pending.uid
+        )
+        place = next(added, None)
+        return None if place is None else self.names[place.position]
 
     def free_on(self, node: str) -> dict[str, int]:
         """What is free by requests on the node, by the name of the resource."""
@@ -218,9 +220,9 @@ class FreeCapacity:
         """Count the nodes that could not take the pod by reason; a node may lack several things."""
         position = self.arrays.index[source]
         requests, verdicts = self._filters.passing_again(pod, position)
-        found = Counter(self._filters.excluded(pod, position, verdicts))
-        found[IS_SOURCE] += bool(requests[position])
-        return found + fit.exclusions
+        counts = Counter(self._filters.excluded(pod, position, verdicts))
+        counts[IS_SOURCE] += bool(requests[position])
+        return counts + fit.exclusions
 
     def shortage(self, pod: Pod, usage: Mapping[Resource, float]) -> tuple[Ints, Mask]:
         """What each node lacks for the pod, shape (basic resources, nodes).

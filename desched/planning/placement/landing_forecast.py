@@ -97,9 +97,11 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
             ranks[self.names.index(first)] += _TIED
         order = np.argsort(-ranks, kind="stable")
         count = int(np.searchsorted(np.cumsum(probabilities[order]), share - 1e-9)) + 1
-        found = order[: min(count, most)]
+        likely = order[: min(count, most)]
         return tuple(
-            LandingChance(self.names[i], float(probabilities[i])) for i in found if probabilities[i]
+            LandingChance(self.names[i], float(probabilities[i]))
+            for i in likely
+            if probabilities[i]
         )
 
     def risk(self, bad: Mask) -> float:
@@ -142,8 +144,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
     def seen_by(self, view: SchedulerView) -> "Landing":
         """The landing of the same replacement with the soft taints of this view."""
-        found = _alternatives(self.departure, self.feasible, view, self.scored)
-        alternatives, scores, scored = found
+        parts = _alternatives(self.departure, self.feasible, view, self.scored)
+        alternatives, scores, scored = parts
         return msgspec.structs.replace(
             self, alternatives=alternatives, scores=scores, scored=scored
         )
@@ -176,8 +178,8 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     if not leaving.away:  # pods that left together may come back to nodes that are not overloaded
         wrong[source] = True
     any_fit = other and scheduler is None
-    known = any_fit, scheduler, scored, view.rules.unclear(pod.scheduler)
-    return Landing(view.names, destinations, alternatives, scores, leaving, wrong, *known)
+    rest = any_fit, scheduler, scored, view.rules.unclear(pod.scheduler)
+    return Landing(view.names, destinations, alternatives, scores, leaving, wrong, *rest)
 
 
 def _goes_first(pod: Pod) -> bool:
@@ -190,7 +192,10 @@ def _goes_first(pod: Pod) -> bool:
 
 
 def _alternatives(
-    leaving: LeavingPod, destinations: Mask, view: SchedulerView, known: Scored | None = None
+    leaving: LeavingPod,
+    destinations: Mask,
+    view: SchedulerView,
+    scored_before: Scored | None = None,
 ) -> tuple[Floats, Ints, Scored | None]:
     """The probabilities and the scores, both of shape (alternatives or 1, nodes).
 
@@ -203,7 +208,7 @@ def _alternatives(
         shares: Floats = destinations / np.maximum(destinations.sum(axis=-1, keepdims=True), 1)
         return shares, np.zeros_like(destinations, dtype=np.int64), None
     if scheduler is None or scheduler.profile is SchedulerProfile.KUBE_SCHEDULER:
-        scored = total_scores(leaving, view, somewhere, scheduler, known)
+        scored = total_scores(leaving, view, somewhere, scheduler, scored_before)
         return _winners(scored.total, destinations), scored.total, scored
     return *_by_bounds(leaving, view, destinations, scheduler), None
 

@@ -24,9 +24,9 @@ class PlacementLimits:
     All pods are on a node. No mask may be modified.
     """
 
-    def __init__(self, each: Sequence[PlacementLimit], none: Mask) -> None:
+    def __init__(self, limits: Sequence[PlacementLimit], none: Mask) -> None:
         """`none` is the mask of no node."""
-        self.each = tuple(each)
+        self.each = tuple(limits)
         self._none = none
 
     @classmethod
@@ -52,10 +52,10 @@ class PlacementLimits:
         """The limits of pods that leave together, or why one is not known."""
         limits = []
         for limit in self.each:
-            found = limit.of_pods_together(pods, free)
-            if isinstance(found, Finding):
-                return found
-            limits.append(found)
+            shared = limit.of_pods_together(pods, free)
+            if isinstance(shared, Finding):
+                return shared
+            limits.append(shared)
         return PlacementLimits(limits, self._none)
 
     def outside(self, pod: Pod) -> Mask:

@@ -50,14 +50,14 @@ class ProjectedLoad:
     ) -> None:
         self.index = arrays.index
         self.is_destination = arrays.where(lambda node: node.name in destinations)
-        known = [destinations.get(name) for name in arrays.names]
+        judged = [destinations.get(name) for name in arrays.names]
 
         def of_destinations(
             value: Callable[[LoadedNode, Resource], float], *, without: float = np.inf
         ) -> dict[Resource, Floats]:
             """A value of each destination; `without` is that of a node without the resource."""
             return {
-                r: np.array([value(d, r) if d and r in d.highest else without for d in known])
+                r: np.array([value(d, r) if d and r in d.highest else without for d in judged])
                 for r in resources
             }
 
@@ -152,8 +152,8 @@ class ProjectedLoad:
         measured = used > LEAST_USAGE
         scaled = measured & (wanted > used)
         factors = np.where(scaled, wanted, 1.0) / np.where(scaled, used, 1.0)
-        found: Floats = np.where(measured, past * factors, wanted)
-        return found
+        charged: Floats = np.where(measured, past * factors, wanted)
+        return charged
 
     def _renew(self, rows: Positions) -> None:
         ages, targets = self._pasts.ages_seconds, self._past_targets[rows]
@@ -276,8 +276,12 @@ class ProjectedLoad:
         self, resource: Resource, placed: Positions, usage: float, besides: str
     ) -> Floats:
         """The landed load, shape (alternatives, nodes), with a pod where it has no reservation."""
-        known = self._landed.get(resource)
-        landed = np.zeros((len(placed), len(self.index))) if known is None else known.copy()
+        landed_before = self._landed.get(resource)
+        landed = (
+            np.zeros((len(placed), len(self.index)))
+            if landed_before is None
+            else landed_before.copy()
+        )
         rows = np.flatnonzero(placed != self.index[besides])
         landed[rows, placed[rows]] += usage / self.denominators[resource][placed[rows]]
         return landed

@@ -20,8 +20,8 @@ def unfit(pod: Pod, fit: Fit, limits: PlacementLimits) -> Finding[RefusalReason]
     last = next((limit for limit, left in fit.limited if not left.any()), None)
     if last is not None and (reason := last.reason_for(pod)) is not None:
         return Finding(reason, f"{last.describe(pod)}: {fit.explanation}")
-    why = ": ".join((*limits.named(fit.requests, pod), fit.explanation))
-    return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
+    summary = ": ".join((*limits.named(fit.requests, pod), fit.explanation))
+    return Finding(RefusalReason.NO_NODE_UNDER_CEILING, summary)
 
 
 def choice_of_others(
@@ -49,25 +49,25 @@ def too_risky(
     pod, source = landing.departure.pod, landing.departure.source
     alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
     if landing.departure.away:
-        found = f"{alone:.0%} likely to land where it would do harm"
+        risk = f"{alone:.0%} likely to land where it would do harm"
     else:
         back = float(landing.probabilities[source])
-        found = (
+        risk = (
             f"{back:.0%} likely to come back to {pod.node} and {max(0.0, alone - back):.0%} to "
             "land where it would do harm"
         )
     if encounter > alone:
-        found += f", {encounter:.0%} to land with earlier moves on a node without room for all"
+        risk += f", {encounter:.0%} to land with earlier moves on a node without room for all"
     if landing.any_fit:
-        found += f"; {pod.scheduler} may choose any node where it fits"
+        risk += f"; {pod.scheduler} may choose any node where it fits"
         if landing.unclear:
-            found += f" ({landing.unclear})"
+            risk += f" ({landing.unclear})"
     elif landing.scheduler is not None and not landing.scheduler.honours_soft_taints:
-        found += f"; {pod.scheduler} ignores soft taints"
+        risk += f"; {pod.scheduler} ignores soft taints"
     elif within.is_on:
-        found += f"; soft taints on at most {within.most} nodes cannot prevent this"
+        risk += f"; soft taints on at most {within.most} nodes cannot prevent this"
     else:
-        found += "; soft taints on those nodes could prevent this"
+        risk += "; soft taints on those nodes could prevent this"
     possible: Mask = np.asarray(landing.probabilities > 0)
-    why = ": ".join((*limits.named(possible, pod), found))
-    return Finding(RefusalReason.LANDING_RISK, why)
+    summary = ": ".join((*limits.named(possible, pod), risk))
+    return Finding(RefusalReason.LANDING_RISK, summary)

@@ -73,8 +73,8 @@ def select_moves(
             if found.stuck and node.loaded.overloaded:
                 found = relief.relieve(node, found)
         if isinstance(found.outcome, JointMove):
-            why = f"{found.outcome.title} leaves it first"
-            settling = Finding(RefusalReason.NODE_SETTLING, why)
+            settling_reason = f"{found.outcome.title} leaves it first"
+            settling = Finding(RefusalReason.NODE_SETTLING, settling_reason)
             leaving |= {source.node.name: settling for source, _ in found.moves}
         selected[node.name] = found
         if found.moves:
@@ -92,32 +92,32 @@ def _relieve(
     if quota.exhausted:
         refusals = dict.fromkeys(node.pods, quota.exhausted)
         return NodeSelection(SingleMoves(), refusals, destinations, quota)
-    found = select_for_node(node, destinations, quota, price)
-    if found.moves:
-        return found
-    if node.later or any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
+    selected = select_for_node(node, destinations, quota, price)
+    if selected.moves:
+        return selected
+    if node.later or any(finding.reason in OF_QUOTA for finding in selected.refusals.values()):
         # Without limits, would a move save enough? Then the next cycles go on.
         open_ended = node.with_later(), destinations.without_limits(), None
         if select_for_node(*open_ended, price).moves:
-            return found
+            return selected
     full = next(iter(node.loaded.saturated.values()), "")
-    why = Finding(NodeReason.EXCESS_NOT_MOVABLE, _why_stuck(node, found))
+    reason = Finding(NodeReason.EXCESS_NOT_MOVABLE, _why_stuck(node, selected))
     if full:
-        why = Finding(NodeReason.POOL_SATURATED, full)
-    return NodeSelection(Stuck(why), found.refusals, destinations, quota)
+        reason = Finding(NodeReason.POOL_SATURATED, full)
+    return NodeSelection(Stuck(reason), selected.refusals, destinations, quota)
 
 
-def _why_stuck(node: OverloadedNode, found: NodeSelection) -> str:
+def _why_stuck(node: OverloadedNode, selection: NodeSelection) -> str:
     """What keeps each pod of the node, the most frequent reason first."""
-    reasons = Counter(finding.reason for finding in found.refusals.values())
+    reasons = Counter(finding.reason for finding in selection.refusals.values())
     if reasons.keys() == {RefusalReason.NO_RELIEF}:
-        why = "no move of a pod saves as much overload as an eviction costs"
-        return why + (f"; {_listed(node.refused)}" if node.refused else "")
+        reason = "no move of a pod saves as much overload as an eviction costs"
+        return reason + (f"; {_listed(node.refused)}" if node.refused else "")
     return f"no pod can move: {_listed(reasons + Counter(node.refused))}"
 
 
 def _listed(reasons: Mapping[RefusalReason, int]) -> str:
     if not reasons:
         return "none runs on it"
-    most_first = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    most_first = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{reason.value} keeps {count}" for reason, count in most_first)

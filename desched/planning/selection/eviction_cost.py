@@ -57,13 +57,13 @@ def _of_preference(pod: Pod, workload: Workload | None) -> float:
     on_workload = workload.annotations if workload else {}
     if not pod.annotations and not on_workload:
         return 0.0  # most pods
-    found = {**on_workload, **pod.annotations}
-    if PREFER_NO_EVICTION_ANNOTATION in found:
+    annotations = {**on_workload, **pod.annotations}
+    if PREFER_NO_EVICTION_ANNOTATION in annotations:
         return MOST_FOR_PREFERENCE
-    has_own = DISRUPTION_COST_ANNOTATION in found
+    has_own = DISRUPTION_COST_ANNOTATION in annotations
     stated = max(
-        _stated(found, DISRUPTION_COST_ANNOTATION if has_own else DELETION_COST_ANNOTATION),
-        _stated(found, EVICTION_COST_ANNOTATION),
+        _stated(annotations, DISRUPTION_COST_ANNOTATION if has_own else DELETION_COST_ANNOTATION),
+        _stated(annotations, EVICTION_COST_ANNOTATION),
     )
     return min(MOST_FOR_PREFERENCE, math.log10(1 + stated) / _COST_DIGITS_PER_UNIT)
 

@@ -130,12 +130,12 @@ class EvictionQuota:
             self._taken[use.key] += 1
 
     def _uses_of(self, pod: Pod) -> tuple[LimitUse, ...]:
-        found = self._uses.get(pod.uid)
-        if found is None:
-            found = self._uses[pod.uid] = tuple(self._use(pod))
+        uses = self._uses.get(pod.uid)
+        if uses is None:
+            uses = self._uses[pod.uid] = tuple(self._use(pod))
         if self._over_next_cycles:
-            return tuple(use for use in found if use.reason is RefusalReason.LIMIT_HOURLY)
-        return found
+            return tuple(use for use in uses if use.reason is RefusalReason.LIMIT_HOURLY)
+        return uses
 
     def _use(self, pod: Pod) -> Iterator[LimitUse]:
         workload = self._cluster.workload_of(pod)

@@ -54,13 +54,13 @@ def select_for_node(
         ahead = Trial(*_over_next_cycles(destinations, quota))
         for planned in _together(node, ahead, price, costs):
             candidate = planned.candidate
-            found = trial.move_of(
+            move = trial.move_of(
                 candidate, _bearable(candidate, node, trial, planned.saved_minutes)
             )
-            if isinstance(found, Finding):
-                denied[candidate.pod.uid] = found
+            if isinstance(move, Finding):
+                denied[candidate.pod.uid] = move
             else:
-                trial.take(found.with_saved(planned.saved_minutes))
+                trial.take(move.with_saved(planned.saved_minutes))
     return _selection(node, trial, denied)
 
 
@@ -95,7 +95,7 @@ def _together(
 
 
 def _without(move: Move, candidates: Sequence[Candidate]) -> list[Candidate]:
-    return [each for each in candidates if each.pod.uid != move.candidate.pod.uid]
+    return [candidate for candidate in candidates if candidate.pod.uid != move.candidate.pod.uid]
 
 
 class _Offer(NamedTuple):
@@ -146,19 +146,17 @@ def _best(
             denied[uid] = _too_little(offer.net_minutes, least)
             continue
         most_minutes = offer.saved_minutes - least
-        found = trial.move_of(
-            offer.candidate, _bearable(offer.candidate, node, trial, most_minutes)
-        )
-        if isinstance(found, Finding):
-            denied[uid] = found
+        move = trial.move_of(offer.candidate, _bearable(offer.candidate, node, trial, most_minutes))
+        if isinstance(move, Finding):
+            denied[uid] = move
             continue
-        costs[uid] = found.destination.cost_minutes
-        net = offer.saved_minutes - found.destination.cost_minutes
-        least = max(LEAST_SAVED_MINUTES, price * found.candidate.cost)
+        costs[uid] = move.destination.cost_minutes
+        net = offer.saved_minutes - move.destination.cost_minutes
+        least = max(LEAST_SAVED_MINUTES, price * move.candidate.cost)
         if net < least:
             denied[uid] = _too_little(net, least)
-        elif net / found.candidate.cost > best_worth:
-            best, best_worth = found.with_saved(offer.saved_minutes), net / found.candidate.cost
+        elif net / move.candidate.cost > best_worth:
+            best, best_worth = move.with_saved(offer.saved_minutes), net / move.candidate.cost
     return best
 
 

@@ -15,13 +15,13 @@ def other_moves(eligibility: Eligibility, pressure: Pressure, selection: Selecti
     trial = Trial(selection.destinations, selection.quota)
     moves, says = list[OtherMove](), dict[str, Any]()
     for plugin in eligibility.context.policy.plugins:
-        found = plugin.other_moves(
+        others = plugin.other_moves(
             eligibility, pressure, trial.destinations, trial.quota or selection.quota
         )
-        for other in found.moves:
+        for other in others.moves:
             trial.take(other.chosen[1])
-        moves += found.moves
-        says |= found.says
+        moves += others.moves
+        says |= others.says
     return OtherMoves(tuple(moves), says)
 
 

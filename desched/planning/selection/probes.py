@@ -34,7 +34,9 @@ def cut_to_probes(moves: Iterable[Chosen], eligibility: Eligibility) -> Probing:
     state, now = eligibility.context.state, eligibility.context.now
     failed = state.failed_workloads
     failed_namespaces = {namespace_of(workload) for workload in failed}
-    last_failure = {f.workload: f.at for f in sorted(state.failures, key=lambda each: each.at)}
+    last_failure = {
+        f.workload: f.at for f in sorted(state.failures, key=lambda failure: failure.at)
+    }
 
     def workload(chosen: Chosen) -> str:
         return eligibility.workload(chosen[1].candidate.pod)

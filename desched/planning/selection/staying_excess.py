@@ -30,29 +30,29 @@ def without_staying_excess(pressure: Pressure, eligibility: Eligibility) -> Pres
 
     A node that would not be overloaded without it waits.
     """
-    known, outlook = dict(pressure.known), pressure.outlook
+    judged_nodes, outlook = dict(pressure.known), pressure.outlook
     price = eligibility.context.policy.eviction_price_minutes
     waits: dict[str, Wait | None] = {}
     for loaded in pressure.sources:
         name = loaded.node.name
-        found = () if name in pressure.waiting else tuple(_excesses(name, eligibility))
-        if not found:
+        excesses = () if name in pressure.waiting else tuple(_excesses(name, eligibility))
+        if not excesses:
             continue
-        judged = _without(loaded, [excess for _, excess in found])
-        known[name] = judged
+        judged = _without(loaded, [excess for _, excess in excesses])
+        judged_nodes[name] = judged
         outlook = outlook.with_node(judged)
         if outlook.of(name) < max(price, LEAST_SAVED_MINUTES) or (
             loaded.overloaded
             and all(_lowest(judged, p.resource) <= p.target_ratio for p in loaded.overloaded)
         ):
-            largest = max(found, key=lambda each: (_share(loaded, each[1]), each[0].ref))[0]
+            largest = max(excesses, key=lambda pair: (_share(loaded, pair[1]), pair[0].ref))[0]
             waits[name] = Wait(
                 NodeReason.STAYING_EXCESS,
                 RefusalReason.STAYING_EXCESS,
                 f"{largest.ref} uses more than it requests"
-                + (f", and {len(found) - 1} others do" if len(found) > 1 else ""),
+                + (f", and {len(excesses) - 1} others do" if len(excesses) > 1 else ""),
             )
-    return replace(pressure, known=known, outlook=outlook).with_waits(waits)
+    return replace(pressure, known=judged_nodes, outlook=outlook).with_waits(waits)
 
 
 def _excesses(node: str, eligibility: Eligibility) -> Iterator[tuple[Pod, Excess]]:
@@ -64,9 +64,9 @@ def _excesses(node: str, eligibility: Eligibility) -> Iterator[tuple[Pod, Excess
         requests = pod.scheduling.requests
         limits = {Resource.CPU: requests.cpu_millicores, Resource.MEMORY: requests.memory_bytes}
         excess = {
-            resource: tuple(max(0.0, used - limits[resource]) for used in found)
+            resource: tuple(max(0.0, used - limits[resource]) for used in amounts)
             for resource in limits.keys() & context.book.windows.keys()
-            if (found := context.book.measured(pod, resource))
+            if (amounts := context.book.measured(pod, resource))
         }
         if any(map(any, excess.values())):
             finding = eligibility.refuse(pod)
@@ -76,13 +76,13 @@ def _excesses(node: str, eligibility: Eligibility) -> Iterator[tuple[Pod, Excess
                 yield pod, excess
 
 
-def _without(loaded: LoadedNode, found: list[Excess]) -> LoadedNode:
-    sources = (_less(source, found) for source in loaded.sources)
+def _without(loaded: LoadedNode, excesses: list[Excess]) -> LoadedNode:
+    sources = (_less(source, excesses) for source in loaded.sources)
     return replace(loaded, sources=tuple(sources))
 
 
-def _less(source: SourceLoad, found: list[Excess]) -> SourceLoad:
-    own = [each[source.resource] for each in found if source.resource in each]
+def _less(source: SourceLoad, excesses: list[Excess]) -> SourceLoad:
+    own = [excess[source.resource] for excess in excesses if source.resource in excess]
     if not own:
         return source
     total = [math.fsum(window) for window in zip(*own, strict=True)]

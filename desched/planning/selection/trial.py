@@ -44,13 +44,13 @@ class Trial:
         denied = self.quota.refuse(pod) if self.quota else None
         if denied is not None:
             return denied
-        found = self.destinations.destination_of(pod, candidate.charge, bearable)
-        if isinstance(found, Finding):
-            return found
-        if found.extra_cost:
-            cost = candidate.cost + found.extra_cost
+        destination = self.destinations.destination_of(pod, candidate.charge, bearable)
+        if isinstance(destination, Finding):
+            return destination
+        if destination.extra_cost:
+            cost = candidate.cost + destination.extra_cost
             candidate = msgspec.structs.replace(candidate, cost=cost)
-        return Move(candidate, found)
+        return Move(candidate, destination)
 
     def take(self, move: Move) -> None:
         """Make the move."""

@@ -57,7 +57,7 @@ class ModelLimit(PlacementLimit):
         return "; ".join(self._where(model) for model in models_needed(pod, self._context))
 
     def _without(self, models: Sequence[CachedModel]) -> Mask:
-        return self._arrays.where(lambda node: not all(each.is_on(node) for each in models))
+        return self._arrays.where(lambda node: not all(model.is_on(node) for model in models))
 
     def _where(self, model: CachedModel) -> str:
         if not model.is_named:

@@ -21,12 +21,12 @@ def with_broken_gangs(
     stayed = Counter(r.batch for r in records if r.result is MoveResult.STAYED)
     left = Counter(r.batch for r in records if r.result is not MoveResult.STAYED)
     until = now + timedelta(seconds=rules.pause_first_seconds)
-    found: dict[str, Pause] = {}
+    pauses: dict[str, Pause] = {}
     for record in records:
         gone, remaining = left[record.batch], stayed[record.batch]
         if gone and remaining:
-            why = f"{record.gang} was to move whole: {gone} of its pods left, {remaining} stayed"
-            pause = Pause(PauseScope.WORKLOAD, now, until, record.workload, why)
-            found[record.workload] = pause
-    others = (p for p in state.pauses if p.by or str(p) not in {str(q) for q in found.values()})
-    return replace(state, pauses=(*others, *found.values())) if found else state
+            cause = f"{record.gang} was to move whole: {gone} of its pods left, {remaining} stayed"
+            pause = Pause(PauseScope.WORKLOAD, now, until, record.workload, cause)
+            pauses[record.workload] = pause
+    others = (p for p in state.pauses if p.by or str(p) not in {str(q) for q in pauses.values()})
+    return replace(state, pauses=(*others, *pauses.values())) if pauses else state

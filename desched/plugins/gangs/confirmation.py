@@ -98,9 +98,9 @@ class _Room:
     def taken(self, name: str, look: FreshPod) -> Refused:
         """Why the node has no room for the pod any more; else the pod takes it."""
         room, context = look.room, self._context
-        found = node_out_of_scope(room.node if room else None, name, context, self._now)
-        if room is None or found is not None:
-            return found
+        out_of_scope = node_out_of_scope(room.node if room else None, name, context, self._now)
+        if room is None or out_of_scope is not None:
+            return out_of_scope
         requests = look.pod.scheduling.requests
         # What a VerticalPodAutoscaler recommends is in the plan's workload alone.
         for workload in (look.workload, context.cluster.workload_of(look.pod)):

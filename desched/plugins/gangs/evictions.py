@@ -52,9 +52,9 @@ def _wait(attempts: Sequence[Attempt], requests: Requests) -> str:
         now = requests.clock.monotonic()
         if max(due, now) + seconds > requests.deadline:
             gang = attempts[0].eviction.gang
-            for each in attempts:
+            for attempt in attempts:
                 detail = f"{TIME_OVER} before {gang} has the {seconds:.0f} s that it needs"
-                each.close(requests.outcome(each, EvictionVerdict.NOT_BEGUN, detail))
+                attempt.close(requests.outcome(attempt, EvictionVerdict.NOT_BEGUN, detail))
             return ""
         if not is_ahead(due, now):
             return ""
@@ -66,7 +66,9 @@ def _look(attempts: Sequence[Attempt], requests: Requests) -> str:
     """Look at all pods afresh, and judge them as a group that leaves together."""
     acting, evictions = requests.acting, [each.eviction for each in attempts]
     last = evictions[-1]  # the last look has the whole gang
-    wanted = [PodToRead(each.pod, each.expected_node, each is last) for each in evictions]
+    wanted = [
+        PodToRead(eviction.pod, eviction.expected_node, eviction is last) for eviction in evictions
+    ]
     looks: list[FreshPod | None] = []
     for start in range(0, len(wanted), MOST_LOOKS):
         for looked in acting.world.cluster.read_around(wanted[start : start + MOST_LOOKS]):
@@ -135,7 +137,7 @@ def _report_the_rest(attempts: Sequence[Attempt], stopped: str, requests: Reques
         last = attempt.outcome
         if attempt.begun or (last is not None and last.verdict in _HAS_LEFT):
             continue
-        why = f"{last.verdict}: {last.detail}" if last else stopped
+        reason = f"{last.verdict}: {last.detail}" if last else stopped
         evicted = f"{begun} of {len(attempts)} pods of {attempt.eviction.gang} are evicted"
-        detail = f"{evicted}, and this one is not: {why}"
+        detail = f"{evicted}, and this one is not: {reason}"
         attempt.close(requests.outcome(attempt, EvictionVerdict.GANG_BROKEN, detail))

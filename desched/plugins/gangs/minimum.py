@@ -13,12 +13,12 @@ from desched.planning.selection.limits import LimitUse
 def needed(pod: Pod, context: EligibilityContext) -> Why:
     """Pods that a gang needs: its minimum is not known, or no more of its pods are available."""
     for group in context.gangs_of(pod):
-        found = group.stays or incomplete(group, context)
+        reason = group.stays or incomplete(group, context)
         minimum, available = context.gang_counts[group.key]
-        if not found and available == minimum:
-            found = f"{minimum} of {available} needed"
-        if found:
-            return f"{group}: {found}"
+        if not reason and available == minimum:
+            reason = f"{minimum} of {available} needed"
+        if reason:
+            return f"{group}: {reason}"
     return None
 
 

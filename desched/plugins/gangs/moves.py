@@ -63,41 +63,41 @@ class WholeMoves(Relief):
         """The selection with the cheapest gang that can leave, or with why each of them stays."""
         refusals = dict(stuck.refusals)
         for gang in sorted(self._gangs_on(node), key=lambda each: (each.cost, each.name)):
-            why = self._refuse(gang, node, stuck)
-            found = why or self._placed(gang, stuck)
-            if isinstance(found, _Placed):
+            refusal = self._refuse(gang, node, stuck)
+            placed = refusal or self._placed(gang, stuck)
+            if isinstance(placed, _Placed):
                 self._moved = gang.name
-                return self._selection(gang, node, found, replace(stuck, refusals=refusals))
-            detail = f"{gang}: {found.detail or found.reason.value}"
-            stays = Finding(found.reason, detail)
+                return self._selection(gang, node, placed, replace(stuck, refusals=refusals))
+            detail = f"{gang}: {placed.detail or placed.reason.value}"
+            stays = Finding(placed.reason, detail)
             refusals |= {candidate.pod.uid: stays for candidate in gang.on(node.name)}
         return replace(stuck, refusals=refusals)
 
     def _gangs_on(self, node: OverloadedNode) -> Iterable[Gang]:
         """The gangs that may move whole, with pods on the node that do not move alone."""
-        context, found = self._context, dict[str, WholeGang]()
+        context, gangs = self._context, dict[str, WholeGang]()
         whole = context.derived(WholeGangs)
         for pod in context.cluster.pods_by_node.get(node.name, ()):
             finding = self._eligibility.refuse(pod)
             if finding is not None and finding.reason is RefusalReason.POD_GROUP:
                 gang = whole.of(pod)
                 if isinstance(gang, WholeGang):
-                    found.setdefault(str(gang), gang)
+                    gangs.setdefault(str(gang), gang)
         pasts = self._pressure.outlook.pasts
-        for name, gang in found.items():
+        for name, gang in gangs.items():
             yield Gang(name, tuple(candidate_of(pod, context, pasts) for pod in gang.members))
 
     def _refuse(self, gang: Gang, node: OverloadedNode, stuck: NodeSelection) -> Refused:
         """Why the gang stays, before it is known whether it fits elsewhere."""
         if self._moved:
-            why = f"a plan moves one gang, and this one moves {self._moved}"
-            return Finding(RefusalReason.POD_GROUP, why)
+            reason = f"a plan moves one gang, and this one moves {self._moved}"
+            return Finding(RefusalReason.POD_GROUP, reason)
         left = Excess(node.loaded).left(gang.on(node.name))
         if left > MOST_LEFT:
             return Finding(RefusalReason.NO_RELIEF, f"it would clear {1 - left:.0%} of the excess")
         if finding := next(self._waiting(gang), None):
             return finding
-        gone = {each.pod.uid for each in stuck.destinations.free.changes if each.sign < 0}
+        gone = {change.pod.uid for change in stuck.destinations.free.changes if change.sign < 0}
         if any(c.pod.uid in gone for c in gang.members):
             return Finding(RefusalReason.POD_GROUP, "this plan moves one of its pods alone")
         if not self._left:
@@ -112,8 +112,8 @@ class WholeMoves(Relief):
             loaded, wait = pressure.known.get(pod.node), pressure.waiting.get(pod.node)
             workload = context.cluster.workload_of(pod)
             if loaded is None:
-                why = f"the load of node {pod.node}, which {pod.ref} leaves, is not judged"
-                yield Finding(RefusalReason.POD_GROUP, why)
+                reason = f"the load of node {pod.node}, which {pod.ref} leaves, is not judged"
+                yield Finding(RefusalReason.POD_GROUP, reason)
                 continue
             if wait is not None:
                 yield Finding(wait.reason, f"{pod.ref} leaves node {pod.node}: {wait.detail}")
@@ -132,12 +132,12 @@ class WholeMoves(Relief):
             return unclear
         moves = []
         for candidate in sorted(gang.members, key=_size, reverse=True):
-            found = destinations.destination_of(candidate.pod, candidate.charge)
-            if isinstance(found, Finding):
-                detail = found.detail or found.reason.value
-                return Finding(found.reason, f"{candidate.pod.ref}: {detail}")
-            destinations.take(found, candidate.pod, candidate.charge)
-            moves.append(Move(candidate, found))
+            destination = destinations.destination_of(candidate.pod, candidate.charge)
+            if isinstance(destination, Finding):
+                detail = destination.detail or destination.reason.value
+                return Finding(destination.reason, f"{candidate.pod.ref}: {detail}")
+            destinations.take(destination, candidate.pod, candidate.charge)
+            moves.append(Move(candidate, destination))
         return _Placed(moves, destinations.refilled())
 
     def _selection(
@@ -147,12 +147,12 @@ class WholeMoves(Relief):
         if quota is not None:
             for candidate in gang.members:
                 quota.take(candidate.pod)
-        known = self._pressure.known
+        judged = self._pressure.known
         moves = tuple(
-            (known[move.candidate.pod.node], move) for move in _steered_first(placed.moves)
+            (judged[move.candidate.pod.node], move) for move in _steered_first(placed.moves)
         )
         moved = {candidate.pod.uid for candidate in gang.members}
-        refusals = {uid: why for uid, why in stuck.refusals.items() if uid not in moved}
+        refusals = {uid: finding for uid, finding in stuck.refusals.items() if uid not in moved}
         relieved = Excess(node.loaded).clears(gang.on(node.name))
         outcome = JointMove(
             str(gang), moves, relieved, note=f"moves whole: {gang}", says={"gang": gang.name}

@@ -55,7 +55,9 @@ class GangDestinations(Destinations):
 
     def keep_together(self) -> Finding[RefusalReason] | None:
         """Keep the gang where limits keep it as a whole; why that is not known."""
-        limits = self.free.limits.of_pods_together([each.pod for each in self._leaving], self.free)
+        limits = self.free.limits.of_pods_together(
+            [leaving.pod for leaving in self._leaving], self.free
+        )
         if isinstance(limits, Finding):
             return limits
         self.free.limits = limits
@@ -66,12 +68,12 @@ class GangDestinations(Destinations):
 
         For later moves, each of them may be wherever its scheduler could place it.
         """
-        found = copy.copy(self._before)
-        vars(found).update({name: vars(self)[name] for name in vars(found)})
-        found.free = self.free.refilled(self._before.free)
+        destinations = copy.copy(self._before)
+        vars(destinations).update({name: vars(self)[name] for name in vars(destinations)})
+        destinations.free = self.free.refilled(self._before.free)
         for spread in self._together:
-            found.expect(spread)
-        return found
+            destinations.expect(spread)
+        return destinations
 
     def expect(self, spread: UncertainLanding) -> None:
         """Count a replacement also on the nodes where it is not expected, but only at the end."""
@@ -99,9 +101,9 @@ class _VacatedCapacity(FreeCapacity):
     def refilled(self, before: FreeCapacity) -> FreeCapacity:
         """The free capacity for all pods, with the limits and lines of `before`."""
         self.load.lines = before.load.lines
-        found = FreeCapacity(self._filters, self.load, before.limits, self.deadline, self._waiting)
-        found.unreserved = self.unreserved
-        return found
+        free = FreeCapacity(self._filters, self.load, before.limits, self.deadline, self._waiting)
+        free.unreserved = self.unreserved
+        return free
 
     def _before_leaving(self, pod: Pod) -> FilterChain:
         filters = self._filters.copy()

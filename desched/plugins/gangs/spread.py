@@ -20,7 +20,7 @@ def gang_spreads(
     context: EligibilityContext, nodes: Sequence[NodeVerdict]
 ) -> tuple[GangSpread, ...]:
     """How far apart the pods of each gang are; `nodes` are the verdicts of a plan."""
-    hot = {each.node for each in nodes if each.node_class is NodeClass.OVERLOADED}
+    hot = {node.node for node in nodes if node.node_class is NodeClass.OVERLOADED}
     return tuple(_spreads(context, hot))
 
 
@@ -29,14 +29,18 @@ def _spreads(context: EligibilityContext, hot: set[str]) -> Iterator[GangSpread]
     for pod in chain.from_iterable(context.members.values()):
         for group in context.gangs_of(pod) if pod.node else ():
             gangs.setdefault(str(replace(group, part="")), {})[pod.uid] = pod
-    found = {name: [p.node for p in pods.values()] for name, pods in gangs.items() if len(pods) > 1}
-    ranked = sorted(found, key=lambda name: (hot.isdisjoint(found[name]), name))
+    nodes_of = {
+        name: [p.node for p in pods.values()] for name, pods in gangs.items() if len(pods) > 1
+    }
+    ranked = sorted(nodes_of, key=lambda name: (hot.isdisjoint(nodes_of[name]), name))
     if not ranked:
         return
     arrays = NodeArrays(context.cluster.nodes)
     network = NetworkLevels(arrays, context.cluster, context.policy.domains.rungs)
     for name in ranked[:MOST_GANGS]:
-        on = [arrays.index[node] for node in found[name] if node in arrays.index]
+        on = [arrays.index[node] for node in nodes_of[name] if node in arrays.index]
         spread = network.spread(on)
-        nodes = len(set(found[name]))
-        yield GangSpread(name, len(found[name]), nodes, *spread, not hot.isdisjoint(found[name]))
+        nodes = len(set(nodes_of[name]))
+        yield GangSpread(
+            name, len(nodes_of[name]), nodes, *spread, not hot.isdisjoint(nodes_of[name])
+        )

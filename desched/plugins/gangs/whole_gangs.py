@@ -34,8 +34,8 @@ def kept(pod: Pod, context: EligibilityContext) -> Why:
     if not alone or context.policy.gang_mode is not GangMode.WHOLE:
         return alone
     gang = context.derived(WholeGangs).of(pod)
-    why = gang if isinstance(gang, str) else LAST_RESORT
-    return f"{alone}; {why}" if why else alone
+    reason = gang if isinstance(gang, str) else LAST_RESORT
+    return f"{alone}; {reason}" if reason else alone
 
 
 class WholeGangs:
@@ -67,8 +67,8 @@ class WholeGangs:
             return ""
         members = sorted(self._context.members[gang.key], key=lambda member: member.ref)
         for member in members:
-            if why := self._why_not(member, gang):
-                return f"moves whole only with {member.ref}, which stays: {why}"
+            if reason := self._why_not(member, gang):
+                return f"moves whole only with {member.ref}, which stays: {reason}"
         return WholeGang(gang, tuple(members))
 
     def _why_not(self, member: Pod, gang: PodGroup) -> str:

@@ -38,12 +38,12 @@ def popular(counts: Mapping[T, int]) -> Mapping[T, float]:
     ranked = sorted(counts.items(), key=itemgetter(1), reverse=True)[:MOST_CLASSES]
     least, covered = COVERED_SHARE * sum(counts.values()), 0
     chosen = list[tuple[T, int]]()
-    for each, count in ranked:
+    for kind, count in ranked:
         if covered >= least:
             break
-        chosen.append((each, count))
+        chosen.append((kind, count))
         covered += count
-    return {each: count / covered for each, count in chosen}
+    return {kind: count / covered for kind, count in chosen}
 
 
 def fragmentation(residuals: Floats, hosts: Mask, needs: Floats, shares: Floats) -> Floats:
@@ -57,12 +57,12 @@ def fragmentation(residuals: Floats, hosts: Mask, needs: Floats, shares: Floats)
         shares: the shares of the classes, whose sum is 1, shape (classes,). Without classes nothing
             is known to be of no use, and the fragmentation is 0.
     """
-    found: Floats = residuals.sum(axis=1) * shares.sum()
+    waste: Floats = residuals.sum(axis=1) * shares.sum()
     for need in np.unique(needs[needs > 0]):
         usable = (residuals * (residuals >= need)).sum(axis=1)
         of_need = needs == need
-        found -= usable * (shares[of_need] @ hosts[of_need])
-    return np.clip(found, 0.0, residuals.sum(axis=1))  # sums of shares are not exact
+        waste -= usable * (shares[of_need] @ hosts[of_need])
+    return np.clip(waste, 0.0, residuals.sum(axis=1))  # sums of shares are not exact
 
 
 class PodClasses(NamedTuple):
@@ -86,16 +86,16 @@ class PodClasses(NamedTuple):
             for pod in cluster.pods
             if not pod.node and not pod.finished and whole_gpus(pod.scheduling.requests)
         )
-        counts, known = Counter[int](), dict[int, SchedulingClass]()
+        counts, classes = Counter[int](), dict[int, SchedulingClass]()
         for pod in (*on_nodes, *pending):
             if chooses_its_node(pod):
                 counts[id(pod.scheduling)] += 1
-                known[id(pod.scheduling)] = pod.scheduling
+                classes[id(pod.scheduling)] = pod.scheduling
         kinds = Counter[SchedulingClass]()
         for number, count in counts.items():
-            kinds[_kind(known[number])] += count
-        found = popular(dict(sorted(kinds.items(), key=lambda each: msgspec.json.encode(each[0]))))
-        return cls(tuple(found), np.array(list(found.values()), dtype=np.float64))
+            kinds[_kind(classes[number])] += count
+        shares = popular(dict(sorted(kinds.items(), key=lambda pair: msgspec.json.encode(pair[0]))))
+        return cls(tuple(shares), np.array(list(shares.values()), dtype=np.float64))
 
     def fragmentation(self, idle: Ints, requests: FreeRequests, nodes: NodeFilter) -> Floats:
         """The fragmentation of each node in GPUs, shape (nodes,).

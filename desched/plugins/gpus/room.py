@@ -63,13 +63,13 @@ class GpuRoom:
         that may not has STAYING_COST more.
         """
         wanted = list(self._wanted(pod.scheduling.requests))
-        found = np.zeros((len(self._arrays), most))
+        costs_at = np.zeros((len(self._arrays), most))
         for place in range(most):
             places = np.full(len(self._arrays), place + 1, dtype=np.int64)
-            shortages = [(each.resource, each.shortage(places)) for each in wanted]
+            shortages = [(amount.resource, amount.shortage(places)) for amount in wanted]
             least, free = (self._least(shortages, free=free) for free in (False, True))
-            found[:, place] = np.where(free > least, least + STAYING_COST, least)
-        return found
+            costs_at[:, place] = np.where(free > least, least + STAYING_COST, least)
+        return costs_at
 
     def _least(self, shortages: Sequence[tuple[str, Ints]], *, free: bool) -> Floats:
         """The least number of pods that have so much; with `free`, of those that may leave."""
@@ -92,9 +92,9 @@ class GpuRoom:
         """
         of_node = np.full(len(self._arrays), places, dtype=np.int64)
         shortages = [
-            (each.resource, int(missing))
-            for each in self._wanted(pod.scheduling.requests)
-            if (missing := each.shortage(of_node)[position])
+            (amount.resource, int(missing))
+            for amount in self._wanted(pod.scheduling.requests)
+            if (missing := amount.shortage(of_node)[position])
         ]
         if not shortages:
             return ()
@@ -112,7 +112,7 @@ class GpuRoom:
             holders.sort(
                 key=lambda p: (-_amount(p, resource), self._leaving.refuse(p) is not None, p.ref)
             )
-            held = np.cumsum([_amount(each, resource) for each in holders])
+            held = np.cumsum([_amount(holder, resource) for holder in holders])
             least = int(np.searchsorted(held, shortage)) + 1
             chosen |= {each.uid: each for each in holders[: least + MOST_CHOICES]}
         return sorted(chosen.values(), key=lambda each: each.ref)

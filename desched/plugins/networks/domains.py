@@ -86,7 +86,9 @@ class Domains:
         """
         others = self._context.policy.scheduler.others
         schedulers = [others.get(pod.scheduler) for pod in gang]
-        if not all(each is not None and each.network_topology_aware for each in schedulers):
+        if not all(
+            scheduler is not None and scheduler.network_topology_aware for scheduler in schedulers
+        ):
             return None
         topologies = [group.topology for group in self._context.gangs_of(gang[0])]
         topology = next((each for each in topologies if each is not None and each.is_hard), None)
@@ -179,7 +181,7 @@ class Domains:
         enforced: list[Bound] = []
         for group in groups:
             others = (p for p in self._peers.get(group.key, ()) if p.uid != pod.uid)
-            positions = {self._arrays.index[each.node] for each in others}
+            positions = {self._arrays.index[other.node] for other in others}
             topology = group.topology
             if topology is None or not topology.is_hard or topology.preferred_level:
                 peers |= positions

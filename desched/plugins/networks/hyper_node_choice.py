@@ -55,9 +55,11 @@ class HyperNodeChoice:
         self._free = free
         self._requests = [named(pod.scheduling.requests) for pod in gang]
         self._kinds = {pod.scheduling: pod for pod in gang}
-        self._names = sorted({name for each in self._requests for name, n in each.items() if n})
+        self._names = sorted(
+            {name for request in self._requests for name, n in request.items() if n}
+        )
         self._total = {name: self._sum(name, self._requests) for name in self._names}
-        left = [(each.position, each.pod) for each in free.changes if each.sign < 0]
+        left = [(change.position, change.pod) for change in free.changes if change.sign < 0]
         gone = {pod.uid for _, pod in left}
         residents = ((i, pod) for pod, i in free.index.residents if pod.deleting)
         self._left = _by_position(left)
@@ -75,7 +77,7 @@ class HyperNodeChoice:
         return "no HyperNode of an allowed tier has room for it"
 
     def _fullest(self, domains: Sequence[Domain]) -> Domain | str:
-        fullness = [self._fullness(each.positions) for each in domains]
+        fullness = [self._fullness(domain.positions) for domain in domains]
         best = max(range(len(domains)), key=lambda i: sum(fullness[i].least.values()))
         others = [i for i in range(len(domains)) if i != best]
         rival = next((i for i in others if not fullness[best].surely_above(fullness[i])), None)
@@ -92,7 +94,9 @@ class HyperNodeChoice:
         free = {name: self._free_of(name, positions) for name in self._names}
         if any(int(free[name].sum()) < self._total[name] for name in self._names):
             return False
-        least = {name: min(each.get(name, 0) for each in self._requests) for name in self._names}
+        least = {
+            name: min(request.get(name, 0) for request in self._requests) for name in self._names
+        }
         slots = [free[name] // n for name, n in least.items() if n]
         most = np.minimum.reduce(slots) * np.logical_or.reduce(admitted)
         return int(most.sum()) >= len(self._requests)
@@ -135,7 +139,7 @@ class HyperNodeChoice:
 
     @staticmethod
     def _sum(name: str, requests: Iterable[Amounts]) -> int:
-        return sum(each.get(name, 0) for each in requests)
+        return sum(request.get(name, 0) for request in requests)
 
 
 def _by_position(pods: Iterable[tuple[int, Pod]]) -> Mapping[int, Sequence[Amounts]]:

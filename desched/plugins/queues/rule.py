@@ -13,24 +13,24 @@ from desched.policy.compatibility import Queues
 
 def waiting(pod: Pod, context: EligibilityContext) -> Refused:
     """What could take the share of the pod's replacement, or why that is not known."""
-    found = context.requeue(pod)
-    if found is None or context.policy.queues is Queues.IGNORE:
+    requeue = context.requeue(pod)
+    if requeue is None or context.policy.queues is Queues.IGNORE:
         return None
-    if found.unclear:
-        return Finding(RefusalReason.QUEUE_UNKNOWN, f"{found.title}: {found.unclear}")
-    if found.busy:
-        return Finding(RefusalReason.QUEUE_BUSY, f"{found.title}: {found.busy}")
+    if requeue.unclear:
+        return Finding(RefusalReason.QUEUE_UNKNOWN, f"{requeue.title}: {requeue.unclear}")
+    if requeue.busy:
+        return Finding(RefusalReason.QUEUE_BUSY, f"{requeue.title}: {requeue.busy}")
     return None
 
 
 def requeued(pod: Pod, context: EligibilityContext) -> str:
     """In which queue its replacement waits again, and what could happen; empty without one."""
-    found = context.requeue(pod)
-    if found is None:
+    requeue = context.requeue(pod)
+    if requeue is None:
         return ""
-    where = f"its replacement waits again in {found.title}"
-    if not found.is_read:
+    where = f"its replacement waits again in {requeue.title}"
+    if not requeue.is_read:
         return f"{where}; desched does not read what else waits there and could take its share"
-    if found.unclear or found.busy:
-        return f"{where}, where others could take its share: {found.unclear or found.busy}"
+    if requeue.unclear or requeue.busy:
+        return f"{where}, where others could take its share: {requeue.unclear or requeue.busy}"
     return f"{where}, where nothing else waits now"

@@ -38,7 +38,7 @@ def bounds_of_volcano(
     """Volcano adds up the scores of nodeorder and binpack, mostly by plugins of kube-scheduler."""
     weights, scheduling = scheduler.volcano, leaving.pod.scheduling
     same = plugin_scores(leaving, view, feasible, _of_kube_scheduler(weights))
-    sums: Floats = sum((each.astype(float) for each in same.values()), np.zeros(1))
+    sums: Floats = sum((score.astype(float) for score in same.values()), np.zeros(1))
     requested, capacity = view.requested(leaving), view.capacity
     own = np.array(requested_amounts(scheduling), dtype=float)[:, None]
     with_pod = requested.amounts + own
@@ -87,8 +87,8 @@ def _packed(with_pod: Floats, own: Floats, view: SchedulerView, weights: Volcano
     """The mean requested share, of what the pod requests, in percent (`BinPackingScore`)."""
     share = np.where(with_pod <= view.capacity.allocatable, with_pod / view.capacity.divisors, 0.0)
     of_each = np.array([[weights.binpack_cpu], [weights.binpack_memory]]) * (own > 0)
-    found: Floats = BEST * (share * of_each).sum(axis=1) / max(float(of_each.sum()), 1.0)
-    return found
+    packed: Floats = BEST * (share * of_each).sum(axis=1) / max(float(of_each.sum()), 1.0)
+    return packed
 
 
 def bounds_of_kai(

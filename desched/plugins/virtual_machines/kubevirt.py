@@ -59,19 +59,19 @@ def migrations_under_way(sources: Mapping[str, str], state: State) -> Counter[Ke
     count, and those that desched did not move take at most half of a limit from other namespaces.
     """
     caused = {r.workload_uid: r.node for r in state.in_flight if r.taken_over}
-    found = _counted(caused)
+    counts = _counted(caused)
     others = {uid: node for uid, node in sources.items() if node and uid not in caused}
     for machines in grouped((uid.partition("/")[0], uid) for uid in others).values():
         own = _counted({uid: others[uid] for uid in machines})
         for key, most in _of_all(*{others[uid] for uid in machines}):
             own[key] = min(own[key], most // 2)
-        found += own
-    return found
+        counts += own
+    return counts
 
 
 def _counted(machines: Mapping[str, str]) -> Counter[Key]:
     limits = (_limits(uid.partition("/")[0], node) for uid, node in machines.items())
-    return Counter(key for each in limits for key, _ in each)
+    return Counter(key for limit in limits for key, _ in limit)
 
 
 def migration_limits(pod: Pod) -> tuple[tuple[Key, int], ...]:

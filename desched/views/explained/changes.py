@@ -20,23 +20,23 @@ def changes_for_node(
     unknown_gpus: Unknown | None = None,
 ) -> tuple[str, ...]:
     """What would have to change for the node to be relieved, or to be judged."""
-    found = []
+    changes = []
     if unknown_gpus is not None:
         why = unknown_gpus.detail or unknown_gpus.reason
-        found.append(
+        changes.append(
             "Let Prometheus measure its GPUs; until then its pods with a GPU stay, and it takes no "
             f"further ones ({why})."
         )
     if plan.hold is not None and verdict.hot:
-        found.append(text_of(plan.hold).remedy)
+        changes.append(text_of(plan.hold).remedy)
     if verdict.reason is not None:
         sentence = text_of(verdict.reason).remedy.format(pool=verdict.pool)
-        found.append(_with_time(sentence, verdict.until))
+        changes.append(_with_time(sentence, verdict.until))
     if verdict.reason is NodeReason.EXCESS_NOT_MOVABLE:
         for reason in dict.fromkeys(load.staying[0].reason for load in loads if load.staying):
             remedy = text_of(reason).remedy.format(workload="WORKLOAD", pool=verdict.pool)
-            found.append(f"Most of what stays, {reason} keeps: {sentence_of(reason)} {remedy}")
-    return tuple(found)
+            changes.append(f"Most of what stays, {reason} keeps: {sentence_of(reason)} {remedy}")
+    return tuple(changes)
 
 
 def changes_for_pod(
@@ -55,26 +55,26 @@ def changes_for_pod(
         limits = decision.context.policy.limits
         return () if limits.total else (f"Remove the policy's limit of 0: {limits.zero_at}.",)
     reasons = list(dict.fromkeys(refusal.reason for refusal in refusals))
-    found = [_for_pod(reason, pod, decision) for reason in reasons]
-    verdict = next((each for each in decision.plan.nodes if each.node == pod.node), None)
+    changes = [_for_pod(reason, pod, decision) for reason in reasons]
+    verdict = next((node for node in decision.plan.nodes if node.node == pod.node), None)
     if verdict is not None and not verdict.hot:
-        found.append(_overload_first(verdict))
+        changes.append(_overload_first(verdict))
     elif finding is not None and finding.reason not in reasons:
-        found.append(_for_pod(finding.reason, pod, decision))
+        changes.append(_for_pod(finding.reason, pod, decision))
         if finding.reason is RefusalReason.CYCLE_HELD and decision.plan.hold is not None:
-            found[-1] = text_of(decision.plan.hold).remedy
+            changes[-1] = text_of(decision.plan.hold).remedy
     if placement is not None and placement.reason is not None:
         if finding is None or finding.reason is not placement.reason:
-            found.append(f"It also needs a place. {_for_pod(placement.reason, pod, decision)}")
-        found += _for_placement(placement, decision)
-    return tuple(found)
+            changes.append(f"It also needs a place. {_for_pod(placement.reason, pod, decision)}")
+        changes += _for_placement(placement, decision)
+    return tuple(changes)
 
 
 def _for_pod(reason: RefusalReason, pod: Pod, decision: Decision) -> str:
     context = decision.context
     workload = context.cluster.workload_of(pod)
     path = f"{workload.namespace}/{workload.name}" if workload else str(pod.ref)
-    verdict = next((each for each in decision.plan.nodes if each.node == pod.node), None)
+    verdict = next((node for node in decision.plan.nodes if node.node == pod.node), None)
     sentence = text_of(reason).remedy.format(workload=path, pool=verdict.pool if verdict else "")
     for plugin in context.policy.plugins:
         sentence = " ".join([sentence, *plugin.remedies(reason, pod, context)])
@@ -113,7 +113,7 @@ def _overload_first(verdict: NodeVerdict) -> str:
 
 def _for_placement(placement: Placement, decision: Decision) -> Iterator[str]:
     if placement.reason in {RefusalReason.NO_NODE_FITS, RefusalReason.NO_NODE_UNDER_CEILING}:
-        yield from (f"Node {each.node} {each.lacks}." for each in placement.near)
+        yield from (f"Node {miss.node} {miss.lacks}." for miss in placement.near)
     forecast = placement.forecast
     if placement.reason is RefusalReason.LANDING_RISK and forecast is not None:
         if decision.context.policy.steering.mode is SteeringMode.OFF:

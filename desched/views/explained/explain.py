@@ -64,19 +64,19 @@ def _workload(subject: Subject, cluster: ClusterState) -> Workload:
         for workload in cluster.workloads.values()
         if workload.namespace == subject.namespace and subject.workload_kind in {"", workload.kind}
     }
-    found = [each for each in of_kind.values() if each.name == subject.name]
-    if not found:
+    workloads = [each for each in of_kind.values() if each.name == subject.name]
+    if not workloads:
         names = [each.name for each in of_kind.values()]
         # One of another kind may be there.
         kinds = "" if subject.workload_kind else " that desched understands"
         raise _absent(subject, names, f"{subject.namespace}/", kinds)
-    if len(found) > 1:
-        kinds = ", ".join(sorted(each.kind for each in found))
+    if len(workloads) > 1:
+        kinds = ", ".join(sorted(each.kind for each in workloads))
         raise ConfigurationError(
             f"Several workloads are called {subject.namespace}/{subject.name} ({kinds}); "
             "name the kind, such as deployment."
         )
-    return found[0]
+    return workloads[0]
 
 
 def _absent(subject: Subject, names: list[str], before: str, kinds: str = "") -> ConfigurationError:

@@ -59,37 +59,37 @@ class _Placing:
         )
 
     def placement(self) -> Placement:
-        found, names = self._found, self._free.names
-        destination = found.found if isinstance(found.found, Destination) else None
-        refusal = None if isinstance(found.found, Destination) else found.found
-        excluded = sorted(found.excluded.items(), key=lambda each: (-each[1], each[0]))
+        examined, names = self._found, self._free.names
+        destination = examined.found if isinstance(examined.found, Destination) else None
+        refusal = None if isinstance(examined.found, Destination) else examined.found
+        excluded = sorted(examined.excluded.items(), key=lambda pair: (-pair[1], pair[0]))
         return Placement(
             len(names),
-            int(np.count_nonzero(found.fit.under_ceiling)),
+            int(np.count_nonzero(examined.fit.under_ceiling)),
             tuple(NodeCount(reason, count) for reason, count in excluded),
             tuple(self._near()),
             refusal.reason if refusal else None,
             refusal.detail if refusal else "",
             expected_on(destination.likely, destination.possible) if destination else "",
-            self._forecast(destination) if found.landing.destinations.any() else None,
+            self._forecast(destination) if examined.landing.destinations.any() else None,
             tuple(self._changes(destination.expected_node if destination else "")),
         )
 
     def _near(self) -> Iterator[NearMiss]:
         """The nodes that are least above their ceilings, then those that lack least."""
-        found, names = self._found, self._free.names
-        over = np.max(list(found.over_ceiling.values()), axis=0)
-        passing = found.fit.inside & np.isfinite(over) & (over > 0)
+        examined, names = self._found, self._free.names
+        over = np.max(list(examined.over_ceiling.values()), axis=0)
+        passing = examined.fit.inside & np.isfinite(over) & (over > 0)
         above = sorted(np.flatnonzero(passing), key=lambda i: (over[i], names[i]))
         for i in above[:MOST_NEAR]:
             parts = [
                 f"{ratio[i] * 100:.1f} points of {RESOURCE_NAMES[resource]}"
-                for resource, ratio in found.over_ceiling.items()
+                for resource, ratio in examined.over_ceiling.items()
                 if ratio[i] > 0
             ]
             yield NearMiss(names[i], f"would be {' and '.join(parts)} above its ceiling")
         lacking, admitting = self._free.shortage(self._candidate.pod, self._candidate.charge)
-        admitting &= ~found.fit.requests & (np.array(names) != self._candidate.pod.node)
+        admitting &= ~examined.fit.requests & (np.array(names) != self._candidate.pod.node)
         admitting &= lacking.any(axis=0)
         size = np.maximum(self._free.allocatable, 1)
         share = (lacking / size).sum(axis=0)
@@ -98,9 +98,9 @@ class _Placing:
             yield NearMiss(names[i], f"lacks {_amounts(lacking[:, i])} free of requests")
 
     def _forecast(self, destination: Destination | None) -> LandingForecast:
-        found = self._found
-        landing = destination.landing if destination else found.landing
-        harmful, chances = landing.harmful(found.bad), landing.probabilities
+        examined = self._found
+        landing = destination.landing if destination else examined.landing
+        harmful, chances = landing.harmful(examined.bad), landing.probabilities
         scores = np.where(landing.destinations, landing.scores[0], -1)
         order = np.lexsort((-scores, -chances))[:MOST_CHANCES]
         nodes = tuple(
@@ -108,7 +108,7 @@ class _Placing:
                 landing.names[i],
                 float(chances[i]),
                 int(landing.scores[0][i]),
-                {name: int(np.atleast_2d(each)[0][i]) for name, each in found.scores.items()},
+                {name: int(np.atleast_2d(score)[0][i]) for name, score in examined.scores.items()},
                 bool(harmful[i]),
             )
             for i in order
@@ -117,18 +117,18 @@ class _Placing:
         back = float(chances[landing.departure.source])
         return LandingForecast(
             nodes,
-            landing.risk(found.bad),
+            landing.risk(examined.bad),
             back,
-            max(0.0, landing.risk_alone(found.bad) - back),
-            None if landing.any_fit else found.most_risk,
-            found.landing.risk(found.bad),
+            max(0.0, landing.risk_alone(examined.bad) - back),
+            None if landing.any_fit else examined.most_risk,
+            examined.landing.risk(examined.bad),
             destination.steered if destination else (),
         )
 
     def _changes(self, expected: str) -> Iterator[LoadChange]:
         """The loads of the source and of the likeliest node, in their highest windows."""
-        known = self._decision.pressure.known
-        source = known.get(self._candidate.pod.node)
+        judged = self._decision.pressure.known
+        source = judged.get(self._candidate.pod.node)
         for each in source.sources if source else ():
             usage = self._candidate.usage[each.resource]
             yield LoadChange(
@@ -142,7 +142,7 @@ class _Placing:
             )
         if expected:
             position = self._free.arrays.index[expected]
-            for each in known[expected].sources:
+            for each in judged[expected].sources:
                 yield LoadChange(
                     expected,
                     each.resource,

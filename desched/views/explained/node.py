@@ -22,7 +22,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     """The explanation of a node of the decision's cluster."""
     context, plan = decision.context, decision.plan
     verdict = next(each for each in plan.nodes if each.node == node.name)
-    leaving = tuple(each for each in plan.evictions if each.node == node.name)
+    leaving = tuple(eviction for eviction in plan.evictions if eviction.node == node.name)
     outcomes = PodOutcomes(decision)
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
@@ -33,9 +33,11 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         loads,
         pods,
         leaving,
-        tuple(each for each in plan.evictions if node.name in each.likely_nodes),
+        tuple(eviction for eviction in plan.evictions if node.name in eviction.likely_nodes),
         changes_for_node(verdict, plan, loads, _unknown_gpus(node, decision)),
-        next((each for each in gpus.nodes if each.node == node.name), None) if gpus else None,
+        next((gpu_node for gpu_node in gpus.nodes if gpu_node.node == node.name), None)
+        if gpus
+        else None,
         tuple(drain for drain in drains_of(decision) if node.name in drain.nodes),
         held_beside_drains(node.name, decision),
     )
@@ -103,14 +105,14 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
     used = [book.measured(pod, resource) for pod in staying]
     if resource is Resource.GPU and not all(used):
         return None
-    return sum(each[0] for each in used if each) / max(1, sizes[resource])
+    return sum(amounts[0] for amounts in used if amounts) / max(1, sizes[resource])
 
 
 def _unknown_gpus(node: Node, decision: Decision) -> Unknown | None:
     """The load of the node's GPUs if it is not known, and the policy has a target for it."""
     book = decision.context.book
-    found = book.snapshot.load.gpus.get(node.name)
-    return found if Resource.GPU in book.windows and isinstance(found, Unknown) else None
+    gpu_load = book.snapshot.load.gpus.get(node.name)
+    return gpu_load if Resource.GPU in book.windows and isinstance(gpu_load, Unknown) else None
 
 
 def _excess(
@@ -133,5 +135,5 @@ def _staying(resource: Resource, pods: Iterable[PodSummary]) -> list[StayingLoad
     by_reason = grouped(
         (pod.reason, ratio_of(pod) or 0.0) for pod in pods if pod.reason is not None
     )
-    found = [StayingLoad(reason, len(each), sum(each)) for reason, each in by_reason.items()]
-    return sorted(found, key=lambda each: (-each.ratio, each.reason))
+    loads = [StayingLoad(reason, len(ratios), sum(ratios)) for reason, ratios in by_reason.items()]
+    return sorted(loads, key=lambda load: (-load.ratio, load.reason))

@@ -31,7 +31,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     workload = context.cluster.workload_of(pod)
     gangs = {str(replace(group, part="")) for group in context.gangs_of(pod)}
     gpus = measured_gpus(decision)
-    waits = next((each for each in gpus.waits if pod.ref in each.pods), None) if gpus else None
+    waits = next((wait for wait in gpus.waits if pod.ref in wait.pods), None) if gpus else None
     changes = changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision)
     return PodExplanation(
         outcomes.summary(pod),
@@ -39,7 +39,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         pod.priority,
         pod.scheduler,
         rules,
-        next((each for each in decision.plan.nodes if each.node == pod.node), None),
+        next((node for node in decision.plan.nodes if node.node == pod.node), None),
         eviction,
         placement,
         () if waits else changes,
@@ -47,7 +47,7 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         eviction_of(pod, decision),
         tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
         unserved(pod, decision),
-        tuple(each for each in decision.facts.get("gangs", ()) if each.gang in gangs),
+        tuple(spread for spread in decision.facts.get("gangs", ()) if spread.gang in gangs),
         context.after_eviction(pod),
     )
 

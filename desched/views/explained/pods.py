@@ -22,11 +22,11 @@ class PodOutcomes:
     @cached_property
     def evictions(self) -> Mapping[PodRef, PlannedEviction]:
         """The planned evictions by pod."""
-        return {each.pod: each for each in self._decision.plan.evictions}
+        return {eviction.pod: eviction for eviction in self._decision.plan.evictions}
 
     @cached_property
     def _refusals(self) -> Mapping[PodRef, Refusal]:
-        return {each.pod: each for each in self._decision.plan.refusals}
+        return {refusal.pod: refusal for refusal in self._decision.plan.refusals}
 
     def summary(self, pod: Pod) -> PodSummary:
         """The pod in one line."""
@@ -73,9 +73,9 @@ class PodOutcomes:
         refusal = self._refusals.get(pod.ref)
         if refusal is not None:
             return PodOutcome.STAYS, Finding(refusal.reason, refusal.detail)
-        found = refuse(pod, self._decision.context)
-        if found is not None and not self._decision.context.is_unread(found.reason, pod):
-            return PodOutcome.STAYS, found
+        refused = refuse(pod, self._decision.context)
+        if refused is not None and not self._decision.context.is_unread(refused.reason, pod):
+            return PodOutcome.STAYS, refused
         if pod.scheduling.unevaluated:  # after the last rule
             names = ", ".join(pod.scheduling.unevaluated)
             return PodOutcome.STAYS, Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
@@ -84,7 +84,7 @@ class PodOutcomes:
 
 def largest_first(pods: Iterable[PodSummary]) -> tuple[PodSummary, ...]:
     """The pods by the larger of their shares of the node, ties by name."""
-    return tuple(sorted(pods, key=lambda each: (-_size(each), each.pod)))
+    return tuple(sorted(pods, key=lambda summary: (-_size(summary), summary.pod)))
 
 
 def _size(pod: PodSummary) -> float:

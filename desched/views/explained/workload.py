@@ -18,7 +18,7 @@ def explain_workload(workload: Workload, decision: Decision) -> WorkloadExplanat
         if (owner := context.cluster.workload_of(pod)) and owner.uid == workload.uid
         if not pod.finished
     ]
-    budgets = {str(each): each for pod in pods for each in context.cluster.budgets_of(pod)}
+    budgets = {str(budget): budget for pod in pods for budget in context.cluster.budgets_of(pod)}
     cool_down = context.terms.cool_downs.get(workload.uid)
     cools = cool_down is not None and context.now < cool_down.until
     pauses = (
@@ -32,8 +32,8 @@ def explain_workload(workload: Workload, decision: Decision) -> WorkloadExplanat
         workload.ready_replicas,
         largest_first(map(outcomes.summary, pods)),
         tuple(
-            BudgetSummary(name, each.disruptions_allowed, each.up_to_date)
-            for name, each in sorted(budgets.items())
+            BudgetSummary(name, budget.disruptions_allowed, budget.up_to_date)
+            for name, budget in sorted(budgets.items())
         ),
         context.terms.in_flight[workload.uid],
         count_of(limits.in_flight_workload, replicas),

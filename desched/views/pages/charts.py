@@ -85,10 +85,10 @@ class TimeAxis(NamedTuple):
         """The highest of the steps that share a cell; NaN if all of them are unknown."""
         missing = self.cells * self.steps_per_cell - rows.shape[1]
         padded = np.pad(rows, ((0, 0), (0, missing)), constant_values=np.nan)
-        found: NDArray[np.float64] = np.fmax.reduce(
+        most: NDArray[np.float64] = np.fmax.reduce(
             padded.reshape(len(rows), self.cells, self.steps_per_cell), axis=2
         )
-        return found
+        return most
 
 
 def plot(axis: TimeAxis, **more: Any) -> figure:

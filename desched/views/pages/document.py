@@ -62,15 +62,17 @@ def document(
         "base-uri": "'none'",
         "form-action": "'none'",
     }
-    directives |= {name: value for name, _, value in (each.partition(" ") for each in allow)}
+    directives |= {
+        name: value for name, _, value in (directive.partition(" ") for directive in allow)
+    }
     policy = "; ".join(f"{name} {value}" for name, value in directives.items())
     html = _templates().get_template(template)
     text = html.render(
         values,
         security_policy=policy,
         style=Markup(STYLE),  # noqa: S704  (a file of desched)
-        scripts=[Markup(each) for each in scripts],  # noqa: S704  (files of desched and of Bokeh)
-        data=[(each.id, Markup(script_json(each.value))) for each in data],  # noqa: S704  (escaped)
+        scripts=[Markup(script) for script in scripts],  # noqa: S704  (files of desched and of Bokeh)
+        data=[(part.id, Markup(script_json(part.value))) for part in data],  # noqa: S704  (escaped)
     )
     return Html(text, policy)
 

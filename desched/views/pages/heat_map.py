@@ -67,8 +67,8 @@ class HeatMaps:
             {
                 "node": self._names,
                 "row": list(range(len(self._labels)))[::-1],
-                "cell": [each[None, :] for each in cells.classes],
-                "percent": [each[None, :] for each in cells.percents],
+                "cell": [row[None, :] for row in cells.classes],
+                "percent": [percent[None, :] for percent in cells.percents],
             }
         )
         image = Image(
@@ -106,10 +106,12 @@ def heat_cells(load: LoadOverTime, chosen: Sequence[int], axis: TimeAxis) -> Hea
     highest = axis.highest(load.values[list(chosen)])
     bounds = [_bounds(load.lines[row] or _NO_LINES) for row in chosen]
     # A load at a line is not above it.
-    found = [np.searchsorted(b, row, side="left") for b, row in zip(bounds, highest, strict=True)]
+    classes_found = [
+        np.searchsorted(b, row, side="left") for b, row in zip(bounds, highest, strict=True)
+    ]
     unknown = np.isnan(highest)
     percents = np.round(100 * np.where(unknown, 0.0, highest)).clip(0, 255)
-    classes = np.where(unknown, UNKNOWN_CELL, 1 + np.array(found))
+    classes = np.where(unknown, UNKNOWN_CELL, 1 + np.array(classes_found))
     return HeatCells(classes.astype(np.uint8), percents.astype(np.uint8))
 
 
@@ -129,8 +131,8 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def _marks(timeline: Timeline, labels: Mapping[str, str]) -> Marks:
-    left = [(each.at, each.node, each) for each in timeline.evictions]
-    landed = [(each.landed_at, each.landed_on, each) for each in timeline.evictions]
+    left = [(eviction.at, eviction.node, eviction) for eviction in timeline.evictions]
+    landed = [(eviction.landed_at, eviction.landed_on, eviction) for eviction in timeline.evictions]
     return Marks(
         *(
             ColumnDataSource(
@@ -141,6 +143,6 @@ def _marks(timeline: Timeline, labels: Mapping[str, str]) -> Marks:
                     "route": [plain(f"{e.node} → {e.landed_on or '?'}") for _, _, e in rows],
                 }
             )
-            for rows in ([r for r in each if r[0] and r[1] in labels] for each in (left, landed))
+            for rows in ([r for r in side if r[0] and r[1] in labels] for side in (left, landed))
         )
     )

@@ -74,12 +74,12 @@ def status_page(status: ServiceStatus) -> Html:
         "cycle": None,
     }
     if report is not None:
-        moves = sorted(report.state.evictions, key=lambda each: each.evicted_at, reverse=True)
+        moves = sorted(report.state.evictions, key=lambda record: record.evicted_at, reverse=True)
         values |= cycle_values(CycleView(report), MOST_NODES)
         values |= {
             "moves": [
-                (each, moment(each.evicted_at, status.now), _result(each))
-                for each in moves[:MOST_MOVES]
+                (record, moment(record.evicted_at, status.now), _result(record))
+                for record in moves[:MOST_MOVES]
             ],
             "moves_left": max(0, len(moves) - MOST_MOVES),
             "resting": StateView(report.state, status.now).resting,

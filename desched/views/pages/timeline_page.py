@@ -35,7 +35,7 @@ def timeline_page(comparison: Comparison) -> str:
     axis = TimeAxis.of(timelines[0])
     resources = resources_of(timelines)
     drawn_resources = [
-        r for r in resources if any(each.load(r).overloaded.any() for each in timelines)
+        r for r in resources if any(timeline.load(r).overloaded.any() for timeline in timelines)
     ] or resources[:1]
     order = comparison.order
     rows = [timelines[0].nodes[number] for number in order[:MOST_ROWS]]
@@ -80,7 +80,7 @@ def _drawn(
     maps = [HeatMaps(timeline, rows, axis) for timeline in timelines]
     for resource in resources:
         name = resource_title(resource)
-        plots |= {f"{name} {number}": each.of(resource) for number, each in enumerate(maps)}
+        plots |= {f"{name} {number}": heat_map.of(resource) for number, heat_map in enumerate(maps)}
         for number, node in enumerate(rows[:MOST_LINE_CHARTS]):
             plots[f"{name} of node {number}"] = node_lines(timelines, resource, node, axis)
     return charts(plots)

@@ -115,20 +115,20 @@ class FilterChain:
             again = self.requests.enough_again(requests, source)
             return self._first_failing(scheduling, again, others)
         enough = self.requests.enough(requests)
-        found = self._by_itself(scheduling, enough)
+        counts = self._by_itself(scheduling, enough)
         admitted = self._nodes.verdict(scheduling).passing[source]
         if admitted and not enough[source] and self.requests.holds(source, requests):
-            return found - Counter(self.requests.lacking_at(source, requests))
-        return found
+            return counts - Counter(self.requests.lacking_at(source, requests))
+        return counts
 
     def _by_itself(self, scheduling: SchedulingClass, enough: Mask) -> Counter[str]:
         """Exclusions that do not depend on volumes or other pods. Cached: do not modify."""
-        known = self._excluded.get(id(scheduling))
-        if known is None:
-            found = self._first_failing(scheduling, enough, ())
+        cached = self._excluded.get(id(scheduling))
+        if cached is None:
+            counts = self._first_failing(scheduling, enough, ())
             # The entry keeps the class alive, so no other class can get its id.
-            known = self._excluded[id(scheduling)] = (scheduling, found)
-        return known[1]
+            cached = self._excluded[id(scheduling)] = (scheduling, counts)
+        return cached[1]
 
     def _first_failing(
         self,
@@ -137,16 +137,16 @@ class FilterChain:
         others: Sequence[tuple[Mask, Reasons]],
     ) -> Counter[str]:
         verdict = self._nodes.verdict(scheduling)
-        found, passing = Counter(verdict.excluded), verdict.passing
+        counts, passing = Counter(verdict.excluded), verdict.passing
         before = int(bool(scheduling.host_ports))  # ports come before requests
         lacking = partial(self.requests.lacking, scheduling.requests)
         steps: list[tuple[Mask, Reasons]] = [(enough, lacking)]
         for mask, reasons in (*others[:before], *steps, *others[before:]):
             failing = passing & ~mask
             if failing.any():
-                found.update(reasons(failing))
+                counts.update(reasons(failing))
                 passing = passing & mask
-        return found
+        return counts
 
     def _judge(
         self, pod: Pod, enough: Mask, pod_changes: Callable[[], PodChanges]

@@ -97,14 +97,14 @@ class NodeFilter:
 
     def _untolerated(self, tolerations: Tolerations, failing: Mask) -> Mapping[str, int]:
         """Count the failing nodes by their first taint that the pods do not tolerate."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for taints, positions in self._by_taints.items():
             taint = _first_untolerated(tolerations, taints)
             if taint is not None:
                 value = f": {taint.value}" if taint.value else ""
                 text = f"node(s) had untolerated taint {{{taint.key}{value}}}"
-                found[text] += int(np.count_nonzero(failing[positions]))
-        return found
+                counts[text] += int(np.count_nonzero(failing[positions]))
+        return counts
 
 
 def _selection(scheduling: SchedulingClass) -> Selection:

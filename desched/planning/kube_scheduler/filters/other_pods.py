@@ -29,14 +29,14 @@ class PortFilter:
 
     @cached_property
     def _by_port(self) -> dict[tuple[str, int], dict[str, Positions]]:
-        found = grouped(
+        by_port = grouped(
             ((port.protocol, port.port), (port.address, position))
             for pod, position in self._index.residents
             for port in pod.scheduling.host_ports
         )
         return {
             port: {address: np.array(at, dtype=np.intp) for address, at in grouped(taken).items()}
-            for port, taken in found.items()
+            for port, taken in by_port.items()
         }
 
     def free(self, pod: Pod, pod_changes: PodChanges) -> Mask:
@@ -189,8 +189,8 @@ class AffinityFilter:
     # terms of all other pods.
 
     def _terms_about(self, pod: Pod) -> list[_Carried]:
-        found = self._carried.about(pod.namespace, pod.labels)
-        return [carried for carried in found if carried.wanted.matches(pod)]
+        terms = self._carried.about(pod.namespace, pod.labels)
+        return [carried for carried in terms if carried.wanted.matches(pod)]
 
     def _learn_residents(self) -> None:
         residents = self._index.residents_of(lambda s: s.pod_anti_affinity)

@@ -94,8 +94,8 @@ class FreeRequests:
 
     def free_at(self, position: int) -> dict[str, int]:
         """What is free on the node, by the name of the resource."""
-        found = {name: int(row[position]) for name, row in zip(_BASIC, self.free, strict=True)}
-        return found | {name: int(column[position]) for name, column in self._extended.items()}
+        amounts = {name: int(row[position]) for name, row in zip(_BASIC, self.free, strict=True)}
+        return amounts | {name: int(column[position]) for name, column in self._extended.items()}
 
     def free_of(self, name: str) -> Ints:
         """What is free of an extended resource, -1 on all nodes if none has it. Do not modify."""

@@ -119,8 +119,8 @@ class VolumeFilter:
 
     def _for_one_pod(self, pod: Pod) -> set[ClaimKey]:
         names = {v.claim for v in pod.volumes if v.kind is VolumeKind.CLAIM}
-        found = (self._cluster.claims.get((pod.namespace, name)) for name in names)
-        return {(claim.namespace, claim.name) for claim in found if claim and claim.for_one_pod}
+        claims = (self._cluster.claims.get((pod.namespace, name)) for name in names)
+        return {(claim.namespace, claim.name) for claim in claims if claim and claim.for_one_pod}
 
     @cached_property
     def _users(self) -> Counter[ClaimKey]:
@@ -135,7 +135,7 @@ class VolumeFilter:
     # Attached volumes. Several pods of a node may use one volume; it counts once there.
 
     def _handles(self, pod: Pod) -> set[Handle]:
-        found = set()
+        handles = set()
         for volume in pod.volumes:
             claim = self._cluster.claims.get((pod.namespace, volume.claim))
             if volume.kind not in _CLAIMS or claim is None:
@@ -143,35 +143,35 @@ class VolumeFilter:
             bound = self._cluster.volumes.get(claim.volume)
             storage = self._cluster.storage_classes.get(claim.storage_class)
             if bound is not None and bound.csi_driver and bound.csi_handle:
-                found.add((bound.csi_driver, bound.csi_handle))
+                handles.add((bound.csi_driver, bound.csi_handle))
             elif bound is None and storage is not None:
-                found.add((storage.provisioner, f"{pod.namespace}/{claim.name}"))
-        return found
+                handles.add((storage.provisioner, f"{pod.namespace}/{claim.name}"))
+        return handles
 
     @cached_property
     def _holders(self) -> dict[Handle, Counter[int]]:
-        found: dict[Handle, Counter[int]] = {}
+        holders: dict[Handle, Counter[int]] = {}
         for pod, position in self._index.residents:
             if pod.volumes:
                 for handle in self._handles(pod):
-                    found.setdefault(handle, Counter())[position] += 1
-        return found
+                    holders.setdefault(handle, Counter())[position] += 1
+        return holders
 
     @cached_property
     def _attached(self) -> dict[str, Ints]:
-        found: dict[str, Ints] = {}
+        attached: dict[str, Ints] = {}
         for (driver, _), holders in self._holders.items():
-            if driver not in found:
-                found[driver] = np.zeros(len(self._arrays), dtype=np.int64)
-            found[driver][list(holders)] += 1
-        return found
+            if driver not in attached:
+                attached[driver] = np.zeros(len(self._arrays), dtype=np.int64)
+            attached[driver][list(holders)] += 1
+        return attached
 
     def _moved(self, pod_changes: PodChanges) -> dict[Handle, Counter[int]]:
-        found: dict[Handle, Counter[int]] = {}
+        moved: dict[Handle, Counter[int]] = {}
         for change in pod_changes.changes:
             for handle in self._handles(change.pod):
-                found.setdefault(handle, Counter())[change.position] += change.sign
-        return found
+                moved.setdefault(handle, Counter())[change.position] += change.sign
+        return moved
 
     def _holding(self, handle: Handle, moved: Mapping[Handle, Counter[int]]) -> set[int]:
         """The nodes that have the volume attached."""
@@ -203,12 +203,12 @@ _NOWHERE: Counter[int] = Counter()
 
 def _zones(volume: PersistentVolume) -> dict[str, set[str]]:
     """The values of each zone label; labels with an empty part are ignored."""
-    found = {}
+    zones = {}
     for key in ZONE_LABELS:
         values = {value.strip() for value in volume.labels.get(key, "").split("__")}
         if "" not in values:
-            found[key] = values
-    return found
+            zones[key] = values
+    return zones
 
 
 def _is_in(node: Node, zones: Mapping[str, set[str]]) -> bool:

@@ -216,15 +216,15 @@ class SchedulerView:
         """The weights with which existing pods attract the pod, by topology key and node."""
         pod = leaving.pod
         at_start = self._counts.attraction(pod.namespace, tuple(sorted(pod.labels.items())))
-        found, own = dict(at_start.weights), carried_terms(pod)
+        weights, own = dict(at_start.weights), carried_terms(pod)
         for carried in at_start.terms:
             moves = [*self._carrying.get(carried, ())]
             moves += [_Move(leaving, None)] * own.count(carried)
-            sums = found[carried.term.topology_key]
-            found[carried.term.topology_key] = self._changed(
+            sums = weights[carried.term.topology_key]
+            weights[carried.term.topology_key] = self._changed(
                 sums, moves, carried.weight, leaves=False
             )
-        return found
+        return weights
 
     def preference(self, leaving: LeavingPod) -> dict[str, Ints]:
         """The weights with which the pod's own terms attract it, by topology key and node."""
@@ -240,7 +240,7 @@ class SchedulerView:
         """The counts after the moves; if `leaves`, a terminating pod does not count any more."""
         placed = [move.placed for move in moves if move.placed is not None]
         departures = [move.departure for move in moves if not move.departure.away]
-        left = [each.source for each in departures if leaves or each.gone]
+        left = [departure.source for departure in departures if leaves or departure.gone]
         if placed:
             # `placed` has shape (moves, alternatives); moves may repeat a cell, hence `add.at`.
             counts = np.broadcast_to(counts, (self._alternatives, len(self.names))).copy()
@@ -270,13 +270,15 @@ class SchedulerView:
         if len(self.facts.distinct_architectures) == 1:
             return self.arrays.none()
         controller = pod.controller
-        known = self._architectures.get(controller, frozenset()) if controller else frozenset()
+        seen_on = self._architectures.get(controller, frozenset()) if controller else frozenset()
         here = self.arrays.nodes[self.arrays.index[pod.node]].labels.get(ARCHITECTURE_LABEL, "")
-        return np.array([a not in known and a != here for a in self.facts.architectures], bool)
+        return np.array([a not in seen_on and a != here for a in self.facts.architectures], bool)
 
     @cached_property
     def _architectures(self) -> Mapping[ControllerKey, frozenset[str]]:
         """The architectures of the nodes of each controller's pods."""
         residents, architectures = self._counts.index.residents, self.facts.architectures
-        found = grouped((key, architectures[i]) for pod, i in residents if (key := pod.controller))
-        return {key: frozenset(names) for key, names in found.items()}
+        by_controller = grouped(
+            (key, architectures[i]) for pod, i in residents if (key := pod.controller)
+        )
+        return {key: frozenset(names) for key, names in by_controller.items()}

@@ -30,8 +30,8 @@ class NodeFacts:
         """CPU in millicores and memory in bytes, each of shape (nodes,)."""
         amounts = [node.allocatable for node in self._arrays.nodes]
         return (
-            np.array([each.cpu_millicores for each in amounts], dtype=np.int64),
-            np.array([each.memory_bytes for each in amounts], dtype=np.int64),
+            np.array([amount.cpu_millicores for amount in amounts], dtype=np.int64),
+            np.array([amount.memory_bytes for amount in amounts], dtype=np.int64),
         )
 
     @cached
@@ -77,7 +77,7 @@ class NodeFacts:
     @cached_property
     def _images(self) -> dict[str, tuple[Positions, Ints]]:
         """The nodes with an image and its size there, by the name of the image."""
-        found = grouped(
+        by_image = grouped(
             (name, (i, size))
             for i, node in enumerate(self._arrays.nodes)
             for name, size in node.images.items()
@@ -87,7 +87,7 @@ class NodeFacts:
                 np.array([i for i, _ in entries], dtype=np.intp),
                 np.array([size for _, size in entries], dtype=np.int64),
             )
-            for name, entries in found.items()
+            for name, entries in by_image.items()
         }
 
     @cached_property

@@ -54,8 +54,8 @@ def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
         chances = _chances_of_none(population, min(sample, population), nodes)
         unseen[alike] = chances[better[alike]]
     shares = (unseen[:, :-1] - unseen[:, 1:]) / np.maximum(sizes, 1)
-    found: Floats = np.take_along_axis(shares, below_best, axis=1)
-    return found
+    best: Floats = np.take_along_axis(shares, below_best, axis=1)
+    return best
 
 
 def shares_by_bounds(least: Floats, most: Floats, feasible: Mask, sample: int) -> Floats:
@@ -76,8 +76,8 @@ def shares_by_bounds(least: Floats, most: Floats, feasible: Mask, sample: int) -
         if chance > _NEGLIGIBLE:
             able = feasible & (most >= line) & (least <= line)
             shares += chance * able / np.count_nonzero(able)
-    found: Floats = shares / shares.sum()
-    return found
+    chances: Floats = shares / shares.sum()
+    return chances
 
 
 def _none_sampled(counts: Ints, population: int, sample: int, most: int) -> Floats:

@@ -70,8 +70,8 @@ class PodCounts:
     def attraction(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> Attraction:
         """How existing pods attract a pod of this namespace with these labels."""
         own = dict(labels)
-        found = self._by_selector.about(namespace, own)
-        terms = tuple(each for each in found if self._match(each).selects(namespace, own))
+        terms_found = self._by_selector.about(namespace, own)
+        terms = tuple(term for term in terms_found if self._match(term).selects(namespace, own))
         weights: dict[str, Ints] = {}
         for carried in terms:
             topology = carried.term.topology_key
@@ -81,11 +81,11 @@ class PodCounts:
 
     @cached_property
     def _by_selector(self) -> SelectorIndex[CarriedTerm]:
-        found: SelectorIndex[CarriedTerm] = SelectorIndex()
+        index: SelectorIndex[CarriedTerm] = SelectorIndex()
         for carried in self.carried:
             if carried.term.selector is not None:
-                found.add(self._match(carried).namespaces, carried.term.selector, carried)
-        return found
+                index.add(self._match(carried).namespaces, carried.term.selector, carried)
+        return index
 
     def _match(self, carried: CarriedTerm) -> PodMatch:
         """The pods that a term refers to."""

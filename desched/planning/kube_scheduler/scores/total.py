@@ -51,7 +51,7 @@ def total_scores(
     view: SchedulerView,
     feasible: Mask,
     rules: ScoreRules | None = None,
-    known: Scored | None = None,
+    scored: Scored | None = None,
 ) -> Scored:
     """The total score of each feasible node.
 
@@ -60,14 +60,14 @@ def total_scores(
     """
     rules = rules or view.rules
     if (
-        known is not None
-        and view.moves is known.view.moves
-        and np.array_equal(feasible, known.feasible)
+        scored is not None
+        and view.moves is scored.view.moves
+        and np.array_equal(feasible, scored.feasible)
     ):
-        besides_taints = known.besides_taints
+        besides_taints = scored.besides_taints
     else:
-        found = _scores_besides_taints(leaving, view, feasible, rules)
-        besides_taints = sum(found.values(), np.zeros(1, dtype=np.int64))
+        scores = _scores_besides_taints(leaving, view, feasible, rules)
+        besides_taints = sum(scores.values(), np.zeros(1, dtype=np.int64))
     total = _taint_scores(leaving, view, feasible, rules) + besides_taints
     return Scored(total, besides_taints, feasible, view)
 
@@ -99,26 +99,26 @@ def _scores_besides_taints(
 ) -> dict[str, Ints]:
     scheduling, weights = leaving.pod.scheduling, rules.weights
     fit, balanced = _resource_scores(leaving, view, rules.strategy)
-    found = {
+    scores = {
         "NodeResourcesFit": weights.node_resources_fit * fit,
         "NodeResourcesBalancedAllocation": weights.node_resources_balanced_allocation * balanced,
     }
     if constraints := spread_constraints(leaving.pod, view):
         spread = _spread_scores(leaving, view, feasible, constraints)
-        found["PodTopologySpread"] = weights.pod_topology_spread * spread
+        scores["PodTopologySpread"] = weights.pod_topology_spread * spread
     if attracted := _attractions(leaving, view):
         affinity = plugins.between_extremes(sum(attracted[1:], attracted[0]), feasible)
-        found["InterPodAffinity"] = weights.inter_pod_affinity * affinity
+        scores["InterPodAffinity"] = weights.inter_pod_affinity * affinity
     if scheduling.preferred_node_affinity:
         preferred = view.facts.preferred(scheduling.preferred_node_affinity)
-        found["NodeAffinity"] = weights.node_affinity * plugins.share_of_most(
+        scores["NodeAffinity"] = weights.node_affinity * plugins.share_of_most(
             preferred, feasible, reverse=False
         )
     if scheduling.images:
-        found["ImageLocality"] = weights.image_locality * plugins.image_locality(
+        scores["ImageLocality"] = weights.image_locality * plugins.image_locality(
             view.facts.image_bytes(scheduling.images), len(scheduling.images)
         )
-    return found
+    return scores
 
 
 def _resource_scores(
@@ -141,8 +141,8 @@ def _resource_scores(
 
 def _scores_improvement(server_version: str) -> bool:
     """An unknown version counts as new."""
-    found = re.match(r"v?(\d{1,9})\.(\d{1,9})", server_version)
-    return found is None or (int(found[1]), int(found[2])) >= IMPROVEMENT_SINCE
+    version = re.match(r"v?(\d{1,9})\.(\d{1,9})", server_version)
+    return version is None or (int(version[1]), int(version[2])) >= IMPROVEMENT_SINCE
 
 
 def _attractions(leaving: LeavingPod, view: SchedulerView) -> list[Ints]:
@@ -211,7 +211,7 @@ def spread_constraints(pod: Pod, view: SchedulerView) -> tuple[SpreadConstraint,
     Where the policy names default constraints, they are among its own.
     """
     if pod.scheduling.spread or view.rules.default_spread_of(pod.scheduler) is not None:
-        return tuple(each for each in pod.scheduling.spread if not each.hard)
+        return tuple(constraint for constraint in pod.scheduling.spread if not constraint.hard)
     selector = default_selector(pod, view.services_about(pod), view.cluster)
     if not selector.requirements:
         return ()

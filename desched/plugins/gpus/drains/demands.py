@@ -72,8 +72,8 @@ class Demands(msgspec.Struct, frozen=True):
         for demand in (*_of_pods(context, rules), *cls.of_reserves(context, rules)):
             if any(demand.is_of(drain) for drain in under_way):
                 continue
-            if why := _why_not(demand, context, rules):
-                unserved.append(Unserved(str(demand), demand.gpus, why))
+            if reason := _why_not(demand, context, rules):
+                unserved.append(Unserved(str(demand), demand.gpus, reason))
             else:
                 served.append(demand)
         return cls(tuple(served), tuple(unserved))
@@ -123,21 +123,21 @@ def _of_pods(context: EligibilityContext, rules: GpuDrainRules) -> list[Demand]:
     """The demands of pods: by priority, and of equal ones the one that waits longest."""
     gangs: dict[GangKey, PodGroup] = {}
     members: list[tuple[GangKey, Pod]] = []
-    found: list[Demand] = []
+    demands: list[Demand] = []
     for pod in waiting_pods(context):
         if gang := gang_of(pod, context):
             gangs[gang.key] = gang
             members.append((gang.key, pod))
         elif whole_gpus(pod.scheduling.requests):
-            found.append(Demand((pod,), pod.priority))
+            demands.append(Demand((pod,), pod.priority))
     for key, pods in grouped(members).items():
         if any(whole_gpus(pod.scheduling.requests) for pod in pods):
             in_order = tuple(sorted(pods, key=_largest_first))
-            found.append(Demand(in_order, min(pod.priority for pod in pods), gangs[key]))
+            demands.append(Demand(in_order, min(pod.priority for pod in pods), gangs[key]))
     ripe = timedelta(seconds=rules.pending_seconds)
     may = (
         demand
-        for demand in found
+        for demand in demands
         if all(context.now - pod.created_at >= ripe for pod in demand.pods)
         and is_named(demand.namespace, demand.priority, rules)
     )
@@ -180,8 +180,8 @@ def _why_not(demand: Demand, context: EligibilityContext, rules: GpuDrainRules) 
             return f"{RefusalReason.CONSTRAINT_NOT_EVALUATED}: {names}"
         if pod.has_resource_claims and pod.uncounted_claims:
             return f"{RefusalReason.RESOURCE_CLAIMS}: {pod.uncounted_claims}"
-    if demand.gang is not None and (why := _incomplete(demand, demand.gang, context)):
-        return why
+    if demand.gang is not None and (reason := _incomplete(demand, demand.gang, context)):
+        return reason
     for pause in context.state.pauses:
         if pause.scope is PauseScope.NAMESPACE and pause.subject == demand.namespace:
             return pause.describe()

@@ -21,8 +21,8 @@ class Fragmented:
     def gpus(self, free: FreeCapacity) -> float:
         """The fragmentation in this state."""
         idle = self._gpus.idle(free.requests).sum(axis=0)
-        found = self._classes.fragmentation(idle, free.requests, self._nodes)
-        return float(found[self._counted].sum())
+        per_node = self._classes.fragmentation(idle, free.requests, self._nodes)
+        return float(per_node[self._counted].sum())
 
     @cached_property
     def _gpus(self) -> WholeGpus:

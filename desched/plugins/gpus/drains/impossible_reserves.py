@@ -16,9 +16,9 @@ def impossible_reserves(policy: Policy, cluster: ClusterState) -> tuple[str, ...
         return ()
     nodes = [node for node in cluster.nodes if policy.looks_at(node.labels)]
     return tuple(
-        f"{reserve.place}: {why}; write a smaller reserve, or add nodes."
+        f"{reserve.place}: {obstacle}; write a smaller reserve, or add nodes."
         for reserve in policy.gpu_drains.reserves
-        for why in _obstacles(reserve, nodes, cluster)
+        for obstacle in _obstacles(reserve, nodes, cluster)
     )
 
 
@@ -33,7 +33,7 @@ def _obstacles(reserve: Reserve, nodes: Sequence[Node], cluster: ClusterState) -
     elif len(large) < reserve.nodes:
         yield f"it needs {reserve.nodes} nodes with {shape}, the cluster has {len(large)}"
     elif tier is not None:
-        if all(each.tier != tier for each in cluster.hyper_nodes):
+        if all(hyper_node.tier != tier for hyper_node in cluster.hyper_nodes):
             yield f"there is no HyperNode of tier {tier}"
     elif key:
         sizes = Counter(node.labels[key] for node in large if key in node.labels)

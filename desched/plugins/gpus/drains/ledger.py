@@ -21,9 +21,9 @@ def judged(context: EligibilityContext) -> tuple[Drain, ...]:
     if not state.drains:
         return ()
     pods = {pod.uid: pod for pod in context.cluster.pods}
-    found = [_judged(each, pods, context) if each.under_way else each for each in state.drains]
-    under_way = [drain for drain in found if drain.under_way]
-    ended = [drain for drain in found if drain.ended_at and now - drain.began_at < DAY]
+    drains = [_judged(each, pods, context) if each.under_way else each for each in state.drains]
+    under_way = [drain for drain in drains if drain.under_way]
+    ended = [drain for drain in drains if drain.ended_at and now - drain.began_at < DAY]
     if len(ended) > MOST_ENDED:
         ended.sort(key=lambda drain: drain.moves > 0)  # the moves of a day are counted
     return (*ended[-MOST_ENDED:], *under_way)
@@ -33,15 +33,15 @@ def _judged(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) 
     now, nodes = context.now, context.cluster.node_by_name
     if landed := _landed(drain, pods, context):
         return drain.ended(DrainEnd.LANDED, now, landed)
-    if why := _not_wanted(drain, pods, context):
-        return drain.ended(DrainEnd.NOT_WANTED, now, why)
-    if why := _not_needed(drain, pods, context):
-        return drain.ended(DrainEnd.NOT_NEEDED, now, why)
+    if reason := _not_wanted(drain, pods, context):
+        return drain.ended(DrainEnd.NOT_WANTED, now, reason)
+    if reason := _not_needed(drain, pods, context):
+        return drain.ended(DrainEnd.NOT_NEEDED, now, reason)
     for name in drain.nodes:
         node = nodes.get(name)
         if node is None or not node.ready or node.unschedulable or node.deleting:
-            why = f"node {name} is {'gone' if node is None else 'not ready or cordoned'}"
-            return drain.ended(DrainEnd.BROKEN, now, why)
+            reason = f"node {name} is {'gone' if node is None else 'not ready or cordoned'}"
+            return drain.ended(DrainEnd.BROKEN, now, reason)
     if now >= drain.until:
         took = (drain.until - drain.began_at) // timedelta(minutes=1)
         return drain.ended(DrainEnd.TIME_OVER, now, f"{took} minutes were not enough")

@@ -55,11 +55,11 @@ class Search:
         domains = self._domains(demand, free)
         if isinstance(domains, str):
             return domains
-        found = [self.cheapest(demand, free, within, banned) for within in domains]
-        places = [each for each in found if isinstance(each, Places)]
+        answers = [self.cheapest(demand, free, within, banned) for within in domains]
+        places = [answer for answer in answers if isinstance(answer, Places)]
         if places:
             return min(places, key=lambda each: (each.cost, each.nodes))
-        whys = (each for each in found if isinstance(each, str))
+        whys = (answer for answer in answers if isinstance(answer, str))
         return next(whys, "no domain that it may run in is known")
 
     def _domains(self, demand: Demand, free: FreeCapacity) -> list[Mask] | str:
@@ -76,7 +76,7 @@ class Search:
             for pod in self._context.members[demand.gang.key]
             if pod.node in free.arrays.index
         }
-        found: list[Mask] = []
+        masks: list[Mask] = []
         covered = free.arrays.none()
         for position in [min(peers)] if peers else range(len(free.arrays)):
             if covered[position]:
@@ -86,9 +86,9 @@ class Search:
                 if peers:
                     return bound
                 continue
-            found.append(~network.outside(bound))
-            covered |= found[-1]
-        return found[:MOST_DOMAINS]
+            masks.append(~network.outside(bound))
+            covered |= masks[-1]
+        return masks[:MOST_DOMAINS]
 
     def cheapest(
         self, demand: Demand, free: FreeCapacity, within: Mask, banned: Collection[str]
@@ -115,7 +115,7 @@ class Search:
                 if isinstance(vacancy, str):
                     return vacancy
                 found = vacancy.node
-                free = free.vacated(each.pod for each in vacancy.leaving)
+                free = free.vacated(candidate.pod for candidate in vacancy.leaving)
                 vacancies[found] = _joined(vacancies.get(found), vacancy)
             free.reserve(found, pod, _NO_USAGE)
             if whole_gpus(pod.scheduling.requests):
@@ -156,19 +156,19 @@ class Search:
         """The cheapest vacancy for the pod, or why there is none."""
         admitting = free.admitting(pod) & within & self._usable(free)
         names = (free.names[int(position)] for position in np.flatnonzero(admitting))
-        found = [
+        answers = [
             self._vacancies.on(name, pod, demand.priority, free)
             for name in names
             if name not in banned
         ]
         whys: list[str] = []
-        vacancies = (each for each in found if isinstance(each, Vacancy))
+        vacancies = (answer for answer in answers if isinstance(answer, Vacancy))
         for vacancy in sorted(vacancies, key=lambda each: (each.cost, each.node)):
-            why = _unfit(vacancy, pod, free)
-            if not why:
+            reason = _unfit(vacancy, pod, free)
+            if not reason:
                 return vacancy
-            whys.append(f"{vacancy.node}: {why}")
-        whys += [each for each in found if isinstance(each, str)]
+            whys.append(f"{vacancy.node}: {reason}")
+        whys += [answer for answer in answers if isinstance(answer, str)]
         if not whys:
             return "no node with whole GPUs and known load admits it"
         return whys[0] if len(whys) == 1 else f"on none of {len(whys)} nodes; {whys[0]}"
@@ -182,7 +182,7 @@ def _unfit(vacancy: Vacancy, pod: Pod, free: FreeCapacity) -> str:
     homeless = next((c.pod for c in vacancy.leaving if not _fits(c.pod, free)), None)
     if homeless is not None:
         return f"{homeless.ref} fits on no other node"
-    vacated = free.vacated(each.pod for each in vacancy.leaving)
+    vacated = free.vacated(candidate.pod for candidate in vacancy.leaving)
     if vacated.schedulable(pod)[free.arrays.index[vacancy.node]]:
         return ""
     return f"{pod.ref.name} does not fit beside the pods that stay"

@@ -116,7 +116,7 @@ class _Planning:
     @property
     def has_begun(self) -> bool:
         """Whether a drain begins."""
-        return any(each.drain not in self._context.state.drains for each in self._taken)
+        return any(planned.drain not in self._context.state.drains for planned in self._taken)
 
     def planned(self, foreseen: Sequence[str]) -> OtherMoves:
         """The plan while these nodes are kept free, if that is possible."""
@@ -127,9 +127,9 @@ class _Planning:
         drains = tuple(self._continued(self._context.state.drains))
         self._unserved += self._demands.unserved
         for demand in self._demands.served:
-            if why := self._in_vain.get(_kind(demand)) or self._begin(demand):
-                self._in_vain[_kind(demand)] = why
-                self._unserved.append(Unserved(str(demand), demand.gpus, why))
+            if reason := self._in_vain.get(_kind(demand)) or self._begin(demand):
+                self._in_vain[_kind(demand)] = reason
+                self._unserved.append(Unserved(str(demand), demand.gpus, reason))
         says = {"drains": drains, "unserved": tuple(self._unserved)}
         return OtherMoves(tuple(self._moves()), says)
 
@@ -149,8 +149,8 @@ class _Planning:
             return drain.ended(DrainEnd.BROKEN, self._context.now, places)
         if not places.vacancies:
             return drain  # it waits for the scheduler
-        if why := self._too_many(drain.namespace, places.moves, drain.moves):
-            return drain.ended(DrainEnd.BROKEN, self._context.now, why)
+        if reason := self._too_many(drain.namespace, places.moves, drain.moves):
+            return drain.ended(DrainEnd.BROKEN, self._context.now, reason)
         places = msgspec.structs.replace(places, nodes=drain.nodes)
         unproved = self._take(demand, places, drain)
         if unproved is not None and not unproved.may_pass:
@@ -161,9 +161,11 @@ class _Planning:
         """Whether a pause is for more than a workload, or a node is unknown or overloaded now."""
         if any(pause.scope in _OF_MANY for pause in self._context.state.pauses):
             return True
-        found = [self._pressure.known.get(node) for node in drain.nodes]
+        loaded_nodes = [self._pressure.known.get(node) for node in drain.nodes]
         overloaded = NodeClass.OVERLOADED
-        return any(each is None or each.verdict.node_class is overloaded for each in found)
+        return any(
+            loaded is None or loaded.verdict.node_class is overloaded for loaded in loaded_nodes
+        )
 
     def _demand_of(self, drain: Drain) -> Demand | None:
         """What the drain is for, as far as it still waits."""
@@ -179,22 +181,22 @@ class _Planning:
 
     def _begin(self, demand: Demand) -> str:
         """Begin a drain for the demand, or return why there is none."""
-        if why := self._barred():
-            return why
+        if reason := self._barred():
+            return reason
         banned: set[str] = set()
         for _ in range(MOST_TRIED):
             places = self._search.best(demand, self._proved.free, banned)
             if isinstance(places, str):
-                return why or places
-            why = self._unsuited(places, demand)
-            if why:
+                return reason or places
+            reason = self._unsuited(places, demand)
+            if reason:
                 break
             proof = self._take(demand, places, self._drain(demand, places))
-            why = proof.why if proof else ""
+            reason = proof.why if proof else ""
             if proof is None or not proof.node:
                 break
             banned.add(proof.node)
-        return why
+        return reason
 
     def _barred(self) -> str:
         """Why no drain may begin now, whatever waits."""
@@ -262,9 +264,9 @@ class _Planning:
 
     def _moves(self) -> Iterator[OtherMove]:
         """The moves of this cycle; all nodes are held before the first of them."""
-        names = sorted({node for each in self._taken for node in each.places.nodes})
+        names = sorted({node for planned in self._taken for node in planned.places.nodes})
         ahead = sorted({*names, *self._foreseen})
-        now, quota, known = self._now.held(ahead), self._quota, self._pressure.known
+        now, quota, judged = self._now.held(ahead), self._quota, self._pressure.known
         if isinstance(now, str):
             now, ahead = self._now.held(names), names
         if isinstance(now, str):  # the proofs have held the same nodes
@@ -272,7 +274,7 @@ class _Planning:
         for drain, places in self._taken:
             moves, now, quota = moves_now(places, now, quota)
             for move in moves:
-                source = known[move.candidate.pod.node]
+                source = judged[move.candidate.pod.node]
                 chosen = source, _held_first(move, ahead)
                 yield OtherMove(chosen, _said_of(drain, source.node.name))
 

@@ -47,8 +47,8 @@ def prove(
     for candidate in leaving(places):
         move = trial.move_of(candidate)
         if isinstance(move, Finding):
-            why = f"{candidate.pod.ref} has no other node: {said(move)}"
-            return Unproved(why, candidate.pod.node, move.reason in PASSING)
+            reason = f"{candidate.pod.ref} has no other node: {said(move)}"
+            return Unproved(reason, candidate.pod.node, move.reason in PASSING)
         trial.take(move)
     after = trial.destinations
     for pod in (each for each in demand.pods if after.free.place_of(each) is None):

@@ -17,13 +17,13 @@ _USUAL = "nvidia.com/gpu"
 
 def resource_of(cluster: ClusterState) -> str:
     """The resource of most nodes with whole GPUs."""
-    found = Counter(
+    counts = Counter(
         name
         for node in cluster.nodes
         for name, count in node.allocatable.extended
         if count and is_whole_gpu(name)
     )
-    return max(sorted(found), key=lambda name: found[name], default=_USUAL)
+    return max(sorted(counts), key=lambda name: counts[name], default=_USUAL)
 
 
 def domain_of(reserve: Reserve, cluster: ClusterState, policy: Policy) -> BalanceScope:

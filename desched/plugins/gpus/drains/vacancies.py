@@ -68,7 +68,7 @@ class Vacancies:
         Only pods of at most this priority leave. `free` is the state after earlier moves. Filters
         that depend on other pods are not asked; see `FreeCapacity.vacated`.
         """
-        gone = frozenset(each.pod.uid for each in free.changes if each.sign < 0)
+        gone = frozenset(change.pod.uid for change in free.changes if change.sign < 0)
         here = gone & self._uids_on(node)
         return self._found(
             node, pod.scheduling.requests, priority, tuple(free.free_on(node).items()), here
@@ -84,9 +84,11 @@ class Vacancies:
         gone: frozenset[str],
     ) -> Vacancy | str:
         """The vacancy by requests; the pods with the uids in `gone` have left before."""
-        known = dict(free)
+        free_by_name = dict(free)
         wanted = (
-            (name, count - known.get(name, 0)) for name, count in named(requests).items() if count
+            (name, count - free_by_name.get(name, 0))
+            for name, count in named(requests).items()
+            if count
         )
         lacking = {name: missing for name, missing in wanted if missing > 0}
         if not lacking:
@@ -95,23 +97,27 @@ class Vacancies:
         pods = [
             c for c in movable.candidates if c.pod.uid not in gone and c.pod.priority <= priority
         ]
-        pods = [each for each in pods if not lacking.keys().isdisjoint(_requested(each.pod))]
-        held = [named(each.pod.scheduling.requests) for each in pods]
+        pods = [pod for pod in pods if not lacking.keys().isdisjoint(_requested(pod.pod))]
+        held = [named(pod.pod.scheduling.requests) for pod in pods]
         shares = np.array([[has.get(name, 0) / lacking[name] for name in lacking] for has in held])
-        costs = np.array([each.cost for each in pods])
+        costs = np.array([pod.cost for pod in pods])
         chosen = cheapest_cover(shares, costs) if pods else None
         if chosen is None:
             return self._why_not(node, lacking, priority)
-        leaving = sorted((pods[i] for i in chosen), key=lambda each: (_size(each), each.pod.ref))
-        return Vacancy(node, tuple(leaving), movable.later & {each.pod.uid for each in leaving})
+        leaving = sorted(
+            (pods[i] for i in chosen), key=lambda candidate: (_size(candidate), candidate.pod.ref)
+        )
+        return Vacancy(
+            node, tuple(leaving), movable.later & {candidate.pod.uid for candidate in leaving}
+        )
 
     def _why_not(self, node: str, names: Iterable[str], priority: int) -> str:
         """Why the pods that may leave are not enough: the first that stays and has what lacks."""
         movable, names = self.movable(node), set(names)
         for pod in self._pods_on(node):
             if names.intersection(_requested(pod)):
-                if why := movable.staying.get(pod.uid):
-                    return f"{node}: {pod.ref} stays: {why}"
+                if reason := movable.staying.get(pod.uid):
+                    return f"{node}: {pod.ref} stays: {reason}"
                 if pod.priority > priority and not pod.finished:
                     return f"{node}: {pod.ref} stays: its priority {pod.priority} is higher"
         return f"{node}: too little {', '.join(sorted(names))}"
@@ -148,9 +154,9 @@ class Vacancies:
         return Movable(tuple(candidates), frozenset(later), staying)
 
     def _candidate(self, pod: Pod) -> Candidate:
-        found = candidate_of(pod, self._context, self._pressure.outlook.pasts)
+        candidate = candidate_of(pod, self._context, self._pressure.outlook.pasts)
         lost = lost_work(pod, self._context.cluster.workload_of(pod), self._context.now)
-        return replace(found, cost=found.cost + lost)
+        return replace(candidate, cost=candidate.cost + lost)
 
     def _is_paused(self, pod: Pod) -> bool:
         """Whether any pause has the pod, also one whose time is over: a drain is no probe."""
@@ -161,7 +167,7 @@ class Vacancies:
     @cached_property
     def nodes(self) -> frozenset[str]:
         """The nodes that may be drained: with known load, in scope, and with whole GPUs only."""
-        context, known = self._context, self._pressure.known
+        context, judged = self._context, self._pressure.known
         arrays = NodeArrays(nodes_with_gpus(context.cluster))
         gpus = WholeGpus(context.cluster, arrays, context.book.snapshot.load.gpus)
         names = (arrays.names[i] for i in np.flatnonzero(gpus.counted & (gpus.total > 0)))
@@ -169,7 +175,7 @@ class Vacancies:
         return frozenset(
             name
             for name in names
-            if name in known and known[name].verdict.node_class is not overloaded
+            if name in judged and judged[name].verdict.node_class is not overloaded
         )
 
 

@@ -81,13 +81,13 @@ MOVED = BEFORE.moved(LeavingPod(SECOND, 1, gone=True), np.array([[0.0, 0.0, 1.0]
 def test_known_scores_change_no_others(view: SchedulerView, feasible: np.ndarray) -> None:
     leaving = LeavingPod(FIRST, 0, gone=False)
     known = total_scores(leaving, BEFORE, ANYWHERE)
-    found = total_scores(leaving, view, feasible, known=known)
+    found = total_scores(leaving, view, feasible, scored=known)
     assert found.total.tolist() == total_scores(leaving, view, feasible).total.tolist()
 
 
 def test_scores_are_kept_where_only_soft_taints_differ() -> None:
     leaving = LeavingPod(FIRST, 0, gone=False)
     known = total_scores(leaving, BEFORE, ANYWHERE)
-    found = total_scores(leaving, STEERED, ANYWHERE.copy(), known=known)
+    found = total_scores(leaving, STEERED, ANYWHERE.copy(), scored=known)
     assert found.besides_taints is known.besides_taints
     assert found.total.tolist() != known.total.tolist()
