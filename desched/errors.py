@@ -3,6 +3,7 @@
 DeschedError
 ├── ConfigurationError     a person must fix something: do not start, exit 2
 ├── ObservationError       the cluster or Prometheus could not be read: skip this cycle, exit 3
+│   ├── AnswerTooSlow      an answer took longer than it may: request less at a time
 │   └── UnusableAnswer     something answers, but without data: correct how it is asked
 │       └── AnswerTooLarge an answer is larger than allowed: request less at a time
 ├── LeaseError             the holder of the lease is unknown: try again, act only while certain
@@ -43,6 +44,10 @@ class ObservationError(DeschedError):
 
 class UnusableAnswer(ObservationError):  # noqa: N818  (named for what the caller reads)
     """Something answers at the address, but not with data that can be used."""
+
+
+class AnswerTooSlow(ObservationError):  # noqa: N818  (named for what the caller reads)
+    """An answer did not end in time; a smaller part may."""
 
 
 class AnswerTooLarge(UnusableAnswer):

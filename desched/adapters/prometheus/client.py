@@ -33,6 +33,7 @@ from desched.adapters.prometheus.session import (
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import (
     AnswerTooLarge,
+    AnswerTooSlow,
     ObservationError,
     ObservationSource,
     UnusableAnswer,
@@ -292,7 +293,7 @@ class PrometheusClient:
         """The items, as long as there is time: a server may send many that take long."""
         for number, item in enumerate(items):
             if number % _PARSED_AT_ONCE == 0 and self._deadline.left_seconds <= 0:
-                raise requests.Timeout("the answer takes too long to read")
+                raise requests.ReadTimeout("the answer takes too long to read")
             yield item
 
     def configuration(self) -> str:
@@ -339,7 +340,9 @@ class PrometheusClient:
         except requests.exceptions.SSLError as error:
             self._fail(why_no_tls(str(error)), error)
         except OSError as error:  # every error of requests is one; so is a certificate file gone
-            self._fail(self._why_unreachable(error), error, ObservationError)
+            late = isinstance(error, requests.ReadTimeout)
+            error_type = AnswerTooSlow if late else ObservationError
+            self._fail(self._why_unreachable(error), error, error_type)
         except (LookupError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
         finally:

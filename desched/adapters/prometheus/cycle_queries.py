@@ -20,9 +20,12 @@ from desched.adapters.prometheus.client import (
     url_length,
 )
 from desched.adapters.prometheus.queries import PART_LABEL, SEPARATOR, as_part
-from desched.errors import AnswerTooLarge
+from desched.errors import AnswerTooLarge, AnswerTooSlow
 
 S = TypeVar("S")
+
+FEWEST_POINTS = 12
+"""An answer with so few is slow because of the server, not because too many points are missing."""
 
 
 class Query(NamedTuple):
@@ -101,12 +104,13 @@ class CycleQueries:
         return _grids(parts, lambda promql: self._points(promql, span))
 
     def _points(self, promql: str, span: Span) -> Sequence[Grid]:
-        """The values of an expression; if they are too many for one answer, half of the times."""
+        """The values of an expression; if one answer cannot have them all, half of the times."""
         last = datetime.fromtimestamp(span.last, UTC)
         try:
             return self._range(promql, last, span.size - 1, span.step_seconds)
-        except AnswerTooLarge:
-            if span.size == 1:
+        except (AnswerTooLarge, AnswerTooSlow) as error:
+            fewest = FEWEST_POINTS if isinstance(error, AnswerTooSlow) else 1
+            if span.size <= fewest:
                 raise
             earlier, later = (self._points(promql, half) for half in span.halves)
         return _joined(earlier, later, span)

@@ -23,7 +23,12 @@ from desched.adapters.prometheus import session
 from desched.adapters.prometheus.client import PrometheusClient, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.session import PrometheusSession
-from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
+from desched.errors import (
+    AnswerTooLarge,
+    AnswerTooSlow,
+    ObservationError,
+    ObservationSource,
+)
 from tests.unit.adapters.dripping_server import HEADS, LONGEST_SECONDS, dripping
 from tests.unit.adapters.prometheus.fake_server import (
     EVALUATED_AT,
@@ -368,7 +373,7 @@ def test_an_answer_that_never_has_its_head_or_its_size_ends_at_the_deadline(
             monkeypatch.delenv("no_proxy", raising=False)
             url = "http://prometheus.example"
         connection = PrometheusConnection(url=url, total_timeout_seconds=1)
-        with pytest.raises(ObservationError, match="sent no complete answer within 1 s"):
+        with pytest.raises(AnswerTooSlow, match="sent no complete answer within 1 s"):
             PrometheusClient(connection, pause).query("up")
     assert time.monotonic() - began < LONGEST_SECONDS / 2
 

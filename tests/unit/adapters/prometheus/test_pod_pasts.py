@@ -3,15 +3,22 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from desched.adapters.kept_history import FORGOTTEN_AFTER_CYCLES, MOST_GONE_PODS
 from desched.adapters.prometheus import pod_pasts
-from desched.adapters.prometheus.client import LONGEST_QUERY_CHARACTERS, url_length
+from desched.adapters.prometheus.client import (
+    LONGEST_QUERY_CHARACTERS,
+    PrometheusClient,
+    url_length,
+)
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.errors import AnswerTooSlow, ObservationSource
 from desched.model.cluster import ClusterState, Pod
 from desched.model.load import ClusterLoad, PodChoice, PodPast
 from desched.model.resources import Resource
@@ -443,6 +450,41 @@ def test_an_answer_that_is_too_large_is_asked_for_in_halves_of_its_time(
     load = Service(fake, world).at(FIRST_AT, pasts(3))
     assert load.pod_pasts == usual
     assert len(usual) == 3
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many points were asked for at a time, where more than `slow[0]` take too long."""
+    asked = [20]
+    answer = PrometheusClient.query_range
+
+    def limited(self: PrometheusClient, promql: str, end: datetime, steps: int, step: int) -> Any:
+        asked.append(steps + 1)
+        if steps + 1 > asked[0]:
+            raise AnswerTooSlow(ObservationSource.PROMETHEUS, "too slow")
+        return answer(self, promql, end, steps, step)
+
+    monkeypatch.setattr(PrometheusClient, "query_range", limited)
+    return asked
+
+
+def test_an_answer_that_takes_too_long_is_asked_for_in_halves_of_its_time(
+    fake: FakePrometheus, world: World, slow: list[int]
+) -> None:
+    slow[0] = 37
+    usual = Service(fake, world).at(FIRST_AT, pasts(3)).pod_pasts
+    slow[0] = 20
+    assert Service(fake, world).at(FIRST_AT, pasts(3)).pod_pasts == usual
+    assert usual
+
+
+def test_a_server_that_is_slow_for_few_points_is_not_asked_for_ever_fewer(
+    service: Service, slow: list[int]
+) -> None:
+    slow[0] = 0
+    with pytest.raises(AnswerTooSlow):
+        service.at(FIRST_AT, pasts(3))
+    assert slow[1:] == [37, 18, 9]
 
 
 def test_a_resource_without_a_rule_is_not_asked_for(service: Service) -> None:
