@@ -7,11 +7,14 @@ room for what would come get a soft taint, as long as the others bear it better.
 the same times of each hour, so the taints last only while some are due: in between, pods that stay
 fill the nodes. Until Jobs have been seen for an hour, some may be due at any time: nodes that were
 lately relieved are kept from a pod each.
+
+The soft taints that steer a replacement keep new pods off as well. Where many nodes get them while
+Jobs are due, the Jobs crowd on the others, which is a cost of the move too.
 """
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +25,7 @@ from desched.model.resources import Resource
 from desched.model.state import Newcomers, State
 from desched.planning.arrays import Floats, Mask
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.newcomers import USUAL_USE, are_due, lasts, share_of
+from desched.planning.newcomers import USUAL_USE, Due, due_jobs, lasts, share_of
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.forecast import AHEAD_SECONDS, HEIGHT_WEIGHT
 from desched.policy.schedulers import ScoringStrategy
@@ -59,8 +62,7 @@ class Inflow:
     Arrays have one value for each of the nodes that new pods may come to, as shares of the node.
     `shares` is what pods that do not end by themselves request. `room` is how far the CPU is below
     the target without new pods, and `spare` how far below capacity. The nodes in `off` have the
-    soft taint when new pods are due, see `are_due`; to those in `guarded` a pod may come at any
-    time.
+    soft taint when much is `due`; to those in `guarded` a pod may come at any time.
     """
 
     def __init__(
@@ -70,15 +72,15 @@ class Inflow:
         room: Floats,
         spare: Floats,
         newcomers: Newcomers | None,
-        *,
-        is_due: bool = True,
+        due: Due,
     ) -> None:
         self._nodes = nodes
         self._position = {node.name: i for i, node in enumerate(nodes)}
         self._shares, self._room, self._spare = shares, room, spare
-        self._newcomers, self._is_due = newcomers, is_due
+        self._newcomers, self._due = newcomers, due
         self.guarded: Mask = np.zeros(len(nodes), dtype=bool)
-        self.off: Mask = np.array([node.avoided_by_others for node in nodes], dtype=bool)
+        self._avoided: Mask = np.array([node.avoided_by_others for node in nodes], dtype=bool)
+        self.off = self._avoided
         self._most_off = 0
 
     @classmethod
@@ -111,7 +113,7 @@ class Inflow:
             targets - usual,
             1.0 - usual,
             newcomers,
-            is_due=are_due(context.state, context.now),
+            due_jobs(context.state, context.now),
         )
         inflow.guarded = np.array([name in relieved for name in names], dtype=bool)
         shown = [
@@ -157,8 +159,8 @@ class Inflow:
 
     def taints(self) -> Iterator[PlannedTaint]:
         """The taints of the nodes that new pods which are due would overload."""
-        due = self.off & (self.guarded | self._is_due)
-        for node, share, is_off in zip(self._nodes, self._shares, due, strict=True):
+        wanted = self.off & (self.guarded | self._due.much)
+        for node, share, is_off in zip(self._nodes, self._shares, wanted, strict=True):
             if is_off and not node.avoided_by_others:
                 reason = (
                     f"only {share:.0%} of its CPU and memory is requested: new pods would come, "
@@ -197,17 +199,35 @@ class Inflow:
             return 0.0
         return max(0.0, self.after(pod, destination).minutes - self.minutes)
 
+    def steering_minutes(self, before: Iterable[str], after: Iterable[str]) -> float:
+        """By how much more of these soft taints raise the overload that new pods add.
+
+        Only those that are expected soon count, because the taints go when replacements have
+        landed.
+        """
+        if not self._due.requested:
+            return 0.0
+        return max(0.0, self._minutes_beside(after) - self._minutes_beside(before))
+
+    def _minutes_beside(self, steered: Iterable[str]) -> float:
+        off = self._avoided.copy()
+        off[[self._position[name] for name in steered if name in self._position]] = True
+        return float(self._added(self._shares, off, self._due.requested).sum())
+
     def _with(self, shares: Floats, off: Mask) -> "Inflow":
         inflow: Inflow = copy.copy(self)
         inflow.__dict__.pop("minutes", None)
         inflow._shares, inflow.off = shares, off
         return inflow
 
-    def _added(self, shares: Floats, off: Mask) -> Floats:
-        """The overload that new pods are expected to add to each node, in minutes."""
+    def _added(self, shares: Floats, off: Mask, requested: float | None = None) -> Floats:
+        """The overload that new pods are expected to add to each node, in minutes.
+
+        They request so much, by default what all of an hour do.
+        """
         if off.all():
             return np.zeros(len(shares))
-        come = self._come(shares, off)
+        come = self._come(shares, off, requested)
         come[off] = 0.0
         above = np.maximum(come - self._room, 0.0) - np.maximum(-self._room, 0.0)
         missing = np.maximum(come - self._spare, 0.0)
@@ -216,13 +236,14 @@ class Inflow:
         minutes: Floats = weight * (RUNNING_SHARE * AHEAD_SECONDS / 60)
         return minutes
 
-    def _come(self, shares: Floats, off: Mask) -> Floats:
+    def _come(self, shares: Floats, off: Mask, requested: float | None) -> Floats:
         """The CPU that new pods use on each node, as long as nothing keeps them off."""
         below = self.guarded & (shares < np.median(shares))
         come: Floats = np.where(below, ONE_POD_SHARE * USUAL_USE, 0.0)
         if self._newcomers is None:
             return come
-        line = _water_line(shares[~off], self._newcomers.requested_nodes)
+        amount = self._newcomers.requested_nodes if requested is None else requested
+        line = _water_line(shares[~off], amount)
         return np.maximum(come, (line - shares) * self._newcomers.use_of_requests)
 
 

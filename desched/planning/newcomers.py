@@ -2,6 +2,7 @@
 
 import math
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,8 @@ FORGOTTEN_NODES = 0.001
 MOST_REQUESTED_SHARE = 0.05
 """Of the nodes: more new pods in an hour are those of a new cluster, which do not come again."""
 
-DUE_SHARE = 0.5
-"""Jobs are due if so much of what comes on average is expected until the cycle after the next."""
+MUCH = 0.5
+"""Soft taints wait for Jobs that request so much of what comes on average in the same time."""
 
 
 def share_of(pod: Pod, node: Node) -> float:
@@ -72,18 +73,28 @@ def seen_newcomers(book: UsageBook, state: State) -> Newcomers | None:
     return Newcomers(use, tuple(by_time.tolist()), book.now, since)
 
 
-def are_due(state: State, now: datetime) -> bool:
-    """Whether Jobs are expected until the cycle after the next, by when they came before.
+class Due(NamedTuple):
+    """What Jobs request that are expected soon, 1.0 for a whole node.
 
-    Without a cycle before this one, they are.
+    `much` is whether it is enough that nodes get soft taints against it.
+    """
+
+    requested: float = 0.0
+    much: bool = False
+
+
+def due_jobs(state: State, now: datetime) -> Due:
+    """What Jobs are expected until the cycle after the next, by when they came before.
+
+    Without a cycle before this one, those of an hour are.
     """
     newcomers, last = state.newcomers, state.last_cycle
     if newcomers is None:
-        return False
+        return Due()
     ahead = min(HOUR, 2 * (now - last.at)) if last else HOUR
     coming = {_time_of(now + i * HOUR / TIMES) for i in range(1 + math.ceil(TIMES * ahead / HOUR))}
-    expected = math.fsum(newcomers.requested_by_time[time] for time in coming)
-    return expected >= DUE_SHARE * newcomers.requested_nodes * len(coming) / TIMES
+    requested = math.fsum(newcomers.requested_by_time[time] for time in coming)
+    return Due(requested, requested >= MUCH * newcomers.requested_nodes * len(coming) / TIMES)
 
 
 def _faded(newcomers: Newcomers | None, now: datetime) -> Newcomers | None:

@@ -214,12 +214,21 @@ class Destinations:
             view,
             self._seen(landing, landing.names[expected]).probabilities,
             float(landing.probabilities @ limits.added_minutes)
-            + self._newcomers_minutes(limits.pod, landing.names[expected]),
+            + self._newcomers_minutes(limits.pod, landing.names[expected], view),
             relied_on(landing, view, avoided, limits.is_acceptable),
         )
 
-    def _newcomers_minutes(self, pod: Pod, expected: str) -> float:
-        return self._inflow.cost_minutes(pod, expected) if self._inflow else 0.0
+    def _newcomers_minutes(self, pod: Pod, expected: str, view: SchedulerView) -> float:
+        """What new pods cost by the requests that move, and by the soft taints of this view."""
+        if self._inflow is None:
+            return 0.0
+        names = self.free.arrays.names
+        before, after = (
+            [names[i] for i in np.flatnonzero(steered)]
+            for steered in (self.view.steered, view.steered)
+        )
+        cost_minutes = self._inflow.cost_minutes(pod, expected)
+        return cost_minutes + self._inflow.steering_minutes(before, after)
 
     def take(self, destination: Destination, pod: Pod, charge: Mapping[Resource, float]) -> None:
         """Make the move: the pod is evicted, and its replacement expected at the destination.

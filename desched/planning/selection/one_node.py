@@ -174,7 +174,8 @@ def _bearable(
 
 
 def _too_little(saved: float, price: float) -> Finding[RefusalReason]:
-    detail = f"its move would save {saved:.0f} minutes of overload, and must save {price:.0f}"
+    does = f"save {saved:.0f}" if saved >= 0 else f"add {-saved:.0f}"
+    detail = f"its move would {does} minutes of overload, and must save {price:.0f}"
     return Finding(RefusalReason.NO_RELIEF, detail)
 
 

@@ -15,6 +15,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Newcomers, RecentMove, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.inflow import Inflow
+from desched.planning.newcomers import Due
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destination import Destination
@@ -201,12 +202,17 @@ HALF = pod("half", on="n0", request=amounts(0.4, 1.6))
 
 
 def inflow(
-    *shares: float, room: float = 0.1, newcomers: Newcomers | None = JOBS, taints: int = 0
+    *shares: float,
+    room: float = 0.1,
+    newcomers: Newcomers | None = JOBS,
+    taints: int = 0,
+    due: float = 0.0,
 ) -> Inflow:
     """Ten nodes of which a half is requested, or of the first ones so much."""
     of_nodes = np.array([*shares, *[0.5] * (10 - len(shares))])
     rooms = np.full(10, room)
-    found = Inflow([node(name) for name in NAMES], of_nodes, rooms, rooms + 0.2, newcomers)
+    nodes, due_jobs = [node(name) for name in NAMES], Due(due, much=True)
+    found = Inflow(nodes, of_nodes, rooms, rooms + 0.2, newcomers, due_jobs)
     return found.steered(np.ones(10, dtype=bool), taints)
 
 
@@ -259,6 +265,36 @@ def test_a_pod_stays_if_new_pods_would_undo_what_its_move_saves(
     if not moves:
         (refusal,) = (r for r in plan.refusals if r.pod == web.ref)
         assert refusal.reason is RefusalReason.NO_RELIEF
+
+
+def test_soft_taints_for_a_replacement_cost_what_due_jobs_do_to_the_other_nodes() -> None:
+    """On all nodes, taints keep nobody off."""
+    assert inflow(due=0.2).steering_minutes([], NAMES[2:]) > 60
+    assert inflow(due=0.2).steering_minutes([], NAMES[2:3]) == 0
+    assert inflow(due=0.2).steering_minutes(NAMES[2:], NAMES[2:]) == 0
+    assert inflow(due=0.2).steering_minutes([], NAMES) == 0
+    assert inflow().steering_minutes([], NAMES[2:]) == 0
+
+
+@pytest.mark.parametrize(("minutes_ahead", "moves"), [(7, 0), (25, 1)])
+def test_a_move_that_needs_many_soft_taints_waits_until_due_jobs_have_come(
+    minutes_ahead: int, moves: int
+) -> None:
+    """All nodes but one would be too full, and would get the taint; the Jobs would fill the one."""
+    web = pod("web", on="n0", request=amounts(0.1, 0.4))
+    own = pod("own", on="n0", request=amounts(3, 12), of=None)
+    others = [pod(f"on-{n}", on=n, request=amounts(2, 8)) for n in NAMES[1:]]
+    busy = dict.fromkeys(NAMES[1:9], (0.6, 0.1))
+    of_load = load({"n0": (0.95, 0.1), **busy, "n9": (0.3, 0.1)}, {"web": (1.0, 0.1)})
+    seen = snapshot([node(n) for n in NAMES], [web, own, *others], of_load, [workload("web", 20)])
+    by_time = [0.0] * 12
+    by_time[(NOW + timedelta(minutes=minutes_ahead)).minute // 5] = 0.3
+    last = LastCycle(NOW - timedelta(minutes=5), "a", "evict", "nothing")
+    state = State(newcomers=Newcomers(4.0, tuple(by_time), NOW), last_cycle=last)
+    plan = planned(seen, replace(steering(), max_landing_risk=0.15), state)
+    assert [len(eviction.steered) for eviction in plan.evictions] == [8] * moves
+    details = [refusal.detail for refusal in plan.refusals if refusal.pod == web.ref]
+    assert [detail.startswith("its move would add ") for detail in details] == [True] * (1 - moves)
 
 
 def test_a_move_counts_for_what_the_next_one_costs() -> None:

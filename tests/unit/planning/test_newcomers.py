@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from desched.model.cluster import Owner
 from desched.model.resources import Resource
 from desched.model.state import LastCycle, Newcomers, State
-from desched.planning.newcomers import are_due, seen_newcomers
+from desched.planning.newcomers import due_jobs, seen_newcomers
 from desched.planning.overload.pod_usage import UsageBook
 from tests.builders import NOW, amounts, load, node, pod, policy, rule, snapshot
 
@@ -99,7 +99,7 @@ def due_at(minute: int, newcomers: Newcomers | None, interval_minutes: int | Non
     last = None
     if interval_minutes is not None:
         last = LastCycle(now - timedelta(minutes=interval_minutes), "a", "evict", "nothing")
-    return are_due(State(newcomers=newcomers, last_cycle=last), now)
+    return due_jobs(State(newcomers=newcomers, last_cycle=last), now).much
 
 
 def test_jobs_are_due_when_others_came_an_hour_before() -> None:
