@@ -130,7 +130,7 @@ class Exchange:
 
 
 class Fault(NamedTuple):
-    """Something that goes wrong, by its name in the tables of docs/faults.md."""
+    """Something that goes wrong, by its name in the tables of faults.md."""
 
     name: str
     act: Callable[[Exchange], None]

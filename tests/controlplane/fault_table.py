@@ -1,4 +1,4 @@
-"""The tables of docs/faults.md, which the tests write and compare with what they see."""
+"""The tables of faults.md, which the tests write and compare with what they see."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.stored_text import WRITE_VARIABLE
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
+DOCUMENT = Path(__file__).parent / "faults.md"
 _END = "<!-- end -->"
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong with requests, by the names that docs/faults.md has for it."""
+"""What goes wrong with requests, by the names that faults.md has for it."""
 
 import json
 from collections.abc import Callable

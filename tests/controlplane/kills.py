@@ -28,7 +28,7 @@ SERVICE = ("--interval", "2s", "--listen-address", "127.0.0.1:0", ALONE)
 
 
 class Point(NamedTuple):
-    """Where in its work a process is killed, and how docs/faults.md says that.
+    """Where in its work a process is killed, and how faults.md says that.
 
     It is killed after the call: between two calls a process changes nothing that anyone sees, so
     that a kill before a call leaves what a kill after the one before it leaves.

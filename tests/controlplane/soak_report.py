@@ -23,7 +23,7 @@ _INTRODUCTION = """\
 # The last soak
 
 This page is for people who judge reliability: the last run of `make soak`.
-[Reliability](../reliability.md#soak) lists what it checks.
+[Drills](../../drills/README.md#soak) lists what it checks.
 
 """
 

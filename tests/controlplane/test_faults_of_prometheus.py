@@ -1,7 +1,7 @@
 """Whatever Prometheus does wrong, nothing is evicted by mistake, and desched recovers by itself.
 
 A few services live through all of it side by side, each a process of its own; meanwhile single runs
-meet the same faults. The rows in docs/faults.md are what is seen here.
+meet the same faults. The rows in faults.md are what is seen here.
 """
 
 import json
