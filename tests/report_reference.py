@@ -1,7 +1,7 @@
 """The JSON Schema of reports, and the tables of reasons: `python -m tests.report_reference`.
 
-The schema comes from the types of the JSON and their docstrings. In documents, what stands between
-`<!-- reasons of TYPE -->` and `<!-- end -->` comes from reasons.toml; people write the rest.
+The schema comes from the types of the JSON and their docstrings. In docs/reasons.md, the texts
+between `<!-- reasons of TYPE -->` and `<!-- end -->` come from reasons.toml; people write the rest.
 """
 
 import inspect
@@ -29,7 +29,7 @@ from desched.views.reasons import texts
 from tests.repository import ROOT
 
 SCHEMA = ROOT / "docs" / "report.schema.json"
-PAGES = (ROOT / "docs" / "reasons.md", ROOT / "docs" / "operations.md")
+PAGE = ROOT / "docs" / "reasons.md"
 DOCUMENTS = (CycleReport, Explanation, Simulated, Backtest, Backtests, Review)
 """What commands print as JSON; `desched history` prints a list of LoggedMove."""
 
@@ -189,5 +189,4 @@ def _counts_as(result: MoveResult) -> str:
 
 if __name__ == "__main__":
     SCHEMA.write_text(schema_text())
-    for page in PAGES:
-        page.write_text(with_reasons(page.read_text()))
+    PAGE.write_text(with_reasons(PAGE.read_text()))
