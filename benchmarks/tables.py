@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks.md from files of results: `python -m benchmarks.tables FILE ...`.
+"""The tables of results.md from files of results: `python -m benchmarks.tables FILE ...`.
 
 `python -m benchmarks.closed_loop --json FILE` writes such a file; so does a real day.
 """
