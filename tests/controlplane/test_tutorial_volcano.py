@@ -18,7 +18,7 @@ from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.user import User
 from tests.controlplane.written_history import History, write_blocks
 from tests.documented_commands import documented_commands
-from tests.unit.test_tutorial_volcano import NODES, PLACES, objects, shown
+from tests.unit.test_tutorial_volcano import NODES, PLACES, network, objects, shown
 
 PAGE = "docs/tutorial-volcano.md"
 BUSY = {"node0": 0.9} | dict.fromkeys(NODES[1:4], 0.2) | dict.fromkeys(NODES[4:], 0.02)
@@ -112,7 +112,7 @@ def test_the_commands_of_the_tutorial_do_what_it_says(
     plane = running_control_plane
     plane.serve(HYPER_NODES)
     plane.serve(VOLCANO_GROUPS)
-    plane.apply(*objects("The network"))
+    plane.apply(*network())
     (rights,) = documented_commands(PAGE, "The network")
     (plan,) = documented_commands(PAGE, NEEDS_ALL)
 

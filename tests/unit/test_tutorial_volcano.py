@@ -27,6 +27,7 @@ from tests.repository import ROOT
 from tests.shown import print_shown
 
 TUTORIAL = ROOT / "docs" / "tutorial-volcano.md"
+NETWORK = ROOT / "docs" / "examples" / "volcano-hyper-nodes.yaml"
 PUBLISHED = ROOT / "policies" / "volcano-published.yaml"
 POLICY = load_policy(PUBLISHED).policy
 NODES = [f"node{i}" for i in range(8)]
@@ -43,6 +44,12 @@ def blocks(title: str, language: str) -> list[str]:
 
 def objects(title: str) -> list[dict[str, Any]]:
     return [each for block in blocks(title, "yaml") for each in yaml.safe_load_all(block)]
+
+
+def network() -> list[dict[str, Any]]:
+    """The HyperNodes that the page links to."""
+    assert f"(examples/{NETWORK.name})" in section("The network")
+    return list(yaml.safe_load_all(NETWORK.read_text()))
 
 
 def page(items: list[dict[str, Any]]) -> bytes:
@@ -77,7 +84,7 @@ def report(title: str, usage: Mapping[str, int]) -> str:
     cluster.add_deployment("train", "llama", len(PLACES), llama, nodes=PLACES)
     simulation.clock.advance(3600)
     state = cluster.read_cluster()
-    found = HYPER_NODES.decoder().page(page(objects("The network"))).values
+    found = HYPER_NODES.decoder().page(page(network())).values
     tree = hyper_nodes(found, state.nodes)
     around = msgspec.structs.replace(state, declared_groups=(group(title),), hyper_nodes=tree)
     cluster.adopt_surroundings(around)
