@@ -91,7 +91,12 @@ def rows(page: str) -> list[Row]:
 
 
 FLAGS = rows("replaced-flags.md")
-KEYS = [row for page in PAGES for row in rows(page)]
+KEYS = [
+    row._replace(cells=(key, *row.cells[1:]))
+    for page in PAGES
+    for row in rows(page)
+    for key in re.findall(r"`[^`]+`", row.cells[0])
+]
 
 
 def flags(cell: str) -> list[str]:
