@@ -19,10 +19,10 @@ from pydantic.fields import FieldInfo
 import desched
 from desched.cli import main
 from desched.policy.durations import duration_seconds
-from desched.policy_file.section import Section
 from desched.policy_file.sections.limits import EvictionLimitsSection
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.metrics import Metrics
+from desched.policy_keys.section import Section
 
 LONGEST_SPEED = 20
 """At a higher speed some durations would be shorter than a policy may have them."""

@@ -23,6 +23,7 @@ SIMULATED = ("tests/unit/test_cycle.py", "tests/contracts/test_simulation.py")
 ROOMS: dict[str, tuple[str, ...]] = {
     "planning": ("tests/unit/planning", *SIMULATED, "tests/properties/test_planner.py"),
     "eviction": ("tests/unit/eviction", *SIMULATED, "tests/properties/test_acting.py"),
+    "policy_keys": ("tests/unit/policy_keys", "tests/unit/policy_file"),
     "policy_file/sections": ("tests/unit/policy_file", "tests/unit/planning", *SIMULATED),
     "adapters/kubernetes": ("tests/unit/adapters/kubernetes",),
     "adapters/prometheus": ("tests/unit/adapters/prometheus",),

@@ -20,7 +20,6 @@ from desched.policy.compatibility import (
 )
 from desched.policy.durations import LONGEST_SECONDS, duration_text
 from desched.policy.share import Share
-from desched.policy_file.section import Section, all_sections, keys
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.plugins import (
     DefaultEvictorConfig,
@@ -29,6 +28,7 @@ from desched.policy_file.sections.plugins import (
     UpstreamPluginConfig,
 )
 from desched.policy_file.sections.root import DeschedulerPolicy
+from desched.policy_keys.section import Section, all_sections, keys
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",

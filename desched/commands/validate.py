@@ -14,7 +14,7 @@ from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
     from desched.policy_file.loading import policy_argument, shown_name, validate_policy
-    from desched.policy_file.reading.findings import InvalidPolicy, Severity
+    from desched.policy_keys.findings import InvalidPolicy, Severity
     from desched.views.policy_findings import (
         Findings,
         ValidatedFile,

@@ -18,13 +18,13 @@ from desched.convert.strategies import convert_strategies
 from desched.convert.yaml_text import yaml_text
 from desched.model.text import on_one_line
 from desched.policy_file.loading import validate_policy
-from desched.policy_file.reading.document import YamlDocument
 from desched.policy_file.reading.envelope import CCE_KEY, find_document
-from desched.policy_file.reading.findings import InvalidPolicy, KeyPath, Place, Severity
 from desched.policy_file.reading.problems import unfilled
-from desched.policy_file.section import KIND, places_of
 from desched.policy_file.sections.root import DeschedulerPolicy
 from desched.policy_file.upstream_plugins import LOAD_AWARE
+from desched.policy_keys.document import YamlDocument
+from desched.policy_keys.findings import InvalidPolicy, KeyPath, Place, Severity
+from desched.policy_keys.section import KIND, places_of
 
 _KOORDINATOR_KIND = "DeschedulerConfiguration"
 _ARGS_KINDS = {"LowNodeLoadArgs": "LowNodeLoad", "MigrationControllerArgs": "MigrationController"}

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from desched.policy_file.reading.findings import KeyPath
-from desched.policy_file.section import API_VERSION, KIND
 from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE
+from desched.policy_keys.findings import KeyPath
+from desched.policy_keys.section import API_VERSION, KIND
 
 _PLUGINS = {DEFAULT_EVICTOR: 0, LOAD_AWARE: 1}
 """Where each stands in pluginConfig."""

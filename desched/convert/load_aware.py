@@ -24,11 +24,11 @@ from desched.convert.selectors import both, label_selector, selector_text
 from desched.convert.thresholds import bounds, set_bounds
 from desched.policy.durations import duration_seconds, duration_text
 from desched.policy.policy import MetricsType
-from desched.policy_file.section import keys
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy_file.sections.windows import LONGEST_WINDOW_SECONDS
 from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE
+from desched.policy_keys.section import keys
 
 _KEYS = ("thresholds", "targetThresholds")
 _DEAD = ("evictLocalStoragePods", "evictSystemCriticalPods", "evictFailedBarePods")

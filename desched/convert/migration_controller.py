@@ -8,7 +8,7 @@ from desched.convert.original import OriginalSection
 from desched.policy.durations import duration_text
 from desched.policy.policy import EvictionLimits
 from desched.policy.wording import quoted
-from desched.policy_file.sections.values import LARGEST_COUNT
+from desched.policy_keys.values import LARGEST_COUNT
 
 _PERCENTAGE = re.compile("([0-9]{1,3})%")
 _ALL = 100

@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.text import on_one_line
-from desched.policy_file.reading.findings import KeyPath, Place, key_path
+from desched.policy_keys.findings import KeyPath, Place, key_path
 
 
 class Effect(StrEnum):

@@ -8,9 +8,9 @@ import msgspec
 from desched.convert.notes import ConversionNote, Effect
 from desched.policy.durations import duration_seconds
 from desched.policy.wording import quoted
-from desched.policy_file.reading.document import YamlDocument
-from desched.policy_file.reading.findings import FindingRule, KeyPath, Place, PolicyFinding
-from desched.policy_file.sections.values import LARGEST_COUNT
+from desched.policy_keys.document import YamlDocument
+from desched.policy_keys.findings import FindingRule, KeyPath, Place, PolicyFinding
+from desched.policy_keys.values import LARGEST_COUNT
 
 
 class Record(msgspec.Struct, frozen=True):

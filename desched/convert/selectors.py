@@ -5,8 +5,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from desched.convert.original import OriginalSection
-from desched.policy_file.sections.label_syntax import parse_selector
-from desched.policy_file.sections.values import LabelSelectorSection
+from desched.policy_keys.label_syntax import parse_selector
+from desched.policy_keys.values import LabelSelectorSection
 
 _WORDS = {"In": "in", "NotIn": "notin"}
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from desched.convert.notes import OF_THE_NEW_POLICY, ConversionNote, Effect
 from desched.model.text import on_one_line
-from desched.policy_file.reading.findings import key_path
+from desched.policy_keys.findings import key_path
 from desched.views.formatting import count
 
 _TITLES = {

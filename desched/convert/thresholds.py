@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from desched.convert.draft import here
 from desched.convert.original import OriginalSection
 from desched.model.resources import Resource
-from desched.policy_file.reading.findings import KeyPath
+from desched.policy_keys.findings import KeyPath
 
 ALL = 100
 UNWATCHED = "desched watches memory, cpu and pods, and as gpu the load of GPUs that pods share."

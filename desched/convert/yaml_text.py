@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import yaml
 
-from desched.policy_file.reading.findings import KeyPath
+from desched.policy_keys.findings import KeyPath
 
 _WIDTH = 100
 

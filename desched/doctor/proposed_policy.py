@@ -19,7 +19,7 @@ from desched.model.resources import Resource
 from desched.policy.compatibility import EXTENDED
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, MetricsType, Policy
-from desched.policy_file.section import API_VERSION, KIND
+from desched.policy_keys.section import API_VERSION, KIND
 from desched.views.formatting import plain
 
 DEFAULT_WINDOW_SECONDS = 300

@@ -24,13 +24,13 @@ from desched.policy.policy import (
 )
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from desched.policy.share import Share
-from desched.policy_file.section import Section, attribute, keys, names, sections_below
 from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
 from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
-from desched.policy_file.sections.label_syntax import selector_text
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.root import DeschedulerPolicy
 from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
+from desched.policy_keys.label_syntax import selector_text
+from desched.policy_keys.section import Section, attribute, keys, names, sections_below
 
 NONE = "none"
 UNLIMITED = "no limit"

@@ -10,7 +10,11 @@ from pydantic import ValidationError
 from desched.model.text import on_one_line
 from desched.policy.policy import Policy
 from desched.policy_file.reading.envelope import CCE_KEY, POLICY_KEY, find_policy
-from desched.policy_file.reading.findings import (
+from desched.policy_file.reading.problems import schema_problems, unfilled
+from desched.policy_file.reading.valid_part import valid_part
+from desched.policy_file.reading.yaml_source import LARGEST_TEXT
+from desched.policy_file.sections.root import DeschedulerPolicy, resolve
+from desched.policy_keys.findings import (
     FindingRule,
     InvalidPolicy,
     Place,
@@ -18,12 +22,8 @@ from desched.policy_file.reading.findings import (
     in_order,
     refused,
 )
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.reading.problems import schema_problems, unfilled
-from desched.policy_file.reading.valid_part import valid_part
-from desched.policy_file.reading.yaml_source import LARGEST_TEXT
-from desched.policy_file.section import API_VERSION, KIND
-from desched.policy_file.sections.root import DeschedulerPolicy, resolve
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import API_VERSION, KIND
 
 STANDARD_INPUT = "-"
 _DIGEST_CHARACTERS = 12

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from desched.model.text import on_one_line
-from desched.policy_file.reading.findings import PolicyFinding, Severity
+from desched.policy_keys.findings import PolicyFinding, Severity
 from desched.views.formatting import count
 from desched.views.rendering import View
 

@@ -12,7 +12,7 @@ from desched.convert.conversion import convert_policy
 from desched.convert.notes import Effect
 from desched.policy.policy import Policy
 from desched.policy_file.loading import parse_policy
-from desched.policy_file.reading.findings import InvalidPolicy
+from desched.policy_keys.findings import InvalidPolicy
 from tests.properties.mutations import mutated
 from tests.properties.outputs import harmless
 from tests.repository import ROOT

@@ -14,7 +14,7 @@ from desched.cli.setting_flags import SETTING_FLAGS, SETTING_OF_FLAG
 from desched.convert.conversion import Dialect, convert_policy
 from desched.convert.notes import Effect
 from desched.policy_file.loading import validate_policy
-from desched.policy_file.reading.findings import InvalidPolicy
+from desched.policy_keys.findings import InvalidPolicy
 from tests.repository import ROOT
 
 Path = tuple[str | int, ...]

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from desched.policy.wording import quoted
-from desched.policy_file.reading.document import YamlDocument
-from desched.policy_file.reading.findings import FindingRule, KeyPath, Place, refused
 from desched.policy_file.reading.yaml_source import Frame, read_documents
-from desched.policy_file.section import API_VERSION, KIND
+from desched.policy_keys.document import YamlDocument
+from desched.policy_keys.findings import FindingRule, KeyPath, Place, refused
+from desched.policy_keys.section import API_VERSION, KIND
 
 POLICY_KEY = "policy.yaml"
 """The ConfigMap's key, and the file's name where the ConfigMap is mounted."""

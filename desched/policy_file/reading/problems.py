@@ -9,9 +9,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from desched.policy.wording import close_word, did_you_mean, quoted
-from desched.policy_file.reading.findings import KeyPath
-from desched.policy_file.reading.notes import Problem
-from desched.policy_file.section import (
+from desched.policy_file.upstream_plugins import UPSTREAM_KEYS
+from desched.policy_keys.findings import KeyPath
+from desched.policy_keys.notes import Problem
+from desched.policy_keys.section import (
     API_VERSION,
     KIND,
     REFUSAL,
@@ -20,7 +21,6 @@ from desched.policy_file.section import (
     places_of,
     sections_at,
 )
-from desched.policy_file.upstream_plugins import UPSTREAM_KEYS
 
 FEW_KEYS = 8
 

@@ -4,8 +4,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from desched.policy_file.reading.findings import KeyPath
-from desched.policy_file.section import API_VERSION, KIND
+from desched.policy_keys.findings import KeyPath
+from desched.policy_keys.section import API_VERSION, KIND
 
 _STAND_INS: dict[str, Any] = {
     "apiVersion": API_VERSION,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import yaml
 
 from desched.policy.wording import quoted
-from desched.policy_file.reading.document import BlockText, YamlDocument
-from desched.policy_file.reading.findings import (
+from desched.policy_keys.document import BlockText, YamlDocument
+from desched.policy_keys.findings import (
     FindingRule,
     KeyPath,
     Place,

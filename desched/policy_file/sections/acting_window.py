@@ -8,8 +8,8 @@ from pydantic import Field
 
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import CronFields, cron_fields, zone_of
-from desched.policy_file.section import Section, optional
-from desched.policy_file.sections.values import WEEK_SECONDS, lasting, text_form
+from desched.policy_keys.section import Section, optional
+from desched.policy_keys.values import WEEK_SECONDS, lasting, text_form
 
 
 def _start(text: str) -> CronFields:

@@ -11,10 +11,10 @@ from pydantic.alias_generators import to_camel
 from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.policy.compatibility import GpuPods, VolcanoJobs
 from desched.policy.policy import PriorityThreshold, Protections
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import PluginArgs, Section, names, optional
 from desched.policy_file.sections.load_aware import EvictableNamespaces, LoadAwareArgs
-from desched.policy_file.sections.values import (
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import PluginArgs, Section, names, optional
+from desched.policy_keys.values import (
     Count,
     LabelSelectorSection,
     PriorityThresholdSection,

@@ -8,9 +8,9 @@ from pydantic.alias_generators import to_snake
 
 from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional, values_of
-from desched.policy_file.sections.values import LabelKey, Span, UpTo1000
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, optional, values_of
+from desched.policy_keys.values import LabelKey, Span, UpTo1000
 
 _DEFAULTS = FollowUpRules()
 

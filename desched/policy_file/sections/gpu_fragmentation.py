@@ -8,9 +8,9 @@ from pydantic import Field
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.placement_domains import NO_TIER, names_no_tier
 from desched.policy.wording import quoted
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import PluginArgs, Section, optional, written
-from desched.policy_file.sections.values import (
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import PluginArgs, Section, optional, written
+from desched.policy_keys.values import (
     WEEK_SECONDS,
     LabelKey,
     NamespaceName,

@@ -19,8 +19,8 @@ from desched.policy.schedulers import (
     ScoreWeights,
     ScoringStrategy,
 )
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.sections.values import LARGEST_COUNT
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.values import LARGEST_COUNT
 
 MOST_WEIGHT = 1_000
 

@@ -8,9 +8,9 @@ from pydantic import Field
 from desched.policy.compatibility import EXTENDED, Defaults
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional, values_of
-from desched.policy_file.sections.values import Count, CountOrShare, UpTo1000, lasting
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, optional, values_of
+from desched.policy_keys.values import Count, CountOrShare, UpTo1000, lasting
 
 _LIMITS = EvictionLimits()
 

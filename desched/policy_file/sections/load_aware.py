@@ -30,8 +30,6 @@ from desched.policy.policy import (
 )
 from desched.policy.share import Share
 from desched.policy.wording import quoted
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import PluginArgs, Section, given, optional, written
 from desched.policy_file.sections.acting_window import ActingWindowSection
 from desched.policy_file.sections.follow_up import FollowUpSection
 from desched.policy_file.sections.limits import EvictionLimitsSection
@@ -40,7 +38,10 @@ from desched.policy_file.sections.placement_domains import PlacementDomainsSecti
 from desched.policy_file.sections.pools import NodePoolSection
 from desched.policy_file.sections.scheduler import SchedulerSection, SteeringWord
 from desched.policy_file.sections.thresholds import Lines, ResourcePercentages, rules_between
-from desched.policy_file.sections.values import (
+from desched.policy_file.sections.windows import DestinationWindows, Windows
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import PluginArgs, Section, given, optional, written
+from desched.policy_keys.values import (
     Count,
     CountOrShare,
     LabelKey,
@@ -53,7 +54,6 @@ from desched.policy_file.sections.values import (
     Seconds,
     SelectorText,
 )
-from desched.policy_file.sections.windows import DestinationWindows, Windows
 
 DEFAULT_WINDOW_SECONDS = 300
 """Five samples where Prometheus scrapes once a minute, as its community chart does."""

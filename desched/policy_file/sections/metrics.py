@@ -8,10 +8,10 @@ from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, MetricsType, Policy, PrometheusStack
 from desched.policy.windows_of_samples import KEPT_WINDOW_SECONDS
 from desched.policy.wording import quoted
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, given, optional, refusal
 from desched.policy_file.sections.queries import Queries, Sources, queries_of, sources_of
-from desched.policy_file.sections.values import Form, NamespaceName, lasting, matching
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, given, optional, refusal
+from desched.policy_keys.values import Form, NamespaceName, lasting, matching
 
 VOLCANO_AVERAGE_SECONDS = 600
 """The range in the rules of Volcano's documentation."""

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from desched.errors import ConfigurationError
 from desched.plugins.out_of_tree import OutOfTree
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, optional
 
 
 class OutOfTreePlugin(Section):

@@ -15,9 +15,9 @@ from desched.policy.placement_domains import (
     tier_of,
 )
 from desched.policy.wording import did_you_mean
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional, written
-from desched.policy_file.sections.values import LabelKey
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, optional, written
+from desched.policy_keys.values import LabelKey
 
 _Level = Annotated[tuple[LabelKey, ...], Field(min_length=1)]
 

@@ -5,12 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, names, refusal
 from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
 from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy_file.sections.load_aware import LoadAwareArgs
-from desched.policy_file.sections.values import Form
 from desched.policy_file.upstream_plugins import (
     COUNTERPARTS,
     DEFAULT_EVICTOR,
@@ -20,6 +17,9 @@ from desched.policy_file.upstream_plugins import (
     UPSTREAM_PLUGINS,
     no_such_plugin,
 )
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, names, refusal
+from desched.policy_keys.values import Form
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),

@@ -4,10 +4,10 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from desched.policy.policy import NodePool
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional, written
 from desched.policy_file.sections.thresholds import Lines, ResourcePercentages, rules_between
-from desched.policy_file.sections.values import Percent, SelectorText
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, optional, written
+from desched.policy_keys.values import Percent, SelectorText
 
 
 class NodePoolSection(Section):

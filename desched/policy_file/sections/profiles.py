@@ -7,8 +7,6 @@ import msgspec
 
 from desched.model.selectors import LabelSelector
 from desched.policy.policy import NodePool
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, names
 from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
 from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy_file.sections.load_aware import LoadAwareArgs
@@ -28,6 +26,8 @@ from desched.policy_file.upstream_plugins import (
     LOAD_AWARE,
     UPSTREAM_PLUGINS,
 )
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, names
 
 _OF_A_POOL = ("nodeSelector", "thresholds", "targetThresholds", "stopMargin", "ceilingMargin")
 _ALL_THE_SAME = "one cycle serves all of them, so they must name the same."

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, given, optional
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, given, optional
 
 WINDOW_PLACEHOLDER = "{window}"
 _NOT_NAMES = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\{[^{}]*\}|\[[^\[\]]*\]')

@@ -5,8 +5,6 @@ from typing import Literal
 from desched.plugins import HOUSE
 from desched.policy.compatibility import GangMode, Queues, SteeringMode, VolcanoJobs
 from desched.policy.policy import Policy, SteeringRules
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, names, optional, written
 from desched.policy_file.sections.default_evictor import resolve_protections
 from desched.policy_file.sections.follow_up import follow_up_rules
 from desched.policy_file.sections.gpu_fragmentation import gpu_drain_rules
@@ -30,7 +28,9 @@ from desched.policy_file.sections.profiles import (
     choose_profiles,
 )
 from desched.policy_file.sections.scheduler import SchedulerSection, scheduler_rules
-from desched.policy_file.sections.values import Count, SelectorText, all_of
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, names, optional, written
+from desched.policy_keys.values import Count, SelectorText, all_of
 
 
 class DeschedulerPolicy(Section):

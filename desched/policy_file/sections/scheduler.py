@@ -17,10 +17,10 @@ from desched.policy.schedulers import (
     ScoringStrategy,
     VolcanoWeights,
 )
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, given, optional, values_of, written
 from desched.policy_file.sections.kube_scheduler_configuration import configured_schedulers
-from desched.policy_file.sections.values import LabelKey, matching
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, given, optional, values_of, written
+from desched.policy_keys.values import LabelKey, matching
 
 Weight = Annotated[int, Field(ge=0, le=100)]
 

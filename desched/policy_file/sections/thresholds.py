@@ -5,15 +5,15 @@ import msgspec
 from desched.model.resources import Resource
 from desched.policy.compatibility import Defaults
 from desched.policy.policy import ResourceRule
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section
-from desched.policy_file.sections.values import Percent
 from desched.policy_file.sections.windows import (
     DestinationWindows,
     Windows,
     destination_windows_of,
     windows_of,
 )
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section
+from desched.policy_keys.values import Percent
 
 LEAST_USUAL_TARGET = 10
 """Percent; under this load nearly no node runs."""

@@ -8,9 +8,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.policy.policy import DestinationWindow
-from desched.policy_file.reading.notes import Notes
-from desched.policy_file.section import Section, optional
-from desched.policy_file.sections.values import DURATION_SCHEMA, Seconds, matching, one_or_many
+from desched.policy_keys.notes import Notes
+from desched.policy_keys.section import Section, optional
+from desched.policy_keys.values import DURATION_SCHEMA, Seconds, matching, one_or_many
 
 LONGEST_WINDOW_SECONDS = 24 * 3600
 """Nodes younger than the longest window are left alone; a day of that is enough."""

@@ -10,7 +10,7 @@ from desched.convert.conversion import Conversion, Dialect, convert_policy
 from desched.convert.notes import Effect
 from desched.policy.policy import MetricsType, Policy
 from desched.policy_file.loading import parse_policy
-from desched.policy_file.reading.findings import InvalidPolicy
+from desched.policy_keys.findings import InvalidPolicy
 from tests.stored_text import check_stored
 
 ORIGINALS = Path(__file__).parent / "originals"

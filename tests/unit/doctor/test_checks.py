@@ -14,10 +14,10 @@ from desched.cli.setting_flags import SETTING_OF_FLAG
 from desched.doctor.checks import CheckName, Verdict
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.prometheus_address import NETWORK_POLICY_PORTS
-from desched.policy_file.section import places_of
 from desched.policy_file.sections.default_evictor import DefaultProtection, ExtraProtection
 from desched.policy_file.sections.root import DeschedulerPolicy
 from desched.policy_file.sections.windows import Windows
+from desched.policy_keys.section import places_of
 from tests.repository import ROOT
 from tests.stored_text import check_stored, sections
 from tests.unit.doctor.cases import CASES

@@ -6,9 +6,9 @@ from functools import cache
 import jsonschema
 import pytest
 
-from desched.policy_file.section import Section, all_sections, keys
 from desched.policy_file.sections.pools import NodePoolSection
 from desched.policy_file.sections.root import DeschedulerPolicy
+from desched.policy_keys.section import Section, all_sections, keys
 from tests.policy_reference import json_schema, reference
 from tests.repository import ROOT
 from tests.unit.policy_file.published import POLICIES

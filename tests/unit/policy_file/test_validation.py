@@ -9,7 +9,7 @@ import pytest
 
 from desched.errors import ConfigurationError
 from desched.policy_file.loading import load_policy, parse_policy, read_policy, validate_policy
-from desched.policy_file.reading.findings import FindingRule, InvalidPolicy, PolicyFinding, Severity
+from desched.policy_keys.findings import FindingRule, InvalidPolicy, PolicyFinding, Severity
 from tests.unit.policy_file.published import PUBLISHED_TEXT, published
 
 MISTAKES = """\

@@ -4,7 +4,7 @@ import json
 import yaml
 from rich.console import Console
 
-from desched.policy_file.reading.findings import FindingRule, Place, PolicyFinding
+from desched.policy_keys.findings import FindingRule, Place, PolicyFinding
 from desched.views.policy_findings import (
     Findings,
     ValidatedFile,

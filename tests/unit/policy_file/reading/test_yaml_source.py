@@ -1,7 +1,7 @@
 import pytest
 
-from desched.policy_file.reading.findings import InvalidPolicy
 from desched.policy_file.reading.yaml_source import DEEPEST_NESTING, Frame, read_documents
+from desched.policy_keys.findings import InvalidPolicy
 
 
 def only(text):

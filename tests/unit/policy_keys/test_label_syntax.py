@@ -1,7 +1,7 @@
 import pytest
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.policy_file.sections.label_syntax import parse_selector, selector_text
+from desched.policy_keys.label_syntax import parse_selector, selector_text
 
 PARSED = {
     "": (),

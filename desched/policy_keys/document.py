@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.policy_file.reading.findings import (
+from desched.policy_keys.findings import (
     FindingRule,
     InvalidPolicy,
     KeyPath,

@@ -13,12 +13,12 @@ from desched.policy.durations import LONGEST_SECONDS, duration_seconds, duration
 from desched.policy.policy import HIGHEST_PRIORITY_THRESHOLD
 from desched.policy.share import Share
 from desched.policy.wording import quoted
-from desched.policy_file.section import Section, refusal
-from desched.policy_file.sections.label_syntax import (
+from desched.policy_keys.label_syntax import (
     check_label_key,
     check_label_value,
     parse_selector,
 )
+from desched.policy_keys.section import Section, refusal
 
 LARGEST_COUNT = 2**31 - 1
 WEEK_SECONDS = 7 * 24 * 3600

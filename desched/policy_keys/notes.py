@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.policy_file.reading.document import YamlDocument
-from desched.policy_file.reading.findings import (
+from desched.policy_keys.document import YamlDocument
+from desched.policy_keys.findings import (
     FindingRule,
     KeyPath,
     PolicyFinding,
