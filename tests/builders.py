@@ -39,6 +39,7 @@ from desched.planning.overload.outlook import Outlook, Pasts
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.planner import plan_moves
+from desched.planning.plugins import Plugin
 from desched.plugins import HOUSE
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import (
@@ -201,6 +202,12 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "plugins": HOUSE,
     }
     return Policy(**(defaults | fields))
+
+
+def house(*others: Plugin) -> tuple[Plugin, ...]:
+    """The plugins of desched, each of these in place of the one of its kind."""
+    of_kind = {type(plugin): plugin for plugin in others}
+    return tuple(of_kind.get(type(plugin), plugin) for plugin in HOUSE)
 
 
 def measured(*ratios: float) -> Measured:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from desched.doctor.checks import Check, CheckName, ok, skipped, unknown, warning
 from desched.doctor.examination import Examination, RunFacts, SystemFacts, Unanswered
-from desched.policy.compatibility import Queues
+from desched.model.plan import RefusalReason
+from desched.planning.eligibility.rules import rules_of
 from desched.views.formatting import first_names
 
 
@@ -50,8 +51,9 @@ def check_model_caches(examination: Examination) -> Check:
 
 def check_queues(examination: Examination) -> Check:
     """Whether desched may read what waits in the queues that the cluster has."""
-    if examination.policy.policy.queues is Queues.IGNORE:
-        return skipped(CheckName.QUEUES, "The policy's queues is Ignore.")
+    rules = rules_of(examination.policy.policy.plugins)
+    if all(rule.reason is not RefusalReason.QUEUE_BUSY for rule in rules):
+        return skipped(CheckName.QUEUES, "The policy lets pods move whatever waits in their queue.")
     return _check(_QUEUES, examination.queues, examination)
 
 

@@ -6,7 +6,7 @@ A policy has its plugins in the order in which they take part (`Policy.plugins`)
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.selection.candidates import OverloadedNode
     from desched.planning.selection.limits import EvictionQuota, LimitUse
     from desched.planning.selection.outcomes import Chosen, NodeSelection
+    from desched.policy_keys.section import Section
 
 
 class PlacementLimit(ABC):
@@ -122,18 +123,28 @@ class OtherMoves(msgspec.Struct, frozen=True):
     says: Mapping[str, Any] = {}
 
 
-class Plugin(msgspec.Struct, frozen=True):
+class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
     """Takes part in decisions; all methods are pure. A value, so that policies can be compared.
 
-    `rules` are further rules of eligibility. For the reasons that it `decides`, rules of desched
+    Its fields are its settings. `keys` are those that it adds to the arguments of LoadAware; each
+    of them sets the field of its name. For the reasons that it `decides`, rules of desched
     that keep all such pods count no more. `scores` are those of schedulers beside kube-scheduler.
     `annotations` are those that it reads of pods, workloads and PodGroups.
     """
 
-    rules: "ClassVar[tuple[Rule, ...]]" = ()
+    keys: "ClassVar[type[Section] | None]" = None
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
     scores: ClassVar[Mapping[SchedulerProfile, OtherScores]] = {}
     annotations: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def rules(self) -> "tuple[Rule, ...]":
+        """Further rules of eligibility."""
+        return ()
+
+    def strict(self) -> Self:
+        """The same with the defaults of `compatibility: Strict`."""
+        return self
 
     def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
         """What the policy asks of the plugin that cannot be had in this cluster."""

@@ -52,7 +52,7 @@ class OutOfTree(Plugin, frozen=True):
         return made
 
     @property
-    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]  # it has this plugin
+    def rules(self) -> tuple[Rule, ...]:
         """One rule, after all others."""
         return (Rule(RefusalReason.PLUGIN_RULE, in_cluster=self._stays),)
 

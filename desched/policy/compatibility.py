@@ -60,13 +60,6 @@ class VolcanoJobs(StrEnum):
     SURPLUS = "Surplus"
 
 
-class Queues(StrEnum):
-    """Whether a pod may move while others wait in its queue."""
-
-    RESPECT = "Respect"
-    IGNORE = "Ignore"
-
-
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 

@@ -16,7 +16,6 @@ from desched.policy.compatibility import (
     CacheAffinity,
     GangMode,
     GpuPods,
-    Queues,
     SteeringMode,
     VolcanoJobs,
 )
@@ -309,7 +308,6 @@ class Policy(msgspec.Struct, frozen=True):
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
     gang_mode: GangMode = GangMode.SURPLUS
     volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
-    queues: Queues = Queues.RESPECT
     balance_scope: str = ""
     gpu_drains: GpuDrainRules | None = None
     plugins: tuple["Plugin", ...] = ()

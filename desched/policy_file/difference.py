@@ -7,6 +7,7 @@ import msgspec
 
 from desched.model.cluster import SpreadConstraint
 from desched.model.text import on_one_line
+from desched.planning.plugins import Plugin
 from desched.plugins.out_of_tree import OutOfTree, others_in
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import GpuPods
@@ -101,14 +102,21 @@ def _rows(policy: Policy) -> _Rows:
     yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
     yield ("volcanoJobs",), policy.volcano_jobs.value
-    yield ("queues",), policy.queues.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
     yield ("acknowledgedDeschedulers",), acknowledged or NONE
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
+    for plugin in policy.plugins:
+        yield from _of_plugin(plugin)
     if policy.gpu_drains is not None:
         yield from _gpu_drains(policy.gpu_drains)
     yield (OUT_OF_TREE_PLUGINS,), ", ".join(map(_out_of_tree, others_in(policy))) or NONE
+
+
+def _of_plugin(plugin: Plugin) -> _Rows:
+    """The settings that keys of LoadAware set; they are words."""
+    for key, name in names(plugin.keys).items() if plugin.keys else ():
+        yield (key,), getattr(plugin, name).value
 
 
 def _out_of_tree(plugin: OutOfTree) -> str:

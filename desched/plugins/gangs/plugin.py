@@ -1,7 +1,7 @@
 """How gangs take part in a decision."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from desched.eviction.requests import Attempt, Requests
 from desched.model.cluster import Pod
@@ -26,9 +26,11 @@ class Gangs(Plugin, frozen=True):
     """Keeps the pods that a gang needs, and moves a gang whole if the policy allows it."""
 
     decides = frozenset({RefusalReason.POD_GROUP})
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(RefusalReason.POD_GROUP, in_cluster=kept, before=RefusalReason.BARE_POD),
-    )
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """A gang keeps the pods that it needs."""
+        return (Rule(RefusalReason.POD_GROUP, in_cluster=kept, before=RefusalReason.BARE_POD),)
 
     def limits(self, pod: Pod, context: EligibilityContext) -> Iterable[LimitUse]:
         """The pods that each gang of the pod can spare."""

@@ -8,13 +8,12 @@ from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused
-from desched.policy.compatibility import Queues
 
 
 def waiting(pod: Pod, context: EligibilityContext) -> Refused:
     """What could take the share of the pod's replacement, or why that is not known."""
     requeue = context.requeue(pod)
-    if requeue is None or context.policy.queues is Queues.IGNORE:
+    if requeue is None:
         return None
     if requeue.unclear:
         return Finding(RefusalReason.QUEUE_UNKNOWN, f"{requeue.title}: {requeue.unclear}")

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 from desched.model.cluster import MIGRATING_ANNOTATION, Pod
 from desched.model.plan import RefusalReason
@@ -53,18 +52,22 @@ class VirtualMachines(Plugin, frozen=True):
     """Moves machines by their migration, a few at a time."""
 
     annotations = frozenset({TAKES_OVER, MIGRATING_ANNOTATION})
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            RefusalReason.MIGRATION_UNDER_WAY,
-            in_cluster=_migrating,
-            before=RefusalReason.REQUESTS_UNKNOWN,
-        ),
-        Rule(
-            RefusalReason.NOT_MIGRATABLE,
-            in_cluster=_not_migratable,
-            before=RefusalReason.WITHOUT_BUDGET,
-        ),
-    )
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """A machine that migrates, or cannot, keeps its pod."""
+        return (
+            Rule(
+                RefusalReason.MIGRATION_UNDER_WAY,
+                in_cluster=_migrating,
+                before=RefusalReason.REQUESTS_UNKNOWN,
+            ),
+            Rule(
+                RefusalReason.NOT_MIGRATABLE,
+                in_cluster=_not_migratable,
+                before=RefusalReason.WITHOUT_BUDGET,
+            ),
+        )
 
     def takes_over(self, pod: Pod) -> bool:
         """Whether KubeVirt answers the eviction of the pod and moves its machine."""

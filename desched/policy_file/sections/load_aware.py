@@ -1,11 +1,12 @@
 """The arguments of the plugin LoadAware: Volcano's keys, and desched's own."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from pydantic import Field
+from pydantic import Field, create_model
 
 from desched.model.resources import Resource
+from desched.plugins import HOUSE
 from desched.policy.compatibility import (
     EXTENDED,
     CacheAffinity,
@@ -13,7 +14,6 @@ from desched.policy.compatibility import (
     Defaults,
     GangMode,
     GpuPods,
-    Queues,
     SteeringMode,
     VolcanoJobs,
     defaults_of,
@@ -132,10 +132,6 @@ class LoadAwareArgs(PluginArgs):
     """`Surplus`: pods of Volcano Jobs move that neither `minAvailable` of the job nor that of their
     task needs, if no policy of the job acts on an eviction. It requires the rights to read Volcano
     Jobs and PodGroups. `Stay`: they never move."""
-    queues: Queues | None = optional(Queues.RESPECT.value, example="Ignore")
-    """`Respect`: a pod whose replacement waits in a queue of Kueue or Volcano again stays while
-    something else waits there, or while that is not known. It requires the rights to read queues;
-    without them such pods move. `Ignore`: queues do not count."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )
@@ -258,6 +254,12 @@ class LoadAwareArgs(PluginArgs):
             single_replicas=None if evicts is None else not evicts,
         )
         return msgspec.structs.replace(defaults_of(self.compatibility), **given)
+
+
+if not TYPE_CHECKING:  # only the list of plugins says which further keys there are
+    _of_plugins = (plugin.keys for plugin in HOUSE if plugin.keys is not None)
+    _bases = (*reversed(tuple(_of_plugins)), LoadAwareArgs)  # the keys of the last come first
+    LoadAwareArgs = create_model("LoadAwareArgs", __base__=_bases, __doc__=LoadAwareArgs.__doc__)
 
 
 _LASTING = (

@@ -2,14 +2,17 @@
 
 from typing import Literal
 
+from msgspec.structs import replace
+
+from desched.planning.plugins import Plugin
 from desched.plugins import HOUSE
-from desched.policy.compatibility import GangMode, Queues, SteeringMode, VolcanoJobs
+from desched.policy.compatibility import Compatibility, GangMode, SteeringMode, VolcanoJobs
 from desched.policy.policy import Policy, SteeringRules
 from desched.policy_file.sections.default_evictor import resolve_protections
 from desched.policy_file.sections.follow_up import follow_up_rules
 from desched.policy_file.sections.gpu_fragmentation import gpu_drain_rules
 from desched.policy_file.sections.limits import LIMITS_OF_POLICY, eviction_limits
-from desched.policy_file.sections.load_aware import check_load_aware, resource_rules
+from desched.policy_file.sections.load_aware import LoadAwareArgs, check_load_aware, resource_rules
 from desched.policy_file.sections.metrics import check_kept_windows, metrics_source
 from desched.policy_file.sections.out_of_tree_plugins import (
     OutOfTreePlugin,
@@ -111,12 +114,11 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         cache_affinity=defaults.cache_affinity,
         gang_mode=args.gang_mode or GangMode.SURPLUS,
         volcano_jobs=args.volcano_jobs or VolcanoJobs.STAY,
-        queues=args.queues or Queues.RESPECT,
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         gpu_drains=gpu_drains,
         plugins=(
-            *HOUSE,
+            *(_configured(plugin, args) for plugin in HOUSE),
             *out_of_tree_plugins(
                 document.out_of_tree_plugins or (), notes.below("outOfTreePlugins")
             ),
@@ -127,3 +129,10 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     check_load_aware(args, policy, at)
     check_modes(domains, at.below("placementDomains"))
     return None if notes.refused else policy
+
+
+def _configured(plugin: Plugin, args: LoadAwareArgs) -> Plugin:
+    """The plugin with what is written of its keys."""
+    by_default = plugin.strict() if args.compatibility is Compatibility.STRICT else plugin
+    names_of_keys = plugin.keys.model_fields if plugin.keys else ()
+    return replace(by_default, **written(**{name: getattr(args, name) for name in names_of_keys}))

@@ -33,7 +33,9 @@ from desched.model.resources import Resource
 from desched.model.state import ForecastCheck, Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.model.volcano_scheduler import VolcanoConfiguration
-from desched.policy.compatibility import Queues, SteeringMode
+from desched.plugins.queues.keys import QueueMode
+from desched.plugins.queues.plugin import Queues
+from desched.policy.compatibility import SteeringMode
 from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
     DestinationWindow,
@@ -50,7 +52,19 @@ from desched.policy.schedulers import (
     SchedulerProfile,
     SchedulerRules,
 )
-from tests.builders import GIB, NOW, amounts, budget, load, measured, node, pod, rule, workload
+from tests.builders import (
+    GIB,
+    NOW,
+    amounts,
+    budget,
+    house,
+    load,
+    measured,
+    node,
+    pod,
+    rule,
+    workload,
+)
 from tests.unit.doctor.examinations import (
     ADDRESS,
     CHART,
@@ -218,7 +232,7 @@ QUEUES = cases(
     examination(),
     examination(queues=(groups("Volcano", folder=QUEUE_FILES),)),
     examination(queues=(UNREADABLE_QUEUES,)),
-    examination(queues=(UNREADABLE_QUEUES,), policy=by(queues=Queues.IGNORE)),
+    examination(queues=(UNREADABLE_QUEUES,), policy=by(plugins=house(Queues(QueueMode.IGNORE)))),
 )
 
 CACHES = "deploy/model-caches"

@@ -3,17 +3,20 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import desched.plugins
 from desched import __version__
 from desched.plugins import HOUSE
+from desched.policy_keys.section import Section, keys
 from tests.repository import ROOT
 from tests.stored_snapshots import STORED
+from tests.unit.policy_file.published import published
 from tests.unit.test_annexes import IMPORT_ALL, run
 
-FOLDERS = {type(plugin).__module__.split(".")[2]: type(plugin).__name__ for plugin in HOUSE}
+PLUGINS = {type(plugin).__module__.split(".")[2]: plugin for plugin in HOUSE}
 SNAPSHOT = STORED / f"desched-{__version__}.snapshot"
 
 
@@ -21,10 +24,10 @@ def test_each_folder_has_its_row() -> None:
     folders = {
         path.parent.name for path in Path(desched.plugins.__file__).parent.glob("*/plugin.py")
     }
-    assert FOLDERS.keys() == folders
+    assert PLUGINS.keys() == folders
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", PLUGINS)
 def test_without_a_plugin_all_others_and_the_core_work(folder: str, tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "desched", tmp_path / "desched", ignore=ignored)
@@ -33,7 +36,7 @@ def test_without_a_plugin_all_others_and_the_core_work(folder: str, tmp_path: Pa
     kept = [
         line
         for line in rows.read_text().splitlines(keepends=True)
-        if f"plugins.{folder}." not in line and f"{FOLDERS[folder]}()," not in line
+        if f"plugins.{folder}." not in line and f"{type(PLUGINS[folder]).__name__}()," not in line
     ]
     rows.write_text("".join(kept))
     imported = run(tmp_path, "-c", IMPORT_ALL)
@@ -41,3 +44,16 @@ def test_without_a_plugin_all_others_and_the_core_work(folder: str, tmp_path: Pa
     planned = run(tmp_path, "-m", "desched", "plan", "--snapshot", str(SNAPSHOT), "-o", "json")
     assert planned.returncode == 0, planned.stderr
     assert json.loads(planned.stdout)["plan"]["nodes"]
+    examples = _examples(folder)
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(published(load_aware=examples)))
+    validated = run(tmp_path, "-m", "desched", "validate", str(policy)).stdout
+    for key in examples:
+        assert f"args.{key}\n    unknown key" in validated
+    assert f"{len(examples)} error" in validated
+
+
+def _examples(folder: str) -> dict[str, Any]:
+    """The keys that a plugin adds to the arguments of LoadAware, each with its example."""
+    fields = keys(PLUGINS[folder].keys or Section).items()
+    return {key: example for key, field in fields for example in field.examples or ()}

@@ -19,6 +19,7 @@ from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 from desched.policy.share import Share
 from desched.policy_file.difference import policy_differences
 from desched.policy_file.loading import parse_policy
+from tests.builders import house
 from tests.unit.policy_file.published import POLICIES, PUBLISHED_TEXT, published
 
 POLICY = parse_policy((POLICIES / "node-pools.yaml").read_text(), "p").policy
@@ -116,15 +117,22 @@ def variants(value: msgspec.Struct) -> list[tuple[str, msgspec.Struct]]:
     found: list[tuple[str, msgspec.Struct]] = []
     for name in value.__struct_fields__:
         inner = getattr(value, name)
+        below: list[tuple[str, Any]]
         if name in NOT_COMPARED or name == "resource":
             continue
-        if isinstance(inner, msgspec.Struct) and not isinstance(inner, Share | LabelSelector):
+        if name == "plugins":
+            below = [
+                (f"{type(own).__name__}.{n}", house(v))  # type: ignore[arg-type]  # a plugin
+                for own in inner
+                for n, v in variants(own)
+            ]
+        elif isinstance(inner, msgspec.Struct) and not isinstance(inner, Share | LabelSelector):
             below = variants(inner)
         elif isinstance(inner, tuple) and inner and isinstance(inner[0], msgspec.Struct):
-            below = [(n, (v, *inner[1:])) for n, v in variants(inner[0])]  # type: ignore[misc]  # a tuple
+            below = [(n, (v, *inner[1:])) for n, v in variants(inner[0])]
         elif name == "others":
             below = [
-                (f"{key}.{n}", {**inner, key: v})  # type: ignore[misc]  # a mapping
+                (f"{key}.{n}", {**inner, key: v})
                 for key, own in OF_PROFILE.items()
                 for n, v in variants(inner[key])
                 if n.startswith(own)
@@ -139,7 +147,6 @@ VARIANTS = {
     field: after
     for field, after in variants(POLICY)
     if not (field.startswith("pools.rules") and "windows" in field)  # they are those of the policy
-    if field != "plugins."  # no key says which there are
 }
 
 

@@ -9,9 +9,10 @@ from desched.model.cluster import DeclaredGroup, Pod, Queue
 from desched.model.queues import KAI_QUEUE, MANAGED, QUEUE_NAME
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
+from desched.plugins.queues.keys import QueueMode
+from desched.plugins.queues.plugin import Queues
 from desched.plugins.queues.rule import requeued
-from desched.policy.compatibility import Queues
-from tests.builders import load, node, planned, pod, snapshot, workload
+from tests.builders import house, load, node, planned, pod, snapshot, workload
 from tests.unit.planning.eligibility.candidate import Candidate
 
 OF_KUEUE = {MANAGED: "true", QUEUE_NAME: "main"}
@@ -134,7 +135,7 @@ def test_only_pods_of_the_same_queue_stay() -> None:
 def test_the_policy_can_ignore_queues() -> None:
     one = kueue(LOCAL, msgspec.structs.replace(SHARED, waiting=3))
     context = one.context()
-    policy = msgspec.structs.replace(context.policy, queues=Queues.IGNORE)
+    policy = msgspec.structs.replace(context.policy, plugins=house(Queues(QueueMode.IGNORE)))
     terms = msgspec.structs.replace(context.terms, policy=policy)
     ignoring = msgspec.structs.replace(context, terms=terms)
     the_pod = context.cluster.pods[0]
