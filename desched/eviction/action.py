@@ -70,7 +70,7 @@ def confirm_and_evict(
 def why_barred(
     policy: Policy, state: State, now: datetime, world: World | None = None
 ) -> Finding[NotActing] | None:
-    """Why no eviction is allowed now, whatever is planned; None if evictions are allowed.
+    """Return why no eviction is allowed now, whatever is planned, or None if evictions are allowed.
 
     Without a world, whether this instance may act is left out.
     """

@@ -38,7 +38,7 @@ class Rate:
         return self._full_at
 
     def free(self, now: float) -> int:
-        """How many requests may begin now, up to the burst."""
+        """Return how many requests may begin now, up to the burst."""
         if not self._interval:
             return BURST
         spare_seconds = now + SOON_SECONDS - max(self._full_at, now) + self._tolerance

@@ -36,8 +36,8 @@ OWNERS = 2
 """The failures that pause a pool or everything are in this number of namespaces and owners."""
 
 MOST_MOVES = 0.5
-"""Where no owners are known, they are this share of all moves, and their namespaces this share of
-those that pods moved in; then twice as many workloads in two namespaces suffice as well."""
+"""Where no owners are known, failures are this share of all moves, and their namespaces this share
+of the namespaces with moves. Then twice as many workloads in two namespaces suffice as well."""
 
 FAILED_SHARE = 0.2
 """Fewer failures among the moves of the same time pause nothing: forecasts are probabilities."""
@@ -52,7 +52,7 @@ FORGOTTEN_AFTER = timedelta(days=7)
 
 
 def without_gone(state: State, namespaces: Collection[str], now: datetime) -> State:
-    """Without the pauses of namespaces that are gone, and of workloads in such."""
+    """Drop the pauses of namespaces that are gone, and of workloads in them."""
     kept = tuple(
         pause
         for pause in state.pauses
@@ -143,7 +143,7 @@ def _has_pools(policy: Policy) -> bool:
 def _namespaces(
     workloads: Iterable[str], rules: FollowUpRules, owners: Mapping[str, str]
 ) -> Iterator[str]:
-    """The namespaces of an owner of whose workloads as many failed as may pause everything."""
+    """Return the namespaces of owners with enough failed workloads to pause everything."""
     namespaces = [namespace_of(workload) for workload in workloads]
     for of_owner in grouped((owners.get(name, name), name) for name in namespaces).values():
         if len(of_owner) >= rules.pause_workloads:
@@ -198,7 +198,7 @@ def _pause(
     now: datetime,
     owners: Mapping[str, str],
 ) -> Pause | None:
-    """The pause, None if few of the moves that it would cover have failed, or of few owners."""
+    """Return the pause, or None if too few of its moves failed, or of too few owners."""
     evidence = _evidence(state, scope, subject, rules, now)
     if not evidence.is_share(FAILED_SHARE):
         return None

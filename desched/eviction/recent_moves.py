@@ -8,7 +8,7 @@ from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import HISTORY_SECONDS
 
 PAST_KEPT = timedelta(seconds=HISTORY_SECONDS)
-"""So long the past of the node that a pod left includes the pod."""
+"""The past of a node includes a pod for this long after it left."""
 
 
 def with_recent_moves(
@@ -17,7 +17,7 @@ def with_recent_moves(
     rules: FollowUpRules,
     now: datetime,
 ) -> tuple[RecentMove, ...]:
-    """Add these evictions, and remove those that no rule needs any more; oldest first."""
+    """Add these evictions, and remove moves that no rule needs any more; oldest first."""
     longest_seconds = max(rules.cool_down_first_seconds, rules.pause_within_seconds)
     kept = max(PAST_KEPT, timedelta(seconds=longest_seconds))
     new = (

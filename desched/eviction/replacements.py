@@ -43,7 +43,7 @@ def replicas_of(records: Iterable[EvictionRecord], cluster: ClusterState) -> Rep
 def replacements(
     records: Sequence[EvictionRecord], replicas: Replicas
 ) -> Mapping[PodRef, Pod | None]:
-    """Find the replacement of each eviction in flight, None without one.
+    """Find the replacement of each eviction in flight, or None without one.
 
     The earliest eviction gets the earliest pod that was created after it. An assignment remains as
     long as the replacement lives; that of a settled eviction remains forever.

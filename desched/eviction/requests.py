@@ -94,7 +94,7 @@ class Requests:
         self._unannounced: list[Announcement] = []
 
     def forbidden(self) -> str:
-        """Why no request may begin now; empty if one may."""
+        """Return why no request may begin now, or an empty text."""
         if self.clock.stopping():
             return STOPPED
         if not self.acting.world.may_act():
@@ -106,7 +106,7 @@ class Requests:
         return max(earliest, self.resume_at, self.patience.due(attempt.waits_for))
 
     def first_due(self, dues: Sequence[tuple[Attempt, float]]) -> Attempt | str:
-        """The attempt to try now, the first of equals; else a text, after a wait an empty one."""
+        """Return the attempt to try now, the first of equals; else a text, empty after a wait."""
         forbidden = self.forbidden()
         if forbidden:
             return forbidden
@@ -188,7 +188,7 @@ class Requests:
         return stopped
 
     def announce(self) -> bool:
-        """Announce what was accepted since the last time; false if there is nothing."""
+        """Announce what was accepted since the last time; return false if there is nothing."""
         announcements, self._unannounced = self._unannounced, []
         if announcements:
             self.evictor.announce(announcements)

@@ -26,7 +26,7 @@ FIRST_TRIES = timedelta(minutes=1)
 
 
 class PresentLoad(msgspec.Struct, frozen=True):
-    """The nodes of the cluster by name, with their load; None if it is unknown or out of scope."""
+    """The nodes of the cluster by name, with their load; None if unknown or out of scope."""
 
     nodes: Mapping[str, LoadedNode | None]
     policy: Policy
@@ -40,7 +40,7 @@ class PresentLoad(msgspec.Struct, frozen=True):
         return cls(nodes, context.policy, context.now)
 
     def bears(self, record: EvictionRecord, replacement: Pod) -> bool | None:
-        """Whether the replacement's node is not overloaded with it, None if its load is unknown.
+        """Return whether the node of the replacement bears it, or None if its load is unknown.
 
         In a saturated pool it may be as full as the source was left. The replacement counts with
         the usage of the evicted pod, as far as the windows do not show it yet. Other new pods count

@@ -1,4 +1,4 @@
-"""Sets the soft taints that a plan needs, and removes those that nothing needs any more."""
+"""Sets the soft taints that a plan needs, and removes taints that nothing needs any more."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

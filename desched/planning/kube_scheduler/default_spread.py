@@ -23,7 +23,7 @@ OWNERS_WITH_SELECTOR = frozenset({"ReplicaSet", "StatefulSet", "ReplicationContr
 
 
 def with_default_spread(cluster: ClusterState, rules: SchedulerRules) -> ClusterState:
-    """The cluster in which pods without constraints have those that their scheduler gives."""
+    """Give pods without spread constraints the default ones of their scheduler."""
     if not any(map(rules.default_spread_of, (DEFAULT_SCHEDULER, *rules.others))):
         return cluster
     services = grouped((service.namespace, service) for service in cluster.services)

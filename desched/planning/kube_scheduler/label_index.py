@@ -59,11 +59,11 @@ class LabelIndex(Generic[T]):
 
     @property
     def entries(self) -> tuple[T, ...]:
-        """All of them in their order."""
+        """All entries in their order."""
         return (*self._tabled, *(entry for _, entry in self._last))
 
     def having(self, labels: Mapping[str, str], entry: T) -> "LabelIndex[T]":
-        """The same with one more entry at the end."""
+        """Return a copy with one more entry at the end."""
         last = (*self._last, (labels, entry))
         if len(last) <= MOST_UNINDEXED:
             return LabelIndex(self._tabled, self._by_label, last)

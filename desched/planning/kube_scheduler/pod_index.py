@@ -71,7 +71,7 @@ class PodIndex:
 
     @cached_property
     def residents(self) -> tuple[Resident, ...]:
-        """All pods on known nodes, node by node, with those that kube-scheduler counts there."""
+        """All pods on known nodes, node by node, with pods that kube-scheduler assumes there."""
         by_node = self._cluster.pods_by_node
         assumed = grouped((pod.nominated_node, pod) for pod in self._cluster.assumed_pods)
         return tuple(

@@ -21,11 +21,11 @@ class BalanceScope:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is more than one domain."""
+        """Return whether there is more than one domain."""
         return bool(self._policy.balance_scope)
 
     def domain(self, node: Node) -> str | None:
-        """The domain of a node; None if it is in none or that is not known."""
+        """Return the domain of a node, or None if the node is in none or its domain is unknown."""
         if not self.is_on:
             return ""
         if node.name not in self._known:
@@ -56,7 +56,7 @@ class BalanceScope:
 
     @cached_property
     def _levels(self) -> tuple[tuple[str, ...], ...]:
-        """The levels down to the one of the scope, without those that no node has."""
+        """Return the levels down to that of the scope, without levels that no node has."""
         key, levels = self._policy.balance_scope, self._policy.domains.rungs
         at = next((i for i, keys in enumerate(levels) if key in keys), None)
         if at is None:

@@ -40,10 +40,10 @@ from desched.planning.overload.unjudged import out_of_scope_verdict, unknown_ver
 from desched.policy.policy import NodePool, Policy
 
 LEAST_RECURRING_MINUTES = 10.0
-"""Of the last hour, above the target: less is no overload that comes again and again."""
+"""A node that was above its target for less of the last hour has no recurring overload."""
 
 LEAST_SHOWN_MINUTES = 1.0
-"""A forecast of less is not worth a line."""
+"""The report leaves out a forecast of less."""
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +70,7 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
         return [s for s in self.known.values() if s.verdict.node_class is node_class]
 
     def with_waits(self, wait_of: Mapping[str, "Wait | None"]) -> "Pressure":
-        """The same with these overloaded nodes waiting, for the new reason if there is one."""
+        """Return a copy in which these overloaded nodes wait, for a new reason if there is one."""
         waits = {name: wait for name, wait in wait_of.items() if wait is not None}
         if not waits:
             return self
@@ -164,7 +164,7 @@ class _Pool(msgspec.Struct, frozen=True):
 def _measured(
     book: UsageBook, departed_load: DepartedLoad
 ) -> tuple[Collection[_Pool], list[NodeVerdict]]:
-    """The known nodes by pool, and the verdicts on nodes that are out of scope or unknown."""
+    """Return the known nodes by pool, and the verdicts on nodes out of scope or unknown."""
     policy, scope = book.policy, BalanceScope(book.snapshot.cluster, book.policy)
     pools: dict[str, _Pool] = {}
     left_out: list[NodeVerdict] = []
@@ -186,7 +186,7 @@ def _measured(
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Why an overloaded node is not relieved now, and until when if that is known."""
+    """The reason why an overloaded node is not relieved now, and its end if that is known."""
 
     node: NodeReason
     refusal: RefusalReason

@@ -19,15 +19,15 @@ STEPS_AHEAD = 12
 
 LEVEL_HALF_LIFE_SECONDS = 1800.0
 SWING_HALF_LIFE_SECONDS = 3600.0
-"""Of the weight of a point: the level of a load changes sooner than the size of its swing."""
+"""The weight of a point halves in this time: the level changes sooner than the swing."""
 
 PRIOR_POINTS = 1.0
 PRIOR_DEVIATION = 0.03
 PRIOR_CORRELATION = 0.8
-"""What one further point says, so that a short past does not look as if the load never moved."""
+"""An assumed further point: without it, a short past looks as if the load never moved."""
 
 LEAST_DEVIATION = 0.01
-"""Of capacity: no forecast is more exact."""
+"""The least deviation of a forecast, as a share of capacity."""
 
 LONGEST_MEMORY = 0.98
 """The highest correlation from one step to the next."""
@@ -113,7 +113,7 @@ def _ahead(past: Floats, ages_seconds: Floats, targets: Floats) -> tuple[Floats,
 def _at_each_time(
     level_gap: Floats, last: Floats, deviation: Floats, memory: Floats
 ) -> tuple[Floats, Floats]:
-    """The same of loads by their model, shape (loads, times).
+    """Return what `_ahead` returns, by the model of each load, shape (loads, times).
 
     Args:
         level_gap: how far the level is above the target, shape (loads,), as all others.

@@ -13,18 +13,18 @@ _PREFIX = "hugepages-"
 
 
 def huge_page_bytes(node: Node) -> int:
-    """What the node keeps for huge pages of all sizes, 0 if it states no other memory."""
+    """Return what the node keeps for huge pages of all sizes, or 0 if it states no other memory."""
     kept = sum(n for name, n in node.capacity.extended if name.startswith(_PREFIX))
     return kept if kept < node.capacity.memory_bytes else 0
 
 
 def ordinary_bytes(node: Node) -> int:
-    """The memory of the node without that."""
+    """Return the memory of the node without huge pages."""
     return node.capacity.memory_bytes - huge_page_bytes(node)
 
 
 def ordinary_ratio(node: Node, ratio: float) -> float:
-    """The use of that memory, from a share of all memory."""
+    """Return the used share of ordinary memory, from the used share of all memory."""
     kept = huge_page_bytes(node)
     if not kept:
         return ratio
@@ -33,7 +33,7 @@ def ordinary_ratio(node: Node, ratio: float) -> float:
 
 
 def ordinary(node: Node, load: Measured) -> Measured:
-    """The load of that memory, from a load of all memory."""
+    """Return the load of ordinary memory, from the load of all memory."""
     if not huge_page_bytes(node):
         return load
     shown = load.kubelet_ratio

@@ -74,9 +74,9 @@ class DepartedLoad:
         )
 
     def settling(self, shortest_window_seconds: int) -> dict[str, datetime | None]:
-        """The nodes from which a pod was evicted less than the shortest window ago, until when.
+        """Return the nodes that lost a pod within the shortest window, and until when they settle.
 
-        None while the pod is still there, unless it is overdue.
+        The time is None while the pod is still there, unless it is overdue.
         """
         window = timedelta(seconds=shortest_window_seconds)
         since: dict[str, datetime | None] = {
@@ -150,7 +150,7 @@ def _bases(
     usages: Sequence[PodUsage] | None,
     book: UsageBook,
 ) -> tuple[Basis, ...] | Unknown:
-    """The bases of a resource; `usages` are those of the node's pods, None if they are not read."""
+    """Return the bases of a resource; `usages` of the node's pods is None if they are not read."""
     ratios = tuple(level.ratio for level in load.levels)
     if resource is Resource.GPU:
         return (Basis(float(load.gpus), ratios),)
@@ -205,10 +205,10 @@ def _shown(
     usages: Sequence[PodUsage] | None,
     book: UsageBook,
 ) -> tuple[float, float] | None:
-    """What is shown of the load over the shortest window, and by how much that may be too little.
+    """Return a second figure for the load over the shortest window, and how far it may be too low.
 
-    The kubelet's figure for the node, else the sum of the pods, also of those that ended. None if
-    nothing else is read.
+    It is the kubelet's figure for the node, else the sum of its pods, including pods that ended.
+    None means that nothing else is read.
     """
     if load.kubelet_ratio is None:
         return None
@@ -264,7 +264,7 @@ def _highest(bases: tuple[Basis, ...]) -> float:
 
 
 def _further_highest(node: Node, rule: ResourceRule, book: UsageBook, base: float) -> float | None:
-    """The highest of the destination windows, 0 without any, None if one is not known."""
+    """Return the highest of the destination windows: 0 without any, None if one is unknown."""
     if not rule.destination_windows:
         return 0.0
     of_node = book.snapshot.load.destination_ratios.get(node.name, {})

@@ -52,12 +52,12 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def lowest_uncorrected(self) -> float:
-        """The same with the usage of pods that ended, left or are leaving."""
+        """The lowest ratio, with the usage of pods that ended, left or are leaving."""
         return _lowest(self.uncorrected)
 
     @property
     def departed(self) -> float:
-        """What those pods used in the shortest window, as a share of capacity."""
+        """The use of pods that ended, left or are leaving, in the shortest window, of capacity."""
         return self.uncorrected[0].ratios[0] - self.bases[0].ratios[0]
 
 
@@ -140,7 +140,7 @@ def pool_thresholds(
 
 
 def weighted_mean(loads: Sequence[tuple[float, float]]) -> float:
-    """The mean of (ratio, weight) pairs; 0 if there are none."""
+    """Return the mean of (ratio, weight) pairs, or 0 without any."""
     total = math.fsum(weight for _, weight in loads)
     return math.fsum(ratio * weight for ratio, weight in loads) / total if total else 0.0
 

@@ -117,15 +117,15 @@ class Pasts:
         return max(self._book.measured(pod, resource), default=0.0)
 
     def has_own(self, pod: Pod) -> bool:
-        """Whether anything is known of the pod's own past."""
+        """Return whether any load of the pod itself was measured."""
         return (pod.namespace, pod.name) in self._load.pod_pasts
 
     def predecessor(self, pod: Pod) -> tuple[str, str] | None:
-        """The pod that it replaced in a move of desched, as (namespace, name), None without any."""
+        """Return the pod that it replaced in a move of desched, as (namespace, name), or None."""
         return self._predecessors.get(pod.uid)
 
     def _before(self, pod: Pod) -> Floats:
-        """What counts for the time before the pod."""
+        """Return the past that counts for the time before the pod."""
         replaced = self._load.pod_pasts.get(self._predecessors.get(pod.uid, ("", "")))
         points = np.full((len(self.ages_seconds), len(self.resources)), np.nan)
         if replaced is not None:
@@ -170,7 +170,7 @@ class Pasts:
         return share
 
     def _gone(self, node: str) -> Floats | None:
-        """What pods used there that have left or are leaving; None if there are none."""
+        """Return the use of pods that have left the node or are leaving it, or None."""
         if not any(node in pods for pods in (self._leaving, self._departed, self._replaced)):
             return None
         total = np.zeros((len(self.ages_seconds), len(self.resources)))
@@ -189,7 +189,7 @@ class Pasts:
         return total
 
     def _ending(self, node: str) -> Floats:
-        """What the pods of Jobs used there, as far as it is expected to end."""
+        """Return the part of the use of Jobs on the node that is expected to end."""
         total = np.zeros((len(self.ages_seconds), len(self.resources)))
         for pod in self._jobs.get(node, ()):
             ran = self._share_since(self._age_seconds(pod))
@@ -253,7 +253,7 @@ class Pasts:
         return by_node
 
     def _arrived(self, node: str, oldest_seconds: float) -> Floats | None:
-        """What the pods that are there now would have used before they came; None if nothing.
+        """Return what pods of now would have used before they came, or None if nothing.
 
         Points older than `oldest_seconds` are not known anyway.
         """
@@ -294,7 +294,7 @@ class Outlook:
         return self._position
 
     def bases_of(self, node: str) -> Floats:
-        """The amounts that are 1.0 of a pod's past, shape (resources,)."""
+        """Return the amounts that count as 1.0 in a pod's past, shape (resources,)."""
         bases: Floats = self._bases[self._position[node]]
         return bases
 
@@ -356,7 +356,7 @@ class Outlook:
         )
 
     def with_node(self, loaded: LoadedNode) -> "Outlook":
-        """The same with another judgement of one node."""
+        """Return a copy with another judgement of one node."""
         changed: Outlook = copy.copy(self)
         i = self._position[loaded.node.name]
         changed.past, changed.minutes = self.past.copy(), self.minutes.copy()
@@ -377,7 +377,7 @@ def _targets(loaded: LoadedNode, resources: Sequence[Resource]) -> list[float]:
 
 
 def _workloads_named_in(pod: tuple[str, str]) -> Iterable[tuple[str, str]]:
-    """What a workload is called that names its pods so: by itself, or by its ReplicaSets."""
+    """Return the workloads that may have given a pod its name, perhaps by a ReplicaSet."""
     namespace, name = pod
     for _ in range(2):
         name = name.rpartition("-")[0]

@@ -77,7 +77,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
 
     def _gpu_usage(self, pod: Pod) -> GpuUsage | None:
-        """The usage of GPUs, which is read of all pods; None if it was not measured."""
+        """Return the usage of GPUs, which is read of all pods, or None if it was not measured."""
         if has_nvidia_gpu(pod.scheduling.requests):
             return self.snapshot.load.gpu_usages.get((pod.namespace, pod.name))
         nothing = (0.0,) * len(self.windows.get(Resource.GPU, ()))
@@ -92,7 +92,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         return gpus.shared if gpus else self.measured(pod, resource)
 
     def usages(self, pods: Iterable[Pod]) -> list[PodUsage]:
-        """What is measured of these pods, faster than one by one; their nodes must be read."""
+        """Return the measured usage of these pods, whose nodes must be read; fast for many."""
         load = self.snapshot.load.pods
         usages_found = [load.get((pod.namespace, pod.name)) for pod in pods]
         return [usage for usage in usages_found if usage is not None]
@@ -183,7 +183,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         )
 
     def _sibling_mean(self, pod: Pod, resource: Resource) -> float | None:
-        """Mean usage of the siblings whose measurements are usable; None if they are not read."""
+        """Return the mean usage of siblings with usable measurements; None if they are unread."""
         controller = pod.controller
         if controller is None or not self._has_read_siblings(pod):
             return None

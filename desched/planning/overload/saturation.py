@@ -69,7 +69,7 @@ def in_saturated_pools(loaded: LoadedNode, saturated: Saturated) -> LoadedNode:
 def saturation_hold(
     overloaded: Collection[LoadedNode],
 ) -> Finding[HoldReason] | None:
-    """The hold of a cycle that moves nothing, None unless all these nodes lack capacity."""
+    """Return the hold of a cycle that moves nothing if all these nodes lack capacity."""
     reasons = [
         next(
             (
@@ -119,7 +119,7 @@ def _saturation(
 
 
 def _not_counted(left_out: Iterable[NodeVerdict], resource: Resource) -> str:
-    """The nodes beside those that are counted, by reason, with what is idle of them."""
+    """Name the nodes that are not counted, by reason, with their idle share."""
     parts = []
     for reason, nodes in grouped((v.reason, v) for v in left_out if v.reason).items():
         loads = [_highest(verdict, resource) for verdict in nodes]

@@ -45,7 +45,7 @@ VIRTUAL_LABELS = (("type", "virtual-kubelet"), ("eks.amazonaws.com/compute-type"
 
 
 def out_of_scope(node: Node, policy: Policy, now: datetime) -> Finding[NodeReason] | None:
-    """Return why the node is out of scope, None if it is in scope."""
+    """Return why the node is out of scope, or None if it is in scope."""
     if not policy.looks_at(node.labels):
         return Finding(NodeReason.NOT_SELECTED, "")
     taints = {taint.key for taint in node.taints if taint.effect != Effect.PREFER_NO_SCHEDULE}

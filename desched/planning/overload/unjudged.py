@@ -57,7 +57,7 @@ def _loads(node: Node, book: UsageBook) -> Iterator[UnjudgedLoad]:
 
 
 def _usable_at(node: Node, book: UsageBook) -> datetime | None:
-    """When the windows of all loads are covered; None if that is not all that is wrong."""
+    """Return when the windows of all loads are covered; None if something else is wrong."""
     unknown = {
         resource
         for resource, load in book.snapshot.load.nodes.get(node.name, {}).items()

@@ -123,7 +123,7 @@ class Destinations:
         charge: Mapping[Resource, float],
         bearable: Bearable = ANYTHING,
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
-        """The answer of `destination_of`, with the free capacity that it is by."""
+        """Return the answer of `destination_of`, and the free capacity on which it rests."""
         self.free.deadline.check(pod)
         comparisons = self.free.arrays.comparisons
         with comparisons.of(pod.namespace):
@@ -273,7 +273,7 @@ class Destinations:
     def _steer(
         self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
     ) -> SchedulerView | None:
-        """The view with soft taints that make this landing acceptable, None if none do."""
+        """Return the view with soft taints that make this landing acceptable, or None."""
         scheduler = landing.scheduler
         ignored = scheduler is not None and not scheduler.honours_soft_taints
         if not self._within.is_on or landing.any_fit or ignored:

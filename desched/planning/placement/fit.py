@@ -20,9 +20,9 @@ ABOVE_CEILING = "node(s) would rise above their ceiling"
 class Fit(msgspec.Struct, frozen=True):
     """The nodes where a pod fits, each mask a part of the one before.
 
-    `requests` has those that pass the filters, `limited` those that each limit leaves after those
-    before it, `destinations` those that may get pods, `under_ceiling` those that stay under their
-    ceiling. The node that it leaves is among them only if it leaves with others.
+    Nodes in `requests` pass the filters, nodes in `limited` each limit and the limits before it,
+    nodes in `destinations` may get pods, and nodes in `under_ceiling` stay under their ceiling. The
+    node that the pod leaves is among them only if the pod leaves with others.
 
     `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
     else it is empty. `loads` is the load of each node with the pod.
@@ -42,7 +42,7 @@ class Fit(msgspec.Struct, frozen=True):
 
     @property
     def exclusions(self) -> Counter[str]:
-        """Why nodes that pass the filters are none of those under their ceiling, with counts."""
+        """Return why nodes pass the filters and are not under their ceiling, with counts."""
         limits = [limit.words for limit, _ in self.limited]
         masks = [mask for _, mask in self.limited]
         able = self.requests, *masks, self.destinations, self.under_ceiling
@@ -54,7 +54,7 @@ class Fit(msgspec.Struct, frozen=True):
         return lost
 
     def explained(self, excluded: Counter[str]) -> "Fit":
-        """The same with the reasons that exclude every node; `excluded` by the filters."""
+        """Return a copy with the reasons that exclude nodes; filters excluded `excluded`."""
         reasons = excluded + self.exclusions
         counts = sorted(((-count, reason) for reason, count in reasons.items() if count))
         listed = ", ".join(count_of_nodes(-count, reason) for count, reason in counts)

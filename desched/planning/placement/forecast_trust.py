@@ -14,7 +14,7 @@ _CONCLUSIVE = SUCCESSES | _BAD
 
 
 def foreseen(move: EvictionRecord | PlannedEviction) -> frozenset[str]:
-    """The nodes on which a landing counts as forecast: those that the plan names but its source."""
+    """Return the nodes on which a landing is as forecast: the plan's nodes without the source."""
     return frozenset({chance.node for chance in move.landing} - {move.node})
 
 
@@ -24,7 +24,7 @@ def with_forecast_checks(
     """Add the checks of these evictions to those of the last 24 hours; the newest 200 remain.
 
     Landings on nodes with unknown load, and landings without a forecast, are not checked. Nor are
-    those that moved together: which replacement is whose is arbitrary.
+    landings of pods that moved together: which replacement is whose is arbitrary.
     """
     recent = [check for check in checks if now - check.at < CHECKS_KEPT]
     landed = (
@@ -62,7 +62,7 @@ class ForecastQuality(NamedTuple):
 
 
 def forecast_quality(state: State, now: datetime) -> ForecastQuality | None:
-    """The quality of the forecasts, None without a landing."""
+    """Return the quality of the forecasts, or None without a landing."""
     checks = [check for check in state.forecasts if now - check.at < CHECKS_KEPT]
     count = len(checks)
     if not count:

@@ -74,7 +74,7 @@ class FreeCapacity:
         return copied
 
     def within(self, limits: PlacementLimits) -> "FreeCapacity":
-        """The same with other limits."""
+        """Return a copy with other limits."""
         free: FreeCapacity = copy.copy(self)
         free.limits = limits
         return free
@@ -141,7 +141,7 @@ class FreeCapacity:
         return free
 
     def place_of(self, pending: Pod) -> str | None:
-        """The node that has room reserved for a pending pod; None without any."""
+        """Return the node that has room reserved for a pending pod, or None."""
         added = (
             change for change in self.changes if change.sign > 0 and change.pod.uid == pending.uid
         )
@@ -161,7 +161,7 @@ class FreeCapacity:
         self._waiting.add(pod)
 
     def successor(self, leaving: Pod) -> Pod | None:
-        """A pending pod that would take the room that this pod leaves, None without one."""
+        """Return a pending pod that would take the room that this pod leaves, or None."""
         if not self._waiting:
             return None
         position = self.arrays.index[leaving.node]
@@ -225,7 +225,7 @@ class FreeCapacity:
         return counts + fit.exclusions
 
     def shortage(self, pod: Pod, usage: Mapping[Resource, float]) -> tuple[Ints, Mask]:
-        """What each node lacks for the pod, shape (basic resources, nodes).
+        """Return what each node lacks for the pod, shape (basic resources, nodes).
 
         The mask has the destinations that would take it once they have that, by the filters that
         depend on nodes only, and by their ceilings.

@@ -32,7 +32,7 @@ _TIED = 1e-9
 
 
 def expected_node(pod: Pod, destinations: Mask, free: FreeCapacity) -> str | None:
-    """The least requested of these nodes, ties by name; None without any node."""
+    """Return the least requested of these nodes, ties by name, or None without any node."""
     where = np.flatnonzero(destinations)
     if not len(where):
         return None
@@ -216,7 +216,7 @@ def _alternatives(
 def _by_bounds(
     leaving: LeavingPod, view: SchedulerView, destinations: Mask, scheduler: OtherScheduler
 ) -> tuple[Floats, Ints]:
-    """The same by the bounds of the scores."""
+    """Return the same as `_alternatives`, by the bounds of the scores."""
     somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
     scores = view.others[scheduler.profile]
     bounds = scores.bounds(leaving, view, somewhere, scheduler)

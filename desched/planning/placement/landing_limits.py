@@ -51,7 +51,7 @@ class LandingFeedback(msgspec.Struct, frozen=True):
         return crowded
 
     def awaiting(self, node: str) -> "LandingFeedback":
-        """The same with one more replacement expected on the node."""
+        """Return a copy with one more replacement expected on the node."""
         if self.most_awaited is None:
             return self
         awaited = {**self.awaited, node: self.awaited.get(node, 0) + 1}

@@ -1,4 +1,4 @@
-"""Which pending pods may reserve room: those that somebody probably binds, within a share.
+"""Decides which pending pods may reserve room: pods that will probably be bound, within a share.
 
 Tenants create pending pods at will. Without these limits, pods that never start would keep room
 from the replacements of others, and so stop all relief.
@@ -56,7 +56,7 @@ class Claims:
         return tuple(sorted(Unreserved(*key, count) for key, count in counts))
 
     def _unbound(self, pod: Pod) -> UnreservedReason | None:
-        """Why probably nobody binds the pod soon, or only where room is held for it."""
+        """Return why probably nobody binds the pod soon, or only where room is held for it."""
         if pod.uid in self._awaited:
             return UnreservedReason.DRAIN
         if pod.scheduler != DEFAULT_SCHEDULER:

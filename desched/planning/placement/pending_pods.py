@@ -28,7 +28,7 @@ class WaitingPods:
         self._of_kind.setdefault(_kind(pod), pod)
 
     def without(self, pods: Iterable[Pod]) -> "WaitingPods":
-        """The same without the pods of these kinds."""
+        """Return a copy without the pods of these kinds."""
         others = WaitingPods()
         kinds = {_kind(pod) for pod in pods}
         others._of_kind = {kind: pod for kind, pod in self._of_kind.items() if kind not in kinds}

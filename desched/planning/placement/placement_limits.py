@@ -36,7 +36,7 @@ class PlacementLimits:
         return cls([limit for limit in limits if limit is not None], arrays.none())
 
     def relaxed(self, pod: Pod) -> Iterator["PlacementLimits"]:
-        """What counts if the pod finds no place, ever looser: one limit after the other."""
+        """Return the limits that count if the pod finds no place, each looser than the last."""
         limits = list(self.each)
         for number, limit in enumerate(self.each):
             looser = limit.relaxed(pod)
@@ -49,7 +49,7 @@ class PlacementLimits:
     def of_pods_together(
         self, pods: Sequence[Pod], free: "FreeCapacity"
     ) -> "PlacementLimits | Finding[RefusalReason]":
-        """The limits of pods that leave together, or why one is not known."""
+        """Return the limits of pods that leave together, or why a limit is unknown."""
         limits = []
         for limit in self.each:
             shared = limit.of_pods_together(pods, free)
@@ -67,10 +67,10 @@ class PlacementLimits:
         return reduce(or_, (limit.never_chosen(pod) for limit in self.each), self._none)
 
     def extra_cost(self, pod: Pod) -> float:
-        """What a move of the pod costs more because limits are relaxed."""
+        """Return the extra cost of a move of the pod because limits are relaxed."""
         return sum(limit.extra_cost(pod) for limit in self.each)
 
     def named(self, nodes: Mask, pod: Pod) -> list[str]:
-        """What limits with a reason say, if they exclude some of these nodes."""
+        """Return the reasons of limits that exclude some of these nodes."""
         limits = (limit for limit in self.each if limit.reason_for(pod) is not None)
         return [limit.describe(pod) for limit in limits if (nodes & limit.outside(pod)).any()]

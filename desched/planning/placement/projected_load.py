@@ -21,10 +21,10 @@ from desched.planning.overload.outlook import Outlook
 NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 
 LEAST_USAGE = 0.001
-"""Millicores, bytes or GPUs; what is used less has no pattern that could be scaled."""
+"""In millicores, bytes or GPUs. Smaller usage has no pattern that could be scaled."""
 
 LEAST_SHARE = 0.001
-"""Less of a pod changes no forecast; most nodes where a pod may land get less."""
+"""A smaller share of a pod changes no forecast; most nodes get less of it."""
 
 
 class LoadLines(NamedTuple):
@@ -189,7 +189,7 @@ class ProjectedLoad:
         among: Mask,
         at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> tuple[Mask, Mapping[Resource, Floats]]:
-        """Those of these nodes that stay under their ceiling with the pod, and the loads with it.
+        """Return which of these nodes stay under their ceiling with the pod, and the loads with it.
 
         The loads are incomplete if no node does.
         """

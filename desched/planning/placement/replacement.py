@@ -7,7 +7,7 @@ from desched.model.devices import amounts_of_networks, networks_of
 
 
 def replacement_of(pod: Pod, workload: Workload | None) -> Pod:
-    """The pod with requests that its replacement does not exceed.
+    """Return the pod with requests that its replacement does not exceed.
 
     The replacement requests what the template and a VerticalPodAutoscaler set, and the networks
     that its annotation names. A pod may request more than that, by a LimitRange or an older

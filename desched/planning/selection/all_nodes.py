@@ -108,7 +108,7 @@ def _relieve(
 
 
 def _why_stuck(node: OverloadedNode, selection: NodeSelection) -> str:
-    """What keeps each pod of the node, the most frequent reason first."""
+    """Return what keeps the pods of the node, the most frequent reason first."""
     reasons = Counter(finding.reason for finding in selection.refusals.values())
     if reasons.keys() == {RefusalReason.NO_RELIEF}:
         reason = "no move of a pod saves as much overload as an eviction costs"

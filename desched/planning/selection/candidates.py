@@ -108,12 +108,12 @@ def _by_name(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def refusal_of(pod: Pod, finding: Finding[RefusalReason]) -> Refusal:
-    """The refusal of the pod for this reason, as the plan has it."""
+    """Return the refusal of the pod for this reason, as a plan lists it."""
     return Refusal(pod.ref, pod.node, finding.reason, shortened(finding.detail))
 
 
 def candidate_of(pod: Pod, context: EligibilityContext, pasts: Pasts) -> Candidate:
-    """The pod with what its move would bring, charge and cost."""
+    """Return the pod as a candidate, with the relief, the charge and the cost of its move."""
     book, workload = context.book, context.cluster.workload_of(pod)
     return Candidate(
         replacement_of(pod, workload),

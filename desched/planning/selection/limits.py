@@ -83,7 +83,7 @@ class EvictionQuota:
 
     @property
     def exhausted(self) -> Finding[RefusalReason] | None:
-        """The limit that forbids every further eviction, None if there is none."""
+        """Return the limit that forbids every further eviction, or None without one."""
         for reason, key, limit in (
             (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
             (RefusalReason.LIMIT_IN_FLIGHT, ("in flight", ""), self._in_flight_total),
@@ -99,21 +99,21 @@ class EvictionQuota:
         return copied
 
     def over_next_cycles(self) -> "EvictionQuota":
-        """What the next cycles may evict together: only the limits by the hour remain."""
+        """Return the quota of the next cycles together: only limits by the hour remain."""
         copied: EvictionQuota = copy.copy(self)
         copied._taken = self._taken.copy()
         copied._over_next_cycles = True
         return copied
 
     def refuse(self, pod: Pod) -> Finding[RefusalReason] | None:
-        """The reason why this cycle may not evict the pod, too; None if it may."""
+        """Return why this cycle may not evict the pod as well, or None if it may."""
         for use in self._uses_of(pod):
             if self._taken[use.key] >= use.limit:
                 return Finding(use.reason, use.detail)
         return None
 
     def refuse_all(self, pods: Sequence[Pod]) -> Finding[RefusalReason] | None:
-        """The reason why these pods may not all be evicted together; None if they may.
+        """Return why these pods may not all be evicted together, or None if they may.
 
         The limits of a workload at a time do not count, which would split most groups; those by the
         hour do.
@@ -185,7 +185,7 @@ class EvictionQuota:
     def _limited(
         self, *uses: tuple[RefusalReason, tuple[str, str], int | None], replicas: int = 0
     ) -> tuple[LimitUse, ...]:
-        """Those of these uses that have a limit."""
+        """Return the uses that have a limit."""
         return tuple(
             LimitUse(
                 key,

@@ -23,7 +23,7 @@ from desched.planning.selection.trial import Move, Trial
 NOT_NEEDED = Finding(RefusalReason.NOT_NEEDED)
 
 LEAST_SAVED_MINUTES = 0.5
-"""Less is no difference, whatever the price."""
+"""A smaller difference counts as none, whatever the price."""
 
 MOST_TOGETHER = 12
 """Moves of one node that are judged together."""
@@ -67,14 +67,14 @@ def select_for_node(
 def _over_next_cycles(
     destinations: Destinations, quota: EvictionQuota | None
 ) -> tuple[Destinations, EvictionQuota | None]:
-    """What the next cycles may do together."""
+    """Return the destinations and the quota that the next cycles have together."""
     return destinations.without_limits(), quota.over_next_cycles() if quota else None
 
 
 def _together(
     node: OverloadedNode, ahead: Trial, price: float, costs: dict[str, float]
 ) -> list[Move]:
-    """The moves that are worth their price together, though none is alone; none if they are not.
+    """Return moves that are worth their price together though none is alone, or none.
 
     Far above the target, or with two resources above theirs, one small pod saves next to nothing;
     the last of several saves most. Some may have to wait for a later cycle.
@@ -112,7 +112,7 @@ class _Offer(NamedTuple):
 
     @property
     def worth(self) -> float:
-        """The same for each unit of cost."""
+        """The most that the move can save for each unit of its cost."""
         return self.net_minutes / self.candidate.cost
 
 
@@ -168,7 +168,7 @@ def _expected_minutes(node: OverloadedNode, trial: Trial) -> float:
 def _bearable(
     candidate: Candidate, node: OverloadedNode, trial: Trial, most_minutes: float
 ) -> Bearable:
-    """What the move may do to its destination."""
+    """Return what the move may do to its destination."""
     gone = [*(move.candidate for move in trial.moves), candidate]
     return Bearable(most_of_destination(node.loaded, gone), most_minutes)
 

@@ -74,5 +74,5 @@ class NodeSelection(msgspec.Struct, frozen=True):
 
     @property
     def stuck(self) -> Finding[NodeReason] | None:
-        """Why no pod of the node moves although it needs relief; else None."""
+        """Why no pod of the node moves although it needs relief, or None if one moves."""
         return self.outcome.why if isinstance(self.outcome, Stuck) else None

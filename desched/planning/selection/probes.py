@@ -24,9 +24,9 @@ class Probing(msgspec.Struct, frozen=True):
 
 
 def cut_to_probes(moves: Iterable[Chosen], eligibility: Eligibility) -> Probing:
-    """Keep one move of those that a pause affects: the workload with most replicas to spare.
+    """Keep one of the moves that a pause affects: that of the workload with most replicas to spare.
 
-    Workloads without failures go first, and among them those of namespaces without failures;
+    Workloads without failures go first, among them workloads of namespaces without failures;
     otherwise users who cause failures could prolong a pause. If all have failed, the one that
     failed longest ago goes; otherwise no probe would end the pause. While an earlier probe is under
     way, none is kept. Each move is safe without the others.

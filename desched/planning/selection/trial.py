@@ -21,7 +21,7 @@ class Move(msgspec.Struct, frozen=True):
     saved_minutes: float = 0.0
 
     def with_saved(self, minutes: float) -> "Move":
-        """The same with what the source loses."""
+        """Return a copy with the expected overload that the source loses."""
         return msgspec.structs.replace(self, saved_minutes=minutes)
 
 

@@ -81,7 +81,7 @@ class FreeRequests:
         return np.maximum(wanted - self.free, 0) * (wanted > 0), enough
 
     def enough_again(self, requests: Amounts, position: int) -> Mask:
-        """The same once a pod of these requests that is on a node has left it."""
+        """Return the nodes with enough free once such a pod on the node has left it."""
         mask = self.enough(requests)
         if not mask[position] and self.holds(position, requests):
             mask = mask.copy()
@@ -103,7 +103,7 @@ class FreeRequests:
         return np.full(len(self._arrays), -1, dtype=np.int64) if column is None else column
 
     def row(self, name: str) -> Ints:
-        """What is free of any resource, as `free_of`. Do not modify."""
+        """Return what is free of any resource, as `free_of` does. Do not modify."""
         return self.free[_BASIC.index(name)] if name in _BASIC else self.free_of(name)
 
     def lacking(self, requests: Amounts, failing: Mask) -> Mapping[str, int]:

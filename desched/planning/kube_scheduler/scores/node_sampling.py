@@ -97,7 +97,7 @@ def _none_sampled(counts: Ints, population: int, sample: int, most: int) -> Floa
 
 @lru_cache(maxsize=8)
 def _chances_of_none(population: int, sample: int, most: int) -> Floats:
-    """What `_none_sampled` is for each count up to the population. Cached: do not modify."""
+    """Return `_none_sampled` for each count up to the population. Cached: do not modify."""
     return _none_sampled(np.arange(population + 1), population, sample, most)
 
 

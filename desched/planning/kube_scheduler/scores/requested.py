@@ -27,14 +27,14 @@ class Requested(msgspec.Struct, frozen=True):
         return cls(amounts, balance(amounts[:, :2], capacity), capacity)
 
     def in_alternatives(self, count: int) -> "Requested":
-        """The same with `count` equal rows, or as it is if it has that many."""
+        """Return the requests in `count` equal rows, or unchanged if there are that many."""
         if len(self.amounts) == count:
             return self
         rows = self.amounts.repeat(count, axis=0), self.balance.repeat(count, axis=0)
         return Requested(*rows, self.capacity)
 
     def having(self, pod: SchedulingClass, nodes: Positions | int, sign: int = 1) -> "Requested":
-        """With one more (sign 1) or less (-1) such pod on a node, or on one node for each row."""
+        """Add such a pod (sign 1) or remove one (-1), on a node or on one node for each row."""
         amounts, balanced = self.amounts.copy(), self.balance.copy()
         rows = np.arange(len(amounts))
         at = np.broadcast_to(nodes, rows.shape)
