@@ -107,7 +107,7 @@ def test_with_kube_prometheus_stack(user: User) -> None:
 def test_with_the_policy_of_volcano_as_it_is_deployed(cluster: ControlPlane, user: User) -> None:
     address = f"http://{stack.PROMETHEUS}.{stack.NAMESPACE}.svc.cluster.local:{stack.PORT}"
     cluster.apply(*volcano(type="prometheus", address=address))
-    convert, plan = documented_commands("docs/from-volcano.md", "The way over")
+    convert, plan = documented_commands("docs/from-volcano.md", "Migrate")
 
     user.types(convert)
     assert_is_useful(user.types(plan))

@@ -136,7 +136,7 @@ def place(row: Row, document: dict[str, Any]) -> Path:
     keys, _ = split(row.cells[0])
     plugin = row.heading.rpartition(" ")[2] if row.heading.startswith("The args of ") else None
     if plugin is None:
-        assert row.heading == "The top of the policy"
+        assert row.heading == "Top-level keys"
         return keys
     configs = document["profiles"][0]["pluginConfig"]
     if plugin not in [config["name"] for config in configs]:
