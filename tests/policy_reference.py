@@ -12,6 +12,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from desched.plugins import HOUSE
 from desched.policy.compatibility import (
     EXTENDED,
     STRICT,
@@ -20,6 +21,7 @@ from desched.policy.compatibility import (
 )
 from desched.policy.durations import LONGEST_SECONDS, duration_text
 from desched.policy.share import Share
+from desched.policy_file.difference import settings
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.plugins import (
     DefaultEvictorConfig,
@@ -120,7 +122,13 @@ def _row(key: str, field: FieldInfo, schema: Mapping[str, Any]) -> str:
 def _switches() -> str:
     """Each default that differs between Extended and Strict, as a table."""
     rows = zip(_default_texts(EXTENDED), _default_texts(STRICT), strict=True)
-    lines = (f"| `{key}` | {extended} | {strict} |" for (key, extended), (_, strict) in rows)
+    lines = [f"| `{key}` | {extended} | {strict} |" for (key, extended), (_, strict) in rows]
+    for plugin in HOUSE:
+        for (path, extended), (_, strict) in zip(
+            settings(plugin), settings(plugin.strict()), strict=True
+        ):
+            if extended != strict:
+                lines.append(f"| `{'.'.join(path)}` | `{extended}` | `{strict}` |")
     return "\n".join(("| default of | `Extended` | `Strict` |", "|---|---|---|", *lines))
 
 
@@ -143,7 +151,6 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     yield "gpuPods", f"`{of.gpu_pods.value}`"
     yield "relieveStayingExcess", f"`{str(of.relieve_staying_excess).lower()}`"
     yield "placementDomains.mode", f"`{of.domains.value}`"
-    yield "cacheAffinity", f"`{of.cache_affinity.value}`"
     yield "maxGracePeriod", grace_period
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Pod
+from desched.model.cluster import ClusterState, Pod, PodVolume
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
 from desched.model.state import EvictionRecord, State
 from desched.policy.policy import Policy
@@ -152,6 +152,13 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
 
     def takes_over(self, pod: Pod) -> bool:
         """Whether another controller answers the eviction of the pod, and moves it itself."""
+        return False
+
+    def has_copies(self, pod: Pod, volume: PodVolume, context: "EligibilityContext") -> bool:
+        """Whether its nodes hold copies of this local volume, so that it does not bind the pod.
+
+        The `limit` of the plugin then keeps the pod on nodes with a copy.
+        """
         return False
 
     def limits(self, pod: Pod, context: "EligibilityContext") -> "Iterable[LimitUse]":

@@ -38,14 +38,6 @@ class GpuPods(StrEnum):
     ALLOW = "Allow"
 
 
-class CacheAffinity(StrEnum):
-    """Whether pods move only to nodes that hold their models."""
-
-    REQUIRE = "Require"
-    PREFER = "Prefer"
-    IGNORE = "Ignore"
-
-
 class GangMode(StrEnum):
     """Which pods of a gang may move."""
 
@@ -79,7 +71,6 @@ class Defaults(msgspec.Struct, frozen=True):
     gpu_pods: GpuPods = GpuPods.PROTECT
     relieve_staying_excess: bool = False
     domains: DomainMode = DomainMode.REQUIRE
-    cache_affinity: CacheAffinity = CacheAffinity.REQUIRE
     max_grace_period_seconds: int = 600
 
 
@@ -101,7 +92,6 @@ STRICT = Defaults(
     gpu_pods=GpuPods.ALLOW,
     relieve_staying_excess=True,
     domains=DomainMode.IGNORE,
-    cache_affinity=CacheAffinity.IGNORE,
     max_grace_period_seconds=LONGEST_SECONDS,
 )
 

@@ -13,7 +13,6 @@ from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import (
     EXTENDED,
-    CacheAffinity,
     GangMode,
     GpuPods,
     SteeringMode,
@@ -305,7 +304,6 @@ class Policy(msgspec.Struct, frozen=True):
     relieves_staying_excess: bool = EXTENDED.relieve_staying_excess
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
-    cache_affinity: CacheAffinity = EXTENDED.cache_affinity
     gang_mode: GangMode = GangMode.SURPLUS
     volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
     balance_scope: str = ""

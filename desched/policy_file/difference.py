@@ -99,7 +99,6 @@ def _rows(policy: Policy) -> _Rows:
     yield ("maxLandingRisk",), f"{policy.max_landing_risk:g}"
     yield from _scheduler(policy.scheduler)
     yield ("steering",), policy.steering.mode.value
-    yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
     yield ("volcanoJobs",), policy.volcano_jobs.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
@@ -107,14 +106,14 @@ def _rows(policy: Policy) -> _Rows:
     yield ("acknowledgedDeschedulers",), acknowledged or NONE
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
     for plugin in policy.plugins:
-        yield from _of_plugin(plugin)
+        yield from settings(plugin)
     if policy.gpu_drains is not None:
         yield from _gpu_drains(policy.gpu_drains)
     yield (OUT_OF_TREE_PLUGINS,), ", ".join(map(_out_of_tree, others_in(policy))) or NONE
 
 
-def _of_plugin(plugin: Plugin) -> _Rows:
-    """The settings that keys of LoadAware set; they are words."""
+def settings(plugin: Plugin) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The settings of a plugin by the keys that set them, as people read them."""
     for key, name in names(plugin.keys).items() if plugin.keys else ():
         yield (key,), getattr(plugin, name).value
 

@@ -12,13 +12,11 @@ from fnmatch import fnmatchcase
 from itertools import chain
 
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
-from desched.model.model_caches import kserve_claim
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.eligibility.annotations import may_lose
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.local_storage import disk_volumes
 from desched.planning.eligibility.terms import Terms, Why
-from desched.policy.compatibility import CacheAffinity
 
 MOST_NAMED = 3
 """Volumes of a pod in the detail of a refusal."""
@@ -144,10 +142,8 @@ def _node_bound(pod: Pod, volume: PodVolume, context: EligibilityContext) -> str
 
 
 def _is_copied(pod: Pod, volume: PodVolume, context: EligibilityContext) -> bool:
-    """Whether it has a model of KServe, which each node with a copy offers at the same path."""
-    if not volume.claim or context.policy.cache_affinity is CacheAffinity.IGNORE:
-        return False
-    return volume.claim == kserve_claim(pod, context.cluster.nodes_by_model)
+    """Whether a plugin knows nodes with a copy of it, and keeps the pod on them."""
+    return any(plugin.has_copies(pod, volume, context) for plugin in context.policy.plugins)
 
 
 def _is_bound_to_one_node(volume: PersistentVolume, context: EligibilityContext) -> bool:

@@ -13,23 +13,31 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import PlacementLimit
 from desched.plugins.caches.needed import models_needed
-from desched.policy.compatibility import CacheAffinity
 
 MOST_NAMED = 5
 """The maximum number of nodes with a model that a refusal names."""
 
 
 class ModelLimit(PlacementLimit):
-    """The nodes without the models of a pod; with `may_download` those where it could not start."""
+    """The nodes without the models of a pod; with `may_download` those where it could not start.
+
+    A pod that is `preferred` near its models may download them if it finds no place.
+    """
 
     words = "node(s) do not hold its model"
     reason = RefusalReason.MODEL_CACHE
 
     def __init__(
-        self, context: EligibilityContext, arrays: NodeArrays, *, may_download: bool = False
+        self,
+        context: EligibilityContext,
+        arrays: NodeArrays,
+        *,
+        preferred: bool,
+        may_download: bool = False,
     ) -> None:
         self._context = context
         self._arrays = arrays
+        self._preferred = preferred
         self._may_download = may_download
         self._cold: dict[tuple[CachedModel, ...], Mask] = {}
 
@@ -47,10 +55,10 @@ class ModelLimit(PlacementLimit):
     def relaxed(self, pod: Pod) -> "ModelLimit | None":
         """The limit where the pod may download its models, if the policy lets it."""
         models = models_needed(pod, self._context)
-        prefers = self._context.policy.cache_affinity is CacheAffinity.PREFER
-        if not prefers or self._may_download or all(model.needed_to_start for model in models):
+        may_not = not self._preferred or self._may_download
+        if may_not or all(model.needed_to_start for model in models):
             return None
-        return ModelLimit(self._context, self._arrays, may_download=True)
+        return ModelLimit(self._context, self._arrays, preferred=True, may_download=True)
 
     def describe(self, pod: Pod) -> str:
         """Where its models are, as in `model llama-70b is on te4 and te9 only`."""

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from desched.model.cluster import Pod
 from desched.model.model_caches import CachedModel, models_of
 from desched.planning.eligibility.context import EligibilityContext
-from desched.policy.compatibility import CacheAffinity
 
 Models = tuple[CachedModel, ...]
 
 
 def models_needed(pod: Pod, context: EligibilityContext) -> Models:
-    """The models that the pod needs where it goes; none if the policy ignores caches."""
-    if context.policy.cache_affinity is CacheAffinity.IGNORE:
-        return ()
+    """The models that the pod needs where it goes."""
     return models_of(pod, context.cluster.workload_of(pod), context.cluster.nodes_by_model)
 
 

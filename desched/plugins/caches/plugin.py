@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from desched.model.cluster import Pod
-from desched.model.model_caches import CACHE_KEY
+from desched.model.cluster import Pod, PodVolume
+from desched.model.model_caches import CACHE_KEY, kserve_claim
 from desched.model.plan import Plan, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import Plugin
 from desched.plugins.caches.holders import holders
+from desched.plugins.caches.keys import CacheAffinity, CacheKeys
 from desched.plugins.caches.limit import ModelLimit
-from desched.plugins.caches.needed import is_elsewhere, models_needed
-from desched.policy.compatibility import CacheAffinity
+from desched.plugins.caches.needed import Models, is_elsewhere, models_needed
 
 FOR_MODEL = 0.5
 FOR_DOWNLOAD = 2.0
@@ -21,15 +21,35 @@ FOR_DOWNLOAD = 2.0
 class Caches(Plugin, frozen=True):
     """Keeps pods on nodes that hold their models."""
 
+    cache_affinity: CacheAffinity = CacheAffinity.REQUIRE
+    keys = CacheKeys
     annotations = frozenset({CACHE_KEY})
 
-    def limit(self, context: EligibilityContext, arrays: NodeArrays) -> ModelLimit:
+    def strict(self) -> "Caches":
+        """Caches do not count."""
+        return Caches(CacheAffinity.IGNORE)
+
+    @property
+    def _counts(self) -> bool:
+        return self.cache_affinity is not CacheAffinity.IGNORE
+
+    def _models(self, pod: Pod, context: EligibilityContext) -> Models:
+        return models_needed(pod, context) if self._counts else ()
+
+    def has_copies(self, pod: Pod, volume: PodVolume, context: EligibilityContext) -> bool:
+        """Whether it has a model of KServe, which each node with a copy offers at the same path."""
+        if not self._counts or not volume.claim:
+            return False
+        return volume.claim == kserve_claim(pod, context.cluster.nodes_by_model)
+
+    def limit(self, context: EligibilityContext, arrays: NodeArrays) -> ModelLimit | None:
         """No pod lands where its models would have to be downloaded, unless it may."""
-        return ModelLimit(context, arrays)
+        prefers = self.cache_affinity is CacheAffinity.PREFER
+        return ModelLimit(context, arrays, preferred=prefers) if self._counts else None
 
     def extra_cost(self, pod: Pod, context: EligibilityContext) -> float:
         """A model that must be loaded costs half an eviction, a download two."""
-        models = models_needed(pod, context)
+        models = self._models(pod, context)
         if not models:
             return 0.0
         return FOR_MODEL if is_elsewhere(models, pod, context) else FOR_DOWNLOAD
@@ -38,7 +58,7 @@ class Caches(Plugin, frozen=True):
         self, reason: RefusalReason, pod: Pod, context: EligibilityContext
     ) -> Iterable[str]:
         """How more nodes would hold the models, or need not."""
-        models = models_needed(pod, context) if reason is RefusalReason.MODEL_CACHE else ()
+        models = self._models(pod, context) if reason is RefusalReason.MODEL_CACHE else ()
         for model in models:
             if not model.is_named:
                 yield f"Name the model in {CACHE_KEY}, or remove that annotation."
@@ -47,10 +67,10 @@ class Caches(Plugin, frozen=True):
             else:
                 label = f"{model.label}={model.values[-1]}"
                 yield f"Put model {model.name} on another node, and label that node {label}."
-        affinity = context.policy.cache_affinity
-        if affinity is CacheAffinity.REQUIRE and not all(each.needed_to_start for each in models):
+        requires = self.cache_affinity is CacheAffinity.REQUIRE
+        if requires and not all(each.needed_to_start for each in models):
             yield "With cacheAffinity: Prefer, it may also move to other nodes."
 
     def facts(self, context: EligibilityContext, _: Plan) -> Mapping[str, Any]:
         """How many nodes hold each model."""
-        return {"models": tuple(holders(context))}
+        return {"models": tuple(holders(context)) if self._counts else ()}

@@ -9,7 +9,6 @@ from desched.model.resources import Resource
 from desched.plugins import HOUSE
 from desched.policy.compatibility import (
     EXTENDED,
-    CacheAffinity,
     Compatibility,
     Defaults,
     GangMode,
@@ -118,10 +117,6 @@ class LoadAwareArgs(PluginArgs):
     """A label of nodes, or `topology.volcano.sh/tier-1` for the HyperNodes of tier 1. Load is then
     compared, and pods move, only between nodes with the same value; if the label is one of the
     `levels` of `placementDomains`, also of all wider levels. Nodes without a value are left out."""
-    cache_affinity: CacheAffinity | None = optional(EXTENDED.cache_affinity.value, example="Prefer")
-    """`Require`: a pod with a model or dataset in a cache of its node moves only to nodes that hold
-    it, too. `Prefer`: it moves elsewhere if it cannot move to one of these, as the last choice.
-    `Ignore`: caches do not count."""
     gang_mode: GangMode | None = optional(GangMode.SURPLUS.value, example="Whole")
     """`Surplus`: of a gang only the pods move that it does not need. `Whole`: if nothing else
     relieves a node, a gang may also move with all its pods at once, and then loses its work since
@@ -250,7 +245,6 @@ class LoadAwareArgs(PluginArgs):
             steering=self.steering and SteeringMode(self.steering),
             gpu_pods=self.gpu_pods,
             relieve_staying_excess=self.relieve_staying_excess,
-            cache_affinity=self.cache_affinity,
             single_replicas=None if evicts is None else not evicts,
         )
         return msgspec.structs.replace(defaults_of(self.compatibility), **given)

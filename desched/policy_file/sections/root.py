@@ -111,7 +111,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
         steering=SteeringRules(defaults.steering, **written(most_nodes=args.steering_max_nodes)),
         domains=placement_domains(domains, defaults.domains),
-        cache_affinity=defaults.cache_affinity,
         gang_mode=args.gang_mode or GangMode.SURPLUS,
         volcano_jobs=args.volcano_jobs or VolcanoJobs.STAY,
         relieves_staying_excess=defaults.relieve_staying_excess,

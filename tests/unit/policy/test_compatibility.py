@@ -4,7 +4,10 @@ import msgspec
 import pytest
 
 from desched.planning.selection.slow_start import FIRST_CYCLES
-from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, CacheAffinity
+from desched.plugins import HOUSE
+from desched.plugins.caches.keys import CacheAffinity
+from desched.plugins.caches.plugin import Caches
+from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.share import count_of
 from desched.policy_file.sections.limits import EvictionLimitsSection, InFlightSection
@@ -45,8 +48,9 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "steering",
         "relieves_staying_excess",
         "domains",
-        "cache_affinity",
+        "plugins",
     }
+    assert set(found.plugins) - set(plain.plugins) == {Caches(CacheAffinity.IGNORE)}
     limits = {
         "total",
         "node",
@@ -77,7 +81,6 @@ def test_what_is_turned_off_is_off():
     assert not policy.protections.single_replicas
     assert not policy.protections.gpu_pods
     assert not policy.domains.keys
-    assert policy.cache_affinity is CacheAffinity.IGNORE
     assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
 
 
@@ -199,7 +202,8 @@ def test_the_description_of_a_limit_has_its_default(section, field, share):
 def test_the_reference_names_each_default_that_differs():
     table = reference().partition("### What `compatibility: Strict`")[2].partition("\n## ")[0]
     # The floor and the dead band stand in one row.
-    assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 1
+    of_plugins = [plugin for plugin in HOUSE if plugin != plugin.strict()]
+    assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 1 + len(of_plugins)
 
 
 # --- plans know nothing of a policy but these fields ---------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from desched.errors import ConfigurationError
+from desched.planning.plugins import Plugin
 from desched.policy.policy import Policy
 from desched.policy_file.loading import parse_policy
 from tests.stored_text import check_stored, sections
@@ -72,7 +73,8 @@ def _values(value: object, place: str = "") -> Iterator[tuple[str, str]]:
                 yield from _values(each, f"{place}[{key}]")
         case tuple() if value:
             for number, each in enumerate(value):
-                yield from _values(each, f"{place}[{number}]")
+                at = type(each).__name__ if isinstance(each, Plugin) else number
+                yield from _values(each, f"{place}[{at}]")
         case frozenset():
             yield place, str(sorted(value))
         case _:

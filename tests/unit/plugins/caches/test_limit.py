@@ -23,13 +23,15 @@ from desched.model.model_caches import (
 )
 from desched.model.plan import Plan
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.policy.compatibility import CacheAffinity
+from desched.plugins.caches.keys import CacheAffinity
+from desched.plugins.caches.plugin import Caches
 from desched.policy.policy import Policy
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from tests.builders import (
     STEERED,
     amounts,
     evicted,
+    house,
     load,
     node,
     planned,
@@ -42,7 +44,7 @@ from tests.builders import (
 LLAMA = {CACHE_KEY: "llama-70b"}
 WARM = {"cache.desched.io/llama-70b": "true"}
 GROUP = "cloud.google.com/gke-placement-group"
-PREFERRING = policy(cache_affinity=CacheAffinity.PREFER)
+PREFERRING = policy(plugins=house(Caches(CacheAffinity.PREFER)))
 
 
 def plan_of(
@@ -139,7 +141,7 @@ def test_soft_taints_bring_a_pod_of_a_known_scheduler_to_its_model() -> None:
 
 
 def test_a_policy_may_ignore_caches() -> None:
-    ignoring = policy(cache_affinity=CacheAffinity.IGNORE)
+    ignoring = policy(plugins=house(Caches(CacheAffinity.IGNORE)))
     assert evicted(plan_of({"te5": {}}, ignoring)) == ["a"]
 
 
@@ -180,7 +182,7 @@ def test_a_pod_that_only_prefers_warm_nodes_moves_to_a_cold_one_if_none_fits(
 
 def test_a_pod_that_only_prefers_warm_nodes_goes_where_the_scheduler_puts_it() -> None:
     """S1.5: without steering, a landing on the warm node alone would be too unlikely."""
-    careful = policy(cache_affinity=CacheAffinity.PREFER, max_landing_risk=0.15)
+    careful = policy(plugins=house(Caches(CacheAffinity.PREFER)), max_landing_risk=0.15)
     (move,) = plan_of({"te4": WARM, "te5": {}}, careful).evictions
     assert move.landing_risk <= 0.15
 
@@ -195,7 +197,7 @@ def test_with_the_preferred_node_gone_a_warm_node_elsewhere_or_any_takes_the_pod
 
     def plan(*cool: Node, affinity: CacheAffinity) -> Plan:
         nodes = [node("hot", labels=WARM), gone, *cool]
-        return planned(snapshot(nodes, [one], used), policy(cache_affinity=affinity))
+        return planned(snapshot(nodes, [one], used), policy(plugins=house(Caches(affinity))))
 
     for affinity in (CacheAffinity.REQUIRE, CacheAffinity.PREFER):
         (move,) = plan(cold, warm, affinity=affinity).evictions
@@ -214,7 +216,7 @@ def test_of_equal_pods_the_one_without_a_model_leaves_and_then_one_whose_model_i
     nodes = [node("hot", labels=WARM), node("te4", labels=WARM)]
     used = load({"hot": (0.9, 0.1), "te4": (0.1, 0.1)}, dict.fromkeys(("a", "b", "c"), (1.0, 0.1)))
     needs = {"a": {CACHE_KEY: "mixtral"}, "b": LLAMA, "c": {}}
-    by = policy(cache_affinity=affinity)
+    by = policy(plugins=house(Caches(affinity)))
     for names, gone in (("ab", ["b"]), ("bc", ["c"]), ("abc", ["c"])):
         pods = [
             pod(name, on="hot", request=amounts(1, 1), annotations=needs[name]) for name in names
@@ -252,7 +254,7 @@ def test_a_pod_of_kserve_moves_to_a_node_that_has_downloaded_its_model(
     affinity: CacheAffinity,
 ) -> None:
     """R1.2, R1.3: and that its volume allows."""
-    by = policy(cache_affinity=affinity)
+    by = policy(plugins=house(Caches(affinity)))
     (move,) = plan_of(COOL, by, **of_kserve("hot", "te5", "te6")).evictions
     assert move.expected_node == "te5"
     assert move.landing_risk == 0.5
@@ -277,11 +279,12 @@ def test_a_pod_with_a_further_model_that_it_may_download_keeps_to_the_nodes_of_k
         {"annotations": {}},
         {"labels": {"app": "web"}},
         {"labels": {KSERVE_MODEL: "llama", KSERVE_NAMESPACE: "apps"}},
-        {"by": policy(cache_affinity=CacheAffinity.IGNORE)},
+        {"by": policy(plugins=house(Caches(CacheAffinity.IGNORE)))},
+        {"by": policy(plugins=())},
     ],
 )
 def test_a_local_volume_without_an_entry_in_the_index_keeps_its_pod(change: Any) -> None:
-    """R1.1: not read, another claim, no model, a cache that is not read, and not wanted."""
+    """R1.1: not read, another claim, no model, a cache that is not read, not wanted, and no plugin."""
     plan = plan_of(COOL, **of_kserve("hot", "te4", "te5") | change)
     assert reasons(plan) == {"a": "node_bound_volume"}
 

@@ -20,8 +20,10 @@ from desched.model.selectors import LabelSelector
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.network_levels import NodeDomains
 from desched.plugins import HOUSE
+from desched.plugins.caches.keys import CacheAffinity
+from desched.plugins.caches.plugin import Caches
 from desched.plugins.networks.plugin import Networks
-from desched.policy.compatibility import CacheAffinity, SteeringMode
+from desched.policy.compatibility import SteeringMode
 from desched.policy.placement_domains import (
     KNOWN_DOMAINS,
     RUNGS,
@@ -39,6 +41,7 @@ from tests.builders import (
     STEERED,
     amounts,
     evicted,
+    house,
     load,
     node,
     planned,
@@ -774,7 +777,7 @@ def test_to_leave_a_group_costs_as_much_if_the_model_is_left_as_well() -> None:
     by = msgspec.structs.replace(
         modes(group=DomainMode.PREFER),
         protections=moving().protections,
-        cache_affinity=CacheAffinity.PREFER,
+        plugins=house(Caches(CacheAffinity.PREFER)),
     )
     named = {"annotations": {CACHE_KEY: "llama"}}
     inside = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}}, by, **named)
