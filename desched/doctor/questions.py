@@ -72,7 +72,7 @@ from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
-from desched.policy.compatibility import VolcanoJobs
+from desched.planning.plugins import counts_volcano_jobs
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.policy_file.loading import parse_policy
 from desched.service.process.clock import SystemClock
@@ -160,7 +160,7 @@ class DoctorQuestions:
         named = policy.policy.scheduler.volcano_configurations
         cluster = _answered(lambda: self._reader.read_cluster((), named))
         ended = self._clock.now()
-        moves_jobs = policy.policy.volcano_jobs is VolcanoJobs.SURPLUS
+        moves_jobs = counts_volcano_jobs(policy.policy.plugins)
         groups = _OF_VOLCANO_JOBS if moves_jobs else _OF_GANGS
         store = state_store(self._settings, self._kubernetes)
         examination = replace(

@@ -13,6 +13,7 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodVolume
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
+from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.model.state import EvictionRecord, State
 from desched.policy.policy import Policy
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.selection.candidates import OverloadedNode
     from desched.planning.selection.limits import EvictionQuota, LimitUse
     from desched.planning.selection.outcomes import Chosen, NodeSelection
+    from desched.policy_keys.notes import Notes
     from desched.policy_keys.section import Section
 
 
@@ -127,8 +129,8 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
     """Takes part in decisions; all methods are pure. A value, so that policies can be compared.
 
     Its fields are its settings. `keys` are those that it adds to the arguments of LoadAware; each
-    of them sets the field of its name. For the reasons that it `decides`, rules of desched
-    that keep all such pods count no more. `scores` are those of schedulers beside kube-scheduler.
+    sets the field of its name. For the reasons that it `decides`, rules of desched that keep all
+    such pods count no more. `scores` are those of schedulers beside kube-scheduler.
     `annotations` are those that it reads of pods, workloads and PodGroups.
     """
 
@@ -145,6 +147,14 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
     def strict(self) -> Self:
         """The same with the defaults of `compatibility: Strict`."""
         return self
+
+    def check(self, policy: Policy, notes: "Notes") -> None:
+        """Note what is wrong with its settings beside the rest of the policy."""
+
+    @property
+    def owner_kinds(self) -> frozenset[str]:
+        """Further kinds of controllers, as group and kind, whose pods the policy lets move."""
+        return frozenset()
 
     def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
         """What the policy asks of the plugin that cannot be had in this cluster."""
@@ -255,6 +265,11 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
 def scores_of_others(plugins: Iterable[Plugin]) -> Mapping[SchedulerProfile, OtherScores]:
     """How schedulers beside kube-scheduler score nodes, as far as plugins know."""
     return {profile: scores for plugin in plugins for profile, scores in plugin.scores.items()}
+
+
+def counts_volcano_jobs(plugins: Iterable[Plugin]) -> bool:
+    """Whether what Volcano Jobs say about their pods counts; it needs rights of its own."""
+    return any(VOLCANO_JOB_KIND in plugin.owner_kinds for plugin in plugins)
 
 
 def held_nodes(context: "EligibilityContext") -> Iterator[PlannedTaint]:

@@ -38,20 +38,6 @@ class GpuPods(StrEnum):
     ALLOW = "Allow"
 
 
-class GangMode(StrEnum):
-    """Which pods of a gang may move."""
-
-    SURPLUS = "Surplus"
-    WHOLE = "Whole"
-
-
-class VolcanoJobs(StrEnum):
-    """Whether pods of Volcano Jobs may move."""
-
-    STAY = "Stay"
-    SURPLUS = "Surplus"
-
-
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 

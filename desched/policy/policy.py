@@ -13,10 +13,8 @@ from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import (
     EXTENDED,
-    GangMode,
     GpuPods,
     SteeringMode,
-    VolcanoJobs,
 )
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.gpu_drains import GpuDrainRules
@@ -304,8 +302,6 @@ class Policy(msgspec.Struct, frozen=True):
     relieves_staying_excess: bool = EXTENDED.relieve_staying_excess
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
-    gang_mode: GangMode = GangMode.SURPLUS
-    volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
     balance_scope: str = ""
     gpu_drains: GpuDrainRules | None = None
     plugins: tuple["Plugin", ...] = ()

@@ -99,8 +99,6 @@ def _rows(policy: Policy) -> _Rows:
     yield ("maxLandingRisk",), f"{policy.max_landing_risk:g}"
     yield from _scheduler(policy.scheduler)
     yield ("steering",), policy.steering.mode.value
-    yield ("gangMode",), policy.gang_mode.value
-    yield ("volcanoJobs",), policy.volcano_jobs.value
     yield ("relieveStayingExcess",), _flag(policy.relieves_staying_excess)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
     yield ("acknowledgedDeschedulers",), acknowledged or NONE

@@ -4,8 +4,9 @@ import pytest
 
 from desched.model.report import EvictionVerdict
 from desched.model.state import SUCCESSES
-from desched.policy.compatibility import GangMode
-from tests.builders import policy, rule
+from desched.plugins.gangs.keys import GangMode
+from desched.plugins.gangs.plugin import Gangs
+from tests.builders import house, policy, rule
 from tests.controlplane.aged_cluster import AgedCluster
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import DEPLOY
@@ -13,7 +14,7 @@ from tests.controlplane.manifests import VOLCANO_GROUPS, Object, deployment, vol
 from tests.controlplane.test_deploy import install
 
 SIZE = 4
-BY = policy(rule(), gang_mode=GangMode.WHOLE)
+BY = policy(rule(), plugins=house(Gangs(GangMode.WHOLE)))
 
 
 @pytest.fixture

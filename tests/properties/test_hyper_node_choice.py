@@ -17,11 +17,14 @@ from desched.model.cluster import DeclaredGroup, Pod
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
-from desched.policy.compatibility import GangMode, SteeringMode
+from desched.plugins.gangs.keys import GangMode
+from desched.plugins.gangs.plugin import Gangs
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from tests.builders import (
     amounts,
+    house,
     load,
     no_limits_but,
     node,
@@ -38,7 +41,7 @@ AWARE = OtherScheduler(SchedulerProfile.VOLCANO, further_points=100, network_top
 WHOLE = policy(
     rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.0),
     limits=no_limits_but(),
-    gang_mode=GangMode.WHOLE,
+    plugins=house(Gangs(GangMode.WHOLE)),
     scheduler=SchedulerRules(others={"volcano": AWARE}),
     steering=SteeringRules(SteeringMode.WHEN_NEEDED, most_nodes=9),
     max_landing_risk=0.15,

@@ -16,10 +16,13 @@ from desched.model.load import Measured
 from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.policy.compatibility import GangMode, SteeringMode
+from desched.plugins.gangs.keys import GangMode
+from desched.plugins.gangs.plugin import Gangs
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, Protections, SteeringRules
 from tests.builders import (
     amounts,
+    house,
     load,
     no_limits_but,
     node,
@@ -44,7 +47,7 @@ LEVELS = (
 GROUP, CLIQUE = "cloud.google.com/gke-placement-group", "nvidia.com/gpu.clique"
 GPU = "nvidia.com/gpu"
 
-WHOLE = msgspec.structs.replace(EAGER, gang_mode=GangMode.WHOLE)
+WHOLE = msgspec.structs.replace(EAGER, plugins=house(Gangs(GangMode.WHOLE)))
 STEERED = msgspec.structs.replace(
     WHOLE, steering=SteeringRules(SteeringMode.WHEN_NEEDED, most_nodes=9), max_landing_risk=0.15
 )

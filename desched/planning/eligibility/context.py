@@ -31,8 +31,7 @@ from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.planning.eligibility.terms import Terms
 from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.plugins import scores_of_others
-from desched.policy.compatibility import VolcanoJobs
+from desched.planning.plugins import counts_volcano_jobs, scores_of_others
 from desched.policy.policy import Policy, Protections
 
 T = TypeVar("T")
@@ -184,9 +183,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _declared_groups(self) -> Mapping[GroupKey, DeclaredGroup]:
-        """What objects say about groups; those of Volcano Jobs only if the policy lets them."""
+        """What objects say about groups; Volcano Jobs only if a plugin counts them."""
         declared = self.cluster.declared_by_key
-        if self.policy.volcano_jobs is VolcanoJobs.SURPLUS:
+        if counts_volcano_jobs(self.policy.plugins):
             return declared
         return {key: group for key, group in declared.items() if key[0] != VOLCANO_JOB}
 

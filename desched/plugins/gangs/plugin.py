@@ -6,6 +6,7 @@ from typing import Any
 from desched.eviction.requests import Attempt, Requests
 from desched.model.cluster import Pod
 from desched.model.plan import Plan, RefusalReason
+from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
@@ -15,22 +16,59 @@ from desched.planning.plugins import Plugin
 from desched.planning.selection.limits import LimitUse
 from desched.plugins.gangs.broken import with_broken_gangs
 from desched.plugins.gangs.evictions import move_whole
-from desched.plugins.gangs.minimum import surpluses
+from desched.plugins.gangs.keys import GangKeys, GangMode, VolcanoJobs
+from desched.plugins.gangs.minimum import needed, surpluses
 from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.spread import gang_spreads
 from desched.plugins.gangs.whole_gangs import kept
-from desched.policy.compatibility import GangMode
+from desched.policy.policy import Policy
+from desched.policy.share import Share
+from desched.policy_keys.notes import Notes
 
 
 class Gangs(Plugin, frozen=True):
     """Keeps the pods that a gang needs, and moves a gang whole if the policy allows it."""
 
+    gang_mode: GangMode = GangMode.SURPLUS
+    volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
+    keys = GangKeys
     decides = frozenset({RefusalReason.POD_GROUP})
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """A gang keeps the pods that it needs."""
-        return (Rule(RefusalReason.POD_GROUP, in_cluster=kept, before=RefusalReason.BARE_POD),)
+        rule = kept if self._moves_whole else needed
+        return (Rule(RefusalReason.POD_GROUP, in_cluster=rule, before=RefusalReason.BARE_POD),)
+
+    @property
+    def _moves_whole(self) -> bool:
+        return self.gang_mode is GangMode.WHOLE
+
+    @property
+    def owner_kinds(self) -> frozenset[str]:
+        """Volcano Jobs, if the policy lets their pods move."""
+        surplus = self.volcano_jobs is VolcanoJobs.SURPLUS
+        return frozenset({VOLCANO_JOB_KIND}) if surplus else frozenset()
+
+    def check(self, policy: Policy, notes: Notes) -> None:
+        """Note what keeps gangs that may move whole."""
+        if not self._moves_whole:
+            return
+        if policy.protections.gpu_pods:
+            notes.warn(
+                "is Whole, but gpuPods: Protect keeps each gang with GPUs; set gpuPods: Allow, or "
+                'annotate their pods with desched.io/evict: "true".',
+                "gangMode",
+            )
+        hourly = policy.limits.workload_hourly
+        if isinstance(hourly, Share) and hourly.ratio < 1:
+            notes.warn(
+                f"is Whole, but evictionLimits.workloadHourly lets {hourly.ratio:.0%} of a "
+                "workload's replicas move within an hour, so that a gang stays that is more of its "
+                "workload; "
+                '"100%" lets it move.',
+                "gangMode",
+            )
 
     def limits(self, pod: Pod, context: EligibilityContext) -> Iterable[LimitUse]:
         """The pods that each gang of the pod can spare."""
@@ -38,7 +76,7 @@ class Gangs(Plugin, frozen=True):
 
     def companions(self, nodes: Collection[str], context: EligibilityContext) -> Iterator[Pod]:
         """The pods of gangs that may leave one of these nodes whole."""
-        if context.policy.gang_mode is not GangMode.WHOLE:
+        if not self._moves_whole:
             return
         pods = (pod for node in nodes for pod in context.cluster.pods_by_node[node])
         for key in {group.key for pod in pods for group in context.gangs_of(pod)}:
@@ -46,8 +84,7 @@ class Gangs(Plugin, frozen=True):
 
     def relief(self, eligibility: Eligibility, pressure: Pressure) -> WholeMoves | None:
         """Moves of whole gangs."""
-        is_on = eligibility.context.policy.gang_mode is GangMode.WHOLE
-        return WholeMoves(eligibility, pressure) if is_on else None
+        return WholeMoves(eligibility, pressure) if self._moves_whole else None
 
     def evict_together(self, attempts: Sequence[Attempt], requests: Requests) -> str | None:
         """Evict all pods of a gang or none."""

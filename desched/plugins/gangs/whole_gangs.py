@@ -10,7 +10,6 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse_beside
 from desched.planning.eligibility.terms import Why
 from desched.plugins.gangs.minimum import incomplete, needed
-from desched.policy.compatibility import GangMode
 
 _SYSTEMS = frozenset(row.system for row in SYSTEMS if row.whole)
 """The systems of which gangs may move whole."""
@@ -31,8 +30,8 @@ class WholeGang(msgspec.Struct, frozen=True, gc=False):
 def kept(pod: Pod, context: EligibilityContext) -> Why:
     """Why the pod must not leave alone, and why its gang must not leave whole either."""
     alone = needed(pod, context)
-    if not alone or context.policy.gang_mode is not GangMode.WHOLE:
-        return alone
+    if not alone:
+        return None
     gang = context.derived(WholeGangs).of(pod)
     reason = gang if isinstance(gang, str) else LAST_RESORT
     return f"{alone}; {reason}" if reason else alone
@@ -43,7 +42,6 @@ class WholeGangs:
 
     def __init__(self, context: EligibilityContext) -> None:
         self._context = context
-        self._is_on = context.policy.gang_mode is GangMode.WHOLE
 
     def of(self, pod: Pod) -> WholeGang | str:
         """The gang with which a pod that does not move alone may leave, or why there is none.
@@ -51,8 +49,6 @@ class WholeGangs:
         The reason is empty if it is the one that keeps the pod from moving alone.
         """
         groups = tuple(self._context.gangs_of(pod))
-        if not self._is_on:
-            return ""
         if len({group.key for group in groups}) != 1 or groups[0].part:
             return "no pod of several gangs or parts moves with them"
         if groups[0].system not in _SYSTEMS:

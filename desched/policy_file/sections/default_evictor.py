@@ -8,8 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from desched.model.pod_groups import VOLCANO_JOB_KIND
-from desched.policy.compatibility import GpuPods, VolcanoJobs
+from desched.policy.compatibility import GpuPods
 from desched.policy.policy import PriorityThreshold, Protections
 from desched.policy_file.sections.load_aware import EvictableNamespaces, LoadAwareArgs
 from desched.policy_keys.notes import Notes
@@ -149,7 +148,7 @@ _Plugin = tuple[LoadAwareArgs | DefaultEvictorArgs, Notes]
 def resolve_protections(
     args: LoadAwareArgs, notes: Notes, evictor: DefaultEvictorArgs, evictor_notes: Notes
 ) -> Protections:
-    """The protections of both plugins; what is wrong with them is noted."""
+    """The protections of LoadAware and DefaultEvictor; what is wrong with them is noted."""
     plugins: tuple[_Plugin, ...] = ((args, notes), (evictor, evictor_notes))
     defaults = args.defaults
     switches = evictor.pod_protections or PodProtections()
@@ -179,9 +178,6 @@ def resolve_protections(
         disabled = protection in (switches.default_disabled or ())
         return False in evict or not (True in evict or disabled)
 
-    kinds = args.understood_owner_kinds or ()
-    if args.volcano_jobs is VolcanoJobs.SURPLUS:
-        kinds = (*kinds, VOLCANO_JOB_KIND)
     return Protections(
         priority_threshold=_priority_threshold(plugins),
         system_critical=protected("evict_system_critical_pods", DefaultProtection.SYSTEM_CRITICAL),
@@ -202,7 +198,7 @@ def resolve_protections(
         min_replicas=evictor.min_replicas or 0,
         min_pod_age_seconds=evictor.min_pod_age or 0,
         max_grace_period_seconds=defaults.max_grace_period_seconds,
-        understood_owner_kinds=tuple(dict.fromkeys(kinds)),
+        understood_owner_kinds=tuple(dict.fromkeys(args.understood_owner_kinds or ())),
     )
 
 

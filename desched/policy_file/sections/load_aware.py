@@ -11,10 +11,8 @@ from desched.policy.compatibility import (
     EXTENDED,
     Compatibility,
     Defaults,
-    GangMode,
     GpuPods,
     SteeringMode,
-    VolcanoJobs,
     defaults_of,
 )
 from desched.policy.durations import duration_text
@@ -27,7 +25,6 @@ from desched.policy.policy import (
     Policy,
     ResourceRule,
 )
-from desched.policy.share import Share
 from desched.policy.wording import quoted
 from desched.policy_file.sections.acting_window import ActingWindowSection
 from desched.policy_file.sections.follow_up import FollowUpSection
@@ -117,16 +114,6 @@ class LoadAwareArgs(PluginArgs):
     """A label of nodes, or `topology.volcano.sh/tier-1` for the HyperNodes of tier 1. Load is then
     compared, and pods move, only between nodes with the same value; if the label is one of the
     `levels` of `placementDomains`, also of all wider levels. Nodes without a value are left out."""
-    gang_mode: GangMode | None = optional(GangMode.SURPLUS.value, example="Whole")
-    """`Surplus`: of a gang only the pods move that it does not need. `Whole`: if nothing else
-    relieves a node, a gang may also move with all its pods at once, and then loses its work since
-    the last checkpoint. `evictionLimits` must have room for all of them, `workloadHourly` included;
-    only `workload`, `inFlight.workload` and the number of replicas that must stay do not hold
-    it."""
-    volcano_jobs: VolcanoJobs | None = optional(VolcanoJobs.STAY.value, example="Surplus")
-    """`Surplus`: pods of Volcano Jobs move that neither `minAvailable` of the job nor that of their
-    task needs, if no policy of the job acts on an eviction. It requires the rights to read Volcano
-    Jobs and PodGroups. `Stay`: they never move."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )
@@ -318,7 +305,6 @@ def check_load_aware(args: LoadAwareArgs, policy: Policy, notes: Notes) -> None:
         notes.refuse(f"found {quoted(args.balance_scope)}, which {NO_TIER}", "balanceScope")
     _check_price(policy, notes)
     _warn_of_other_meanings(args, notes)
-    _warn_of_gangs_that_stay(policy, notes)
 
 
 def _check_price(policy: Policy, notes: Notes) -> None:
@@ -327,25 +313,6 @@ def _check_price(policy: Policy, notes: Notes) -> None:
             f'found "{duration_text(round(60 * policy.eviction_price_minutes))}", allowed is at '
             f'most "{MOST_PRICE_MINUTES}m": more overload is hardly ever expected of an hour.',
             "evictionPrice",
-        )
-
-
-def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:
-    if policy.gang_mode is not GangMode.WHOLE:
-        return
-    if policy.protections.gpu_pods:
-        notes.warn(
-            "is Whole, but gpuPods: Protect keeps each gang with GPUs; set gpuPods: Allow, or "
-            'annotate their pods with desched.io/evict: "true".',
-            "gangMode",
-        )
-    hourly = policy.limits.workload_hourly
-    if isinstance(hourly, Share) and hourly.ratio < 1:
-        notes.warn(
-            f"is Whole, but evictionLimits.workloadHourly lets {hourly.ratio:.0%} of a workload's "
-            "replicas move within an hour, so that a gang stays that is more of its workload; "
-            '"100%" lets it move.',
-            "gangMode",
         )
 
 

@@ -1,13 +1,14 @@
 """The policy as people write it: DeschedulerPolicy of descheduler/v1alpha2, and what it means."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec.structs import replace
 
 from desched.planning.plugins import Plugin
 from desched.plugins import HOUSE
-from desched.policy.compatibility import Compatibility, GangMode, SteeringMode, VolcanoJobs
-from desched.policy.policy import Policy, SteeringRules
+from desched.policy.compatibility import Compatibility, SteeringMode
+from desched.policy.policy import Policy, Protections, SteeringRules
 from desched.policy_file.sections.default_evictor import resolve_protections
 from desched.policy_file.sections.follow_up import follow_up_rules
 from desched.policy_file.sections.gpu_fragmentation import gpu_drain_rules
@@ -84,6 +85,11 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
                 "drains none without them; set steering: WhenNeeded.",
                 "steering",
             )
+    others = out_of_tree_plugins(
+        document.out_of_tree_plugins or (), notes.below("outOfTreePlugins")
+    )
+    plugins = (*(_configured(plugin, args) for plugin in HOUSE), *others)
+    protections = resolve_protections(args, at, profile.evictor, profile.evictor_notes)
     policy = Policy(
         source=source,
         digest=digest,
@@ -92,7 +98,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         limits=eviction_limits(
             args.eviction_limits, at.below("evictionLimits"), of_policy, notes, defaults
         ),
-        protections=resolve_protections(args, at, profile.evictor, profile.evictor_notes),
+        protections=_understanding(protections, plugins),
         deviation=bool(args.use_deviation_thresholds),
         min_underloaded_nodes=args.number_of_nodes or 0,
         node_selector=all_of(document.node_selector, args.node_selector if alone else None),
@@ -111,21 +117,16 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
         steering=SteeringRules(defaults.steering, **written(most_nodes=args.steering_max_nodes)),
         domains=placement_domains(domains, defaults.domains),
-        gang_mode=args.gang_mode or GangMode.SURPLUS,
-        volcano_jobs=args.volcano_jobs or VolcanoJobs.STAY,
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         gpu_drains=gpu_drains,
-        plugins=(
-            *(_configured(plugin, args) for plugin in HOUSE),
-            *out_of_tree_plugins(
-                document.out_of_tree_plugins or (), notes.below("outOfTreePlugins")
-            ),
-        ),
+        plugins=plugins,
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
     check_kept_windows(policy, at)
     check_load_aware(args, policy, at)
+    for plugin in policy.plugins:
+        plugin.check(policy, at)
     check_modes(domains, at.below("placementDomains"))
     return None if notes.refused else policy
 
@@ -135,3 +136,9 @@ def _configured(plugin: Plugin, args: LoadAwareArgs) -> Plugin:
     by_default = plugin.strict() if args.compatibility is Compatibility.STRICT else plugin
     names_of_keys = plugin.keys.model_fields if plugin.keys else ()
     return replace(by_default, **written(**{name: getattr(args, name) for name in names_of_keys}))
+
+
+def _understanding(protections: Protections, plugins: Sequence[Plugin]) -> Protections:
+    """The same with the kinds of owners whose pods plugins let move."""
+    kinds = (*protections.understood_owner_kinds, *(k for p in plugins for k in p.owner_kinds))
+    return replace(protections, understood_owner_kinds=tuple(dict.fromkeys(kinds)))

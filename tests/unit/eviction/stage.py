@@ -21,7 +21,6 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.plugins import Plugin
 from desched.plugins import HOUSE
-from desched.policy.compatibility import GangMode
 from desched.policy.policy import EvictionLimits, Policy
 from desched.ports import (
     Announcement,
@@ -122,7 +121,7 @@ class Stage(Journal):
         self._nodes = {name: node(name) for name in sorted({p.node for p in self.pods})}
         self.plan = Plan((), tuple(_planned(p, GANG if p.name in gang else "") for p in self.pods))
         limits = EvictionLimits(per_minute=per_minute, deadline_seconds=deadline_seconds)
-        by = policy(rule(), limits=limits, gang_mode=GangMode.WHOLE, plugins=plugins)
+        by = policy(rule(), limits=limits, plugins=plugins)
         usage = PodUsage((500.0,), (2.0**29,))
         of_load = replace(
             load(dict.fromkeys(self._nodes, (0.9, 0.1))),

@@ -13,8 +13,10 @@ from desched.model.cluster import SchedulingClass
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.state import SUCCESSES, State
-from desched.policy.compatibility import GangMode
+from desched.plugins.gangs.keys import GangMode
+from desched.plugins.gangs.plugin import Gangs
 from desched.ports import World
+from tests.builders import house
 from tests.mortal import Moment, Step, mortal_world
 
 GANG = "gang train/llama (Koordinator)"
@@ -51,11 +53,11 @@ def a_day() -> Day:
 
 
 HOURLY = replace(demo_policy().limits, workload_hourly=None)
-BY = replace(demo_policy(), gang_mode=GangMode.WHOLE, limits=HOURLY)
+BY = replace(demo_policy(), plugins=house(Gangs(GangMode.WHOLE)), limits=HOURLY)
 
 
 def desched(mode: GangMode) -> tuple[LoopResult, list[CycleReport]]:
-    by = replace(BY, gang_mode=mode)
+    by = replace(BY, plugins=house(Gangs(mode)))
     descheduler = Descheduler(by, "simulation")
     reports: list[CycleReport] = []
     result = run(

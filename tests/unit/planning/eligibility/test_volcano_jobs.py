@@ -7,9 +7,10 @@ from desched.model.cluster import DeclaredGroup, GroupPart, Owner, Pod
 from desched.model.plan import Plan
 from desched.model.pod_groups import TASK, VOLCANO_JOB, VOLCANO_JOB_KIND
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.policy.compatibility import VolcanoJobs
+from desched.plugins.gangs.keys import VolcanoJobs
+from desched.plugins.gangs.plugin import Gangs
 from desched.policy.policy import Policy, Protections
-from tests.builders import amounts, evicted, load, node, planned, pod, policy, snapshot
+from tests.builders import amounts, evicted, house, load, node, planned, pod, policy, snapshot
 
 GROUP = "job-uid-job"
 OWNER = Owner("Job", "job", "uid-job", "batch.volcano.sh/v1alpha1")
@@ -45,7 +46,7 @@ PODS = DeclaredGroup("Volcano", "apps", GROUP, 6, parts=(part("worker", 10),))
 """The PodGroup that Volcano's controller makes of the job; its task is as the webhook writes it."""
 
 SURPLUS = policy(
-    volcano_jobs=VolcanoJobs.SURPLUS,
+    plugins=house(Gangs(volcano_jobs=VolcanoJobs.SURPLUS)),
     protections=Protections(understood_owner_kinds=(VOLCANO_JOB_KIND,)),
 )
 

@@ -284,7 +284,7 @@ def test_a_pod_with_a_further_model_that_it_may_download_keeps_to_the_nodes_of_k
     ],
 )
 def test_a_local_volume_without_an_entry_in_the_index_keeps_its_pod(change: Any) -> None:
-    """R1.1: not read, another claim, no model, a cache that is not read, not wanted, and no plugin."""
+    """R1.1: not read, another claim, no model, a cache that is not read, not wanted, no plugin."""
     plan = plan_of(COOL, **of_kserve("hot", "te4", "te5") | change)
     assert reasons(plan) == {"a": "node_bound_volume"}
 

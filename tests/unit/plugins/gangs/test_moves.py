@@ -27,8 +27,11 @@ from desched.planning.selection.candidates import OverloadedNode, candidate_of
 from desched.planning.selection.outcomes import JointMove, NodeSelection, Stuck
 from desched.planning.selection.trial import Move, Trial
 from desched.planning.situation import Situation
+from desched.plugins import HOUSE
+from desched.plugins.gangs.keys import GangMode
 from desched.plugins.gangs.moves import WholeMoves
-from desched.policy.compatibility import GangMode, SteeringMode
+from desched.plugins.gangs.plugin import Gangs
+from desched.policy.compatibility import SteeringMode
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.views.explained.explain import explain
@@ -39,6 +42,7 @@ from tests.builders import (
     budget,
     certain,
     evicted,
+    house,
     load,
     no_limits_but,
     node,
@@ -52,8 +56,8 @@ from tests.builders import (
 from tests.chosen_load import known_on
 
 STEERED = SteeringRules(SteeringMode.WHEN_NEEDED, most_nodes=1)
-WHOLE = policy(gang_mode=GangMode.WHOLE, steering=STEERED, max_landing_risk=0.15)
-SURPLUS = msgspec.structs.replace(WHOLE, gang_mode=GangMode.SURPLUS)
+WHOLE = policy(plugins=house(Gangs(GangMode.WHOLE)), steering=STEERED, max_landing_risk=0.15)
+SURPLUS = msgspec.structs.replace(WHOLE, plugins=HOUSE)
 
 NAME, LEAST = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
 RANKS = {"rank-0": "te1", "rank-1": "te2", "rank-2": "te3"}
