@@ -40,11 +40,13 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.arrays import Floats, Ints
 from desched.plugins import HOUSE
-from desched.policy.gpu_drains import GpuDrainRules
+from desched.plugins.gpus.drains.rules import GpuDrainRules
+from desched.plugins.gpus.plugin import Gpus
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
 from desched.policy.schedulers import SchedulerRules, ScoringStrategy
 
 GPU = "nvidia.com/gpu"
+DRAINS = Gpus(GpuDrainRules(namespaces=("train",), pending_seconds=60, daily_moves=1000))
 MIB = 2**20
 CYCLE = timedelta(minutes=5)
 BEGAN = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
@@ -218,11 +220,10 @@ def policy_of(flags: argparse.Namespace) -> Policy:
             for resource in (Resource.CPU, Resource.MEMORY)
         ),
         MetricsSource(""),
-        plugins=HOUSE,
         limits=EvictionLimits(workload_hourly=None),
         protections=Protections(single_replicas=False),
         scheduler=SchedulerRules(strategy),
-        gpu_drains=GpuDrainRules(namespaces=("train",), pending_seconds=60, daily_moves=1000),
+        plugins=tuple(DRAINS if isinstance(plugin, Gpus) else plugin for plugin in HOUSE),
     )
 
 

@@ -25,16 +25,16 @@ from desched.policy_file.difference import settings
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.plugins import (
     DefaultEvictorConfig,
-    GpuFragmentationConfig,
     LoadAwareConfig,
     UpstreamPluginConfig,
 )
 from desched.policy_file.sections.root import DeschedulerPolicy
+from desched.policy_file.upstream_plugins import OF_HOUSE
 from desched.policy_keys.section import Section, all_sections, keys
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",
-    GpuFragmentationConfig: "The `pluginConfig` of GpuFragmentation",
+    **{config: f"The `pluginConfig` of {name}" for name, config in OF_HOUSE.items()},
     DefaultEvictorConfig: "The `pluginConfig` of DefaultEvictor",
     UpstreamPluginConfig: "The `pluginConfig` of other plugins",
 }

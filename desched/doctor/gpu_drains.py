@@ -24,7 +24,7 @@ _KEEP_APART = (
 def check_gpu_drains(cluster: ClusterState, examination: Examination) -> Check:
     """Whether the nodes that GpuFragmentation drains are held, and by it alone."""
     name, run = CheckName.GPU_DRAINS, examination.run
-    if examination.policy.policy.gpu_drains is None:
+    if not any(plugin.moves_without_overload for plugin in examination.policy.policy.plugins):
         return ok(name, "The policy does not enable GpuFragmentation.")
     lacking = [right for right in examination.rights if right.feature == "steer" and right.missing]
     if run.evicts and lacking:

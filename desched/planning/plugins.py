@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.selection.limits import EvictionQuota, LimitUse
     from desched.planning.selection.outcomes import Chosen, NodeSelection
     from desched.policy_keys.notes import Notes
+    from desched.policy_keys.profile_plugin import ProfilePlugin
     from desched.policy_keys.section import Section
 
 
@@ -129,12 +130,14 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
     """Takes part in decisions; all methods are pure. A value, so that policies can be compared.
 
     Its fields are its settings. `keys` are those that it adds to the arguments of LoadAware; each
-    sets the field of its name. For the reasons that it `decides`, rules of desched that keep all
+    sets the field of its name. `in_profiles` is its configuration if profiles enable it by name.
+    For the reasons that it `decides`, rules of desched that keep all
     such pods count no more. `scores` are those of schedulers beside kube-scheduler.
     `annotations` are those that it reads of pods, workloads and PodGroups.
     """
 
     keys: "ClassVar[type[Section] | None]" = None
+    in_profiles: "ClassVar[type[ProfilePlugin] | None]" = None
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
     scores: ClassVar[Mapping[SchedulerProfile, OtherScores]] = {}
     annotations: ClassVar[frozenset[str]] = frozenset()
@@ -148,8 +151,26 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
         """The same with the defaults of `compatibility: Strict`."""
         return self
 
+    def enabled(self, args: Any, notes: "Notes") -> Self:
+        """The same with its arguments in the profile that enables it; what is wrong is noted."""
+        return self
+
+    def further_settings(self) -> Iterable[tuple[tuple[str, ...], str]]:
+        """What no key of `keys` sets, by the path of its key, as people read it."""
+        return ()
+
     def check(self, policy: Policy, notes: "Notes") -> None:
         """Note what is wrong with its settings beside the rest of the policy."""
+
+    @property
+    def moves_without_overload(self) -> bool:
+        """Whether the policy lets it move pods although no node is overloaded."""
+        return False
+
+    @property
+    def node_labels(self) -> frozenset[str]:
+        """The labels of nodes that its settings name."""
+        return frozenset()
 
     @property
     def owner_kinds(self) -> frozenset[str]:

@@ -17,7 +17,6 @@ from desched.policy.compatibility import (
     SteeringMode,
 )
 from desched.policy.follow_up import FollowUpRules
-from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.schedulers import SchedulerRules
 from desched.policy.share import Share
@@ -274,8 +273,8 @@ class Policy(msgspec.Struct, frozen=True):
     Evictions happen only while one of `maintenance_windows` is open, if there are any, and never
     while one of `blackout_windows` is. `acknowledged_deschedulers` run in this cluster on purpose.
     Load is compared and relieved within the domains of `balance_scope`: the key of a label, of a
-    level of the network or of nodes that belong together. Without `gpu_drains` nothing moves for
-    pods that wait for GPUs. `plugins` take part in decisions in their order.
+    level of the network or of nodes that belong together. `plugins` take part in decisions in their
+    order.
     """
 
     source: str
@@ -303,7 +302,6 @@ class Policy(msgspec.Struct, frozen=True):
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
     balance_scope: str = ""
-    gpu_drains: GpuDrainRules | None = None
     plugins: tuple["Plugin", ...] = ()
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:

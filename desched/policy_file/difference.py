@@ -13,7 +13,6 @@ from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
 from desched.policy.durations import LONGEST_SECONDS, duration_text
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.placement_domains import PlacementDomains
 from desched.policy.policy import (
     DestinationWindow,
@@ -26,10 +25,9 @@ from desched.policy.policy import (
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
 from desched.policy.share import Share
 from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
-from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.root import DeschedulerPolicy
-from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, GPU_FRAGMENTATION
+from desched.policy_file.upstream_plugins import DEFAULT_EVICTOR, OF_HOUSE
 from desched.policy_keys.label_syntax import selector_text
 from desched.policy_keys.section import Section, attribute, keys, names, sections_below
 
@@ -38,7 +36,7 @@ UNLIMITED = "no limit"
 OUT_OF_TREE_PLUGINS = "outOfTreePlugins"
 _OTHER_PLUGINS: Mapping[str, type[Section]] = {
     DEFAULT_EVICTOR: DefaultEvictorArgs,
-    GPU_FRAGMENTATION: GpuFragmentationArgs,
+    **{name: config.args_section() for name, config in OF_HOUSE.items()},
 }
 _Rows = Iterator[tuple[tuple[str, ...], str]]
 _SENTENCE = re.compile(r"(.+?\.)(?= [A-Z`]|$)")
@@ -105,8 +103,6 @@ def _rows(policy: Policy) -> _Rows:
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
     for plugin in policy.plugins:
         yield from settings(plugin)
-    if policy.gpu_drains is not None:
-        yield from _gpu_drains(policy.gpu_drains)
     yield (OUT_OF_TREE_PLUGINS,), ", ".join(map(_out_of_tree, others_in(policy))) or NONE
 
 
@@ -114,6 +110,7 @@ def settings(plugin: Plugin) -> Iterator[tuple[tuple[str, ...], str]]:
     """The settings of a plugin by the keys that set them, as people read them."""
     for key, name in names(plugin.keys).items() if plugin.keys else ():
         yield (key,), getattr(plugin, name).value
+    yield from plugin.further_settings()
 
 
 def _out_of_tree(plugin: OutOfTree) -> str:
@@ -271,23 +268,6 @@ def _as_in_section(at: tuple[str, ...], values: msgspec.Struct, above: str = "")
             yield path, value or NONE
         else:
             yield path, _limit(value, _OF.get(key, ""))
-
-
-def _gpu_drains(rules: GpuDrainRules) -> _Rows:
-    of, demand, limits = GPU_FRAGMENTATION, "demand", "drainLimits"
-    yield (of, demand, "namespaces"), ", ".join(rules.namespaces) or NONE
-    least = rules.least_priority
-    yield (of, demand, "minPriority"), NONE if least is None else str(least)
-    yield (of, demand, "pendingFor"), duration_text(rules.pending_seconds)
-    yield (of, "reserve"), "; ".join(map(_reserve, rules.reserves)) or NONE
-    yield (of, limits, "moves"), str(rules.most_moves)
-    yield (of, limits, "movesDaily"), str(rules.daily_moves)
-    yield (of, limits, "deadline"), duration_text(rules.longest_seconds)
-
-
-def _reserve(reserve: Reserve) -> str:
-    domain = f", domain {reserve.domain}" if reserve.domain else ""
-    return f"gpus {reserve.gpus}, nodes {reserve.nodes}{domain}, maxPriority {reserve.priority}"
 
 
 def _percent(ratio: float) -> str:

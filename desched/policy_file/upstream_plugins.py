@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 
+from desched.plugins import HOUSE
 from desched.policy.wording import did_you_mean, quoted
+from desched.policy_keys.profile_plugin import ProfilePlugin
 
 LOAD_AWARE = "LoadAware"
 DEFAULT_EVICTOR = "DefaultEvictor"
-GPU_FRAGMENTATION = "GpuFragmentation"
-OWN_PLUGINS = (LOAD_AWARE, GPU_FRAGMENTATION, DEFAULT_EVICTOR)
+OF_HOUSE: Mapping[str, type[ProfilePlugin]] = {
+    plugin.in_profiles.plugin_name(): plugin.in_profiles
+    for plugin in HOUSE
+    if plugin.in_profiles is not None
+}
+"""The configurations of plugins that profiles enable beside LoadAware, by their names."""
+OWN_PLUGINS = (LOAD_AWARE, *OF_HOUSE, DEFAULT_EVICTOR)
 """The plugins that desched has."""
 
 _SIGS = "kubernetes-sigs/descheduler"

@@ -30,7 +30,6 @@ from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
 from desched.planning.overload.scope import VIRTUAL_LABELS
 from desched.plugins.annotations import ANNOTATIONS
-from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import LabelKeys
 
@@ -101,11 +100,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *by_policy.nodes,
         *policy.domains.keys,
         *((policy.balance_scope,) if policy.balance_scope else ()),
-        *(
-            reserve.domain
-            for reserve in (policy.gpu_drains or GpuDrainRules()).reserves
-            if reserve.domain
-        ),
+        *(label for plugin in policy.plugins for label in plugin.node_labels),
         *(level for topology in cluster.topologies for level in topology.levels),
         *(group.topology.level for group in cluster.declared_groups if group.topology),
         *(m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))),

@@ -3,8 +3,9 @@
 import pytest
 
 from desched.model.drains import DrainEnd, Purpose
-from desched.policy.gpu_drains import GpuDrainRules
-from tests.builders import STEERED, no_limits_but, policy, rule
+from desched.plugins.gpus.drains.rules import GpuDrainRules
+from desched.plugins.gpus.plugin import Gpus
+from tests.builders import STEERED, house, no_limits_but, policy, rule
 from tests.controlplane.aged_cluster import AgedCluster
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import DEPLOY
@@ -58,7 +59,7 @@ def cluster(control_plane: ControlPlane) -> AgedCluster:
         *(waiting(train, f"rank{i}", **marks) for i in range(2)),
     )
     rules = GpuDrainRules(namespaces=(train,), pending_seconds=60)
-    by = policy(rule(), limits=no_limits_but(), gpu_drains=rules, **STEERED)
+    by = policy(rule(), limits=no_limits_but(), plugins=house(Gpus(rules)), **STEERED)
     found = AgedCluster(control_plane.kubeconfig_for("desched-system", "desched"), train, by)
     found.ratios = dict.fromkeys(nodes, 0.3)
     control_plane.wait_for("settled workloads", found.is_settled)

@@ -16,8 +16,9 @@ from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.model.stored_state import StoredState, decode_state
+from desched.plugins.gpus.drains.rules import GpuDrainRules
+from desched.plugins.gpus.plugin import Gpus
 from desched.policy.compatibility import SteeringMode
-from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.policy.share import Share, count_of
 from desched.policy_file.loading import LoadedPolicy
@@ -25,7 +26,7 @@ from desched.ports import EvictionAnswer
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
 from desched.service.inputs.state_keeper import StateKeeper
-from tests.builders import policy, selector
+from tests.builders import house, policy, selector
 from tests.mortal import Step, mortal, mortal_world
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
@@ -220,7 +221,7 @@ def drain() -> Story:
     steering = SteeringRules(SteeringMode.WHEN_NEEDED, Share(1.0))
     limits = EvictionLimits(node=1, workload_hourly=1)
     rules = GpuDrainRules(namespaces=("train",), pending_seconds=60)
-    by = policy(limits=limits, max_landing_risk=0.15, steering=steering, gpu_drains=rules)
+    by = policy(limits=limits, max_landing_risk=0.15, steering=steering, plugins=house(Gpus(rules)))
     return Story(simulation, by)
 
 

@@ -18,9 +18,10 @@ from desched.model.resources import Resource
 from desched.model.snapshot import FreshPod, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
 from desched.planning.situation import Situation
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.plugin import Gpus
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import Policy
 from desched.ports import (
     Announcement,
@@ -31,7 +32,7 @@ from desched.ports import (
     World,
     all_pods,
 )
-from tests.builders import NOW, certain, load, node, pod, policy, reasons, rule, snapshot
+from tests.builders import NOW, certain, house, load, node, pod, policy, reasons, rule, snapshot
 from tests.chosen_load import known_on
 
 DEEP = policy(rule(target_ratio=0.6))
@@ -186,7 +187,7 @@ def test_nodes_with_gpus_of_unknown_load_are_counted_if_gpu_has_a_target() -> No
 def test_a_reserve_that_no_node_can_give_is_in_the_report() -> None:
     world = two_moves()
     rules = GpuDrainRules(reserves=(Reserve(8, place="p.yaml:31: reserve[0]"),))
-    world.policy = msgspec.structs.replace(world.policy, gpu_drains=rules)
+    world.policy = msgspec.structs.replace(world.policy, plugins=house(Gpus(rules)))
     (found,) = world.run(Mode.DRY_RUN).impossible_reserves
     assert found.startswith("p.yaml:31: reserve[0]: no node has 8 GPUs")
 

@@ -39,7 +39,7 @@ class CalmCycles:
         self._may_be_left_out = (
             bool(policy.rules)
             and not has_gpus
-            and policy.gpu_drains is None
+            and not any(plugin.moves_without_overload for plugin in policy.plugins)
             and all(rule.resource in MEASURED for rule in policy.rules)
             and not policy.deviation
             and not policy.balance_scope

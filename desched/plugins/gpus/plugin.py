@@ -21,34 +21,80 @@ from desched.plugins.gpus.drains.holds import held_nodes
 from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
 from desched.plugins.gpus.drains.ledger import judged
 from desched.plugins.gpus.drains.planned import plan_drains
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.keys import (
+    GpuFragmentationArgs,
+    GpuFragmentationConfig,
+    drain_settings,
+    gpu_drain_rules,
+)
 from desched.plugins.gpus.limit import UnknownGpus
 from desched.plugins.gpus.survey import survey
+from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
+from desched.policy_keys.notes import Notes
 
 
 class Gpus(Plugin, frozen=True):
-    """Drains nodes for what waits for their GPUs, and reports what is idle of them."""
+    """Drains nodes for what waits for their GPUs, and reports what is idle of them.
+
+    Without `drains` nothing moves for what waits.
+    """
+
+    drains: GpuDrainRules | None = None
+    in_profiles = GpuFragmentationConfig
+
+    def enabled(self, args: GpuFragmentationArgs, notes: Notes) -> "Gpus":
+        """The same with the rules of these arguments."""
+        return Gpus(gpu_drain_rules(args, notes))
+
+    def further_settings(self) -> Iterable[tuple[tuple[str, ...], str]]:
+        """The rules of drains."""
+        return drain_settings(self.drains) if self.drains is not None else ()
+
+    def check(self, policy: Policy, notes: Notes) -> None:
+        """Note that nothing is drained if no node may be held."""
+        if self.drains is not None and policy.steering.mode is SteeringMode.OFF:
+            notes.refuse(
+                "is Off, but GpuFragmentation holds the nodes that it drains with soft taints, and "
+                "drains none without them; set steering: WhenNeeded.",
+                "steering",
+            )
+
+    @property
+    def moves_without_overload(self) -> bool:
+        """Whether nodes may be drained."""
+        return self.drains is not None
+
+    @property
+    def _reserves(self) -> tuple[Reserve, ...]:
+        return self.drains.reserves if self.drains is not None else ()
+
+    @property
+    def node_labels(self) -> frozenset[str]:
+        """The domains of reserves."""
+        return frozenset(reserve.domain for reserve in self._reserves if reserve.domain)
 
     def follow_up(
         self, state: State, _: Sequence[EvictionRecord], context: EligibilityContext
     ) -> State:
         """The state with the drains that are over."""
-        return replace(state, drains=judged(context))
+        return replace(state, drains=judged(context, self.drains))
 
     def is_due(self, context: EligibilityContext) -> bool:
         """Whether a drain is under way, or something waits for GPUs."""
-        return is_due(context)
+        return self.drains is not None and is_due(context, self.drains)
 
     def sources(self, context: EligibilityContext, pressure: Pressure) -> Collection[str]:
         """The known nodes with GPUs, if something may be drained."""
-        if not wanted(context):
+        if self.drains is None or not wanted(context, self.drains):
             return ()
         known = pressure.known.items()
         return [name for name, loaded in known if whole_gpus(loaded.node.allocatable)]
 
     def held_nodes(self, context: EligibilityContext) -> Iterable[PlannedTaint]:
         """The nodes of drains under way, and those that are free for reserves."""
-        return held_nodes(context)
+        return held_nodes(context, self.drains) if self.drains is not None else ()
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> UnknownGpus:
         """No pod with GPUs lands where their load is unknown."""
@@ -62,7 +108,9 @@ class Gpus(Plugin, frozen=True):
         quota: EvictionQuota,
     ) -> OtherMoves:
         """The moves of drains."""
-        return plan_drains(eligibility, pressure, destinations, quota)
+        if self.drains is None:
+            return self.no_moves(eligibility.context.state)
+        return plan_drains(self.drains, eligibility, pressure, destinations, quota)
 
     def no_moves(self, state: State) -> OtherMoves:
         """The drains go on."""
@@ -79,4 +127,4 @@ class Gpus(Plugin, frozen=True):
 
     def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
         """The reserves that the nodes cannot give."""
-        return impossible_reserves(policy, cluster)
+        return impossible_reserves(self._reserves, policy, cluster)

@@ -1,29 +1,31 @@
 """Which plugins a profile runs, and the configuration of each."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 
 from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
-from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.upstream_plugins import (
     COUNTERPARTS,
     DEFAULT_EVICTOR,
-    GPU_FRAGMENTATION,
     LOAD_AWARE,
+    OF_HOUSE,
     OWN_PLUGINS,
     UPSTREAM_PLUGINS,
     no_such_plugin,
 )
 from desched.policy_keys.notes import Notes
+from desched.policy_keys.profile_plugin import ProfilePlugin
 from desched.policy_keys.section import Section, names, refusal
 from desched.policy_keys.values import Form
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
-    GPU_FRAGMENTATION: ("balance",),
+    **dict.fromkeys(OF_HOUSE, ("balance",)),
     DEFAULT_EVICTOR: ("filter", "preevictionfilter", "preEvictionFilter"),
 }
 
@@ -99,15 +101,6 @@ class LoadAwareConfig(Section):
     """Its arguments."""
 
 
-class GpuFragmentationConfig(Section):
-    """The configuration of GpuFragmentation."""
-
-    name: Literal["GpuFragmentation"]
-    """The plugin."""
-    args: GpuFragmentationArgs | None = None
-    """Its arguments."""
-
-
 class DefaultEvictorConfig(Section):
     """The configuration of DefaultEvictor."""
 
@@ -132,13 +125,12 @@ def _config_section(value: Any) -> str:
     return f"{name}Config" if name in OWN_PLUGINS else UpstreamPluginConfig.__name__
 
 
-PluginConfig = Annotated[
-    Annotated[LoadAwareConfig, Tag(LoadAwareConfig.__name__)]
-    | Annotated[GpuFragmentationConfig, Tag(GpuFragmentationConfig.__name__)]
-    | Annotated[DefaultEvictorConfig, Tag(DefaultEvictorConfig.__name__)]
-    | Annotated[UpstreamPluginConfig, Tag(UpstreamPluginConfig.__name__)],
-    Discriminator(_config_section),
-]
+if TYPE_CHECKING:
+    PluginConfig = LoadAwareConfig | ProfilePlugin | DefaultEvictorConfig | UpstreamPluginConfig
+else:  # only the list of plugins says which there are
+    _CONFIGS = (LoadAwareConfig, *OF_HOUSE.values(), DefaultEvictorConfig, UpstreamPluginConfig)
+    _tagged = (Annotated[config, Tag(config.__name__)] for config in _CONFIGS)
+    PluginConfig = Annotated[reduce(or_, _tagged), Discriminator(_config_section)]
 
 
 def check_plugins(plugins: Plugins | None, notes: Notes) -> None:

@@ -8,11 +8,9 @@ import msgspec
 from desched.model.selectors import LabelSelector
 from desched.policy.policy import NodePool
 from desched.policy_file.sections.default_evictor import DefaultEvictorArgs
-from desched.policy_file.sections.gpu_fragmentation import GpuFragmentationArgs
 from desched.policy_file.sections.load_aware import LoadAwareArgs
 from desched.policy_file.sections.plugins import (
     DefaultEvictorConfig,
-    GpuFragmentationConfig,
     LoadAwareConfig,
     PluginConfig,
     Plugins,
@@ -22,12 +20,12 @@ from desched.policy_file.sections.plugins import (
 from desched.policy_file.sections.thresholds import rules_between
 from desched.policy_file.upstream_plugins import (
     DEFAULT_EVICTOR,
-    GPU_FRAGMENTATION,
     LOAD_AWARE,
     UPSTREAM_PLUGINS,
 )
 from desched.policy_keys.notes import Notes
-from desched.policy_keys.section import Section, names
+from desched.policy_keys.profile_plugin import ProfilePlugin
+from desched.policy_keys.section import PluginArgs, Section, names
 
 _OF_A_POOL = ("nodeSelector", "thresholds", "targetThresholds", "stopMargin", "ceilingMargin")
 _ALL_THE_SAME = "one cycle serves all of them, so they must name the same."
@@ -89,49 +87,50 @@ def choose_profiles(profiles: Sequence[Profile], notes: Notes) -> list[ChosenPro
     return chosen
 
 
-def choose_gpu_fragmentation(
-    profiles: Sequence[Profile], notes: Notes
-) -> tuple[GpuFragmentationArgs, Notes] | None:
-    """The arguments of GpuFragmentation with their notes, None if no profile enables it."""
-    chosen: tuple[GpuFragmentationArgs, Notes] | None = None
+def choose_enabled(
+    plugin: type[ProfilePlugin], profiles: Sequence[Profile], notes: Notes
+) -> tuple[PluginArgs, Notes] | None:
+    """The arguments of a plugin beside LoadAware with their notes, None if it is not enabled."""
+    chosen: tuple[PluginArgs, Notes] | None = None
+    name = plugin.plugin_name()
     for index, profile in enumerate(profiles):
         at = notes.below(index)
         enabled = _balancing(profile)
-        if GPU_FRAGMENTATION in enabled:
-            listed = at.below("plugins", "balance", "enabled", enabled.index(GPU_FRAGMENTATION))
+        if name in enabled:
+            listed = at.below("plugins", "balance", "enabled", enabled.index(name))
             if LOAD_AWARE not in enabled and not _configures_load_aware(profile):
-                listed.refuse("GpuFragmentation needs LoadAware in the same profile; enable both.")
+                listed.refuse(f"{name} needs LoadAware in the same profile; enable both.")
             if chosen:
                 listed.refuse(
-                    "GpuFragmentation is enabled in an earlier profile, and counts for all nodes; "
+                    f"{name} is enabled in an earlier profile, and counts for all nodes; "
                     "enable it once."
                 )
-            chosen = _fragmentation_args(profile, at, listed) or chosen
+            chosen = _args_of(plugin, profile, at, listed) or chosen
             continue
         for position, config in enumerate(profile.plugin_config or ()):
-            if isinstance(config, GpuFragmentationConfig):
+            if isinstance(config, plugin):
                 at.refuse(
-                    "GpuFragmentation is configured but not enabled, so no node would be drained; "
+                    f"{name} is configured but not enabled, so {plugin.idle}; "
                     "add it to plugins.balance.enabled, or remove it.",
                     *("pluginConfig", position),
                 )
     return chosen
 
 
-def _fragmentation_args(
-    profile: Profile, notes: Notes, listed: Notes
-) -> tuple[GpuFragmentationArgs, Notes] | None:
-    args: tuple[GpuFragmentationArgs, Notes] | None = None
+def _args_of(
+    plugin: type[ProfilePlugin], profile: Profile, notes: Notes, listed: Notes
+) -> tuple[PluginArgs, Notes] | None:
+    args: tuple[PluginArgs, Notes] | None = None
+    name = plugin.plugin_name()
     for index, config in enumerate(profile.plugin_config or ()):
-        if isinstance(config, GpuFragmentationConfig):
+        if isinstance(config, plugin):
             at = notes.below("pluginConfig", index)
             if args:
-                at.refuse(f"{GPU_FRAGMENTATION} is configured twice; remove one of the two.")
-            args = config.args or GpuFragmentationArgs(), at.below("args")
+                at.refuse(f"{name} is configured twice; remove one of the two.")
+            args = config.args or plugin.args_section()(), at.below("args")
     if args is None:
         listed.refuse(
-            "GpuFragmentation is enabled but not configured; add it to pluginConfig with demand or "
-            "reserve."
+            f"{name} is enabled but not configured; add it to pluginConfig with {plugin.needs}."
         )
     return args
 

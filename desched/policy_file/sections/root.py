@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from desched.planning.plugins import Plugin
 from desched.plugins import HOUSE
-from desched.policy.compatibility import Compatibility, SteeringMode
+from desched.policy.compatibility import Compatibility
 from desched.policy.policy import Policy, Protections, SteeringRules
 from desched.policy_file.sections.default_evictor import resolve_protections
 from desched.policy_file.sections.follow_up import follow_up_rules
-from desched.policy_file.sections.gpu_fragmentation import gpu_drain_rules
 from desched.policy_file.sections.limits import LIMITS_OF_POLICY, eviction_limits
 from desched.policy_file.sections.load_aware import LoadAwareArgs, check_load_aware, resource_rules
 from desched.policy_file.sections.metrics import check_kept_windows, metrics_source
@@ -28,7 +27,7 @@ from desched.policy_file.sections.pools import node_pools
 from desched.policy_file.sections.profiles import (
     Profile,
     as_pools,
-    choose_gpu_fragmentation,
+    choose_enabled,
     choose_profiles,
 )
 from desched.policy_file.sections.scheduler import SchedulerSection, scheduler_rules
@@ -69,26 +68,17 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     None, with the reasons in `notes`, if it defines none.
     """
     profiles = choose_profiles(document.profiles, notes.below("profiles"))
-    gpu_fragmentation = choose_gpu_fragmentation(document.profiles, notes.below("profiles"))
+    house = [_enabled(plugin, document.profiles, notes.below("profiles")) for plugin in HOUSE]
     if not profiles:
         return None
     profile, alone = profiles[0], len(profiles) == 1
     args, at, defaults = profile.load_aware, profile.notes, profile.load_aware.defaults
     domains = args.placement_domains or PlacementDomainsSection()
     of_policy = {key: getattr(document, names(DeschedulerPolicy)[key]) for key in LIMITS_OF_POLICY}
-    gpu_drains = None
-    if gpu_fragmentation is not None:
-        gpu_drains = gpu_drain_rules(*gpu_fragmentation)
-        if defaults.steering is SteeringMode.OFF:
-            at.refuse(
-                "is Off, but GpuFragmentation holds the nodes that it drains with soft taints, and "
-                "drains none without them; set steering: WhenNeeded.",
-                "steering",
-            )
     others = out_of_tree_plugins(
         document.out_of_tree_plugins or (), notes.below("outOfTreePlugins")
     )
-    plugins = (*(_configured(plugin, args) for plugin in HOUSE), *others)
+    plugins = (*(_configured(plugin, args) for plugin in house), *others)
     protections = resolve_protections(args, at, profile.evictor, profile.evictor_notes)
     policy = Policy(
         source=source,
@@ -119,7 +109,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         domains=placement_domains(domains, defaults.domains),
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
-        gpu_drains=gpu_drains,
         plugins=plugins,
         acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
@@ -129,6 +118,14 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         plugin.check(policy, at)
     check_modes(domains, at.below("placementDomains"))
     return None if notes.refused else policy
+
+
+def _enabled(plugin: Plugin, profiles: Sequence[Profile], notes: Notes) -> Plugin:
+    """The plugin with its own arguments, if a profile enables it."""
+    if plugin.in_profiles is None:
+        return plugin
+    chosen = choose_enabled(plugin.in_profiles, profiles, notes)
+    return plugin if chosen is None else plugin.enabled(*chosen)
 
 
 def _configured(plugin: Plugin, args: LoadAwareArgs) -> Plugin:

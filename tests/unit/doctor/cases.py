@@ -33,10 +33,11 @@ from desched.model.resources import Resource
 from desched.model.state import ForecastCheck, Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.model.volcano_scheduler import VolcanoConfiguration
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.queues.keys import QueueMode
 from desched.plugins.queues.plugin import Queues
 from desched.policy.compatibility import SteeringMode
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
@@ -261,7 +262,7 @@ POLICY = cases(
         policy=by(protections=Protections(priority_threshold=NAMED)),
         cluster=cluster(priority_classes={"high": 5}),
     ),
-    examination(policy=by(gpu_drains=GpuDrainRules(reserves=(Reserve(8),)))),
+    examination(policy=by(plugins=house(Gpus(GpuDrainRules(reserves=(Reserve(8),)))))),
 )
 
 VICTORIA = FoundService(
@@ -617,7 +618,7 @@ def beside(image: str = "", **fields: Any) -> Any:
 
 
 def draining(**fields: Any) -> Any:
-    return examination(policy=by(gpu_drains=GpuDrainRules(("train",))), **fields)
+    return examination(policy=by(plugins=house(Gpus(GpuDrainRules(("train",))))), **fields)
 
 
 KNOWN_VOLCANO = {"volcano": OtherScheduler(SchedulerProfile.VOLCANO)}

@@ -9,6 +9,8 @@ from desched.lab.closed_loop import Descheduler
 from desched.lab.demo import DEMONSTRATIONS, GPU_DRAINS_FILE, demo_policy, run_demo
 from desched.lab.demo_picture import RecordedScene
 from desched.lab.scenarios import gpus_scenario
+from desched.plugins.gpus.plugin import Gpus
+from tests.builders import house
 from tests.shown import print_shown
 
 
@@ -24,7 +26,7 @@ def test_a_node_is_drained_for_the_pod_that_waits_for_its_gpus() -> None:
 
 def test_without_drains_the_pod_keeps_waiting_and_nothing_moves() -> None:
     simulation = gpus_scenario()
-    desched = Descheduler(replace(demo_policy(GPU_DRAINS_FILE), gpu_drains=None), "test")
+    desched = Descheduler(replace(demo_policy(GPU_DRAINS_FILE), plugins=house(Gpus())), "test")
     assert not desched.cycle(simulation.world(acting=True)).plan.evictions
     (waiting,) = (pod for pod in simulation.cluster.read_cluster().pods if not pod.node)
     assert (waiting.namespace, waiting.unschedulable) == ("train", True)

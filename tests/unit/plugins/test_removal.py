@@ -51,6 +51,12 @@ def test_without_a_plugin_all_others_and_the_core_work(folder: str, tmp_path: Pa
     for key in examples:
         assert f"args.{key}\n    unknown key" in validated
     assert f"{len(examples)} error" in validated
+    if config := PLUGINS[folder].in_profiles:
+        document = published()
+        document["profiles"][0]["pluginConfig"] += [{"name": config.plugin_name()}]
+        policy.write_text(json.dumps(document))
+        validated = run(tmp_path, "-m", "desched", "validate", str(policy)).stdout
+        assert "is no plugin that desched has" in " ".join(validated.split())
 
 
 def _examples(folder: str) -> dict[str, Any]:

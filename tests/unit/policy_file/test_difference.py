@@ -10,9 +10,10 @@ import pytest
 
 from desched.model.cluster import SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.plugin import Gpus
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import DestinationWindow, PriorityThreshold
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile
@@ -30,7 +31,7 @@ OTHERS_KNOWN = {
 POLICY = msgspec.structs.replace(
     POLICY,
     scheduler=msgspec.structs.replace(POLICY.scheduler, others=OTHERS_KNOWN),
-    gpu_drains=GpuDrainRules(("train",), 1000, reserves=(Reserve(8, 2),)),
+    plugins=house(Gpus(GpuDrainRules(("train",), 1000, reserves=(Reserve(8, 2),)))),
 )
 NIGHT = ActingWindow(cron_fields("0 22 * * mon-fri"), 4 * 3600, ZoneInfo("Europe/Berlin"))
 WEB = LabelSelector((Requirement("pool", Operator.IN, ("web",)),))

@@ -20,10 +20,11 @@ from desched.model.network_topology import GroupTopology, Topology
 from desched.model.pod_groups import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.plugins.annotations import ANNOTATIONS
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.plugin import Gpus
 from desched.policy_file.loading import parse_policy
 from desched.snapshot_file.redaction import labels_read, labels_read_by, redacted
-from tests.builders import budget, load, node, pod, policy, selector, snapshot
+from tests.builders import budget, house, load, node, pod, policy, selector, snapshot
 from tests.properties.rich_clusters import POLICY, RichCluster
 
 BY = parse_policy(*POLICY).policy
@@ -114,7 +115,9 @@ def test_the_labels_of_models_are_kept() -> None:
 
 def test_the_labels_of_reserves_of_gpus_are_kept() -> None:
     rules = GpuDrainRules(reserves=(Reserve(8), Reserve(8, domain="example.com/rack")))
-    assert "example.com/rack" in labels_read(cluster_with(), policy(gpu_drains=rules)).nodes
+    assert (
+        "example.com/rack" in labels_read(cluster_with(), policy(plugins=house(Gpus(rules)))).nodes
+    )
 
 
 ANY = LabelSelector((Requirement("key", Operator.EXISTS),))

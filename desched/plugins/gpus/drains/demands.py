@@ -15,7 +15,7 @@ from desched.model.resources import Amounts
 from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext
 from desched.plugins.gpus.drains.reserves import lacking, resource_of
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 
 DAY = timedelta(days=1)
 
@@ -61,11 +61,8 @@ class Demands(msgspec.Struct, frozen=True):
     unserved: tuple[Unserved, ...] = ()
 
     @classmethod
-    def of(cls, context: EligibilityContext) -> "Demands":
-        """What waits by the policy, but for what drains under way are for."""
-        rules = context.policy.gpu_drains
-        if rules is None:
-            return cls()
+    def of(cls, context: EligibilityContext, rules: GpuDrainRules) -> "Demands":
+        """What waits by these rules, but for what drains under way are for."""
         under_way = [drain for drain in context.state.drains if drain.under_way]
         served: list[Demand] = []
         unserved: list[Unserved] = []
@@ -97,19 +94,18 @@ class Demands(msgspec.Struct, frozen=True):
         return bool(self.served or self.unserved)
 
 
-def wanted(context: EligibilityContext) -> bool:
+def wanted(context: EligibilityContext, rules: GpuDrainRules) -> bool:
     """Whether anything may be drained now: only then the pods of nodes with GPUs matter."""
-    return _is_under_way(context) or bool(Demands.of(context).served)
+    return _is_under_way(context) or bool(Demands.of(context, rules).served)
 
 
-def is_due(context: EligibilityContext) -> bool:
+def is_due(context: EligibilityContext, rules: GpuDrainRules) -> bool:
     """Whether a plan has anything to say about drains."""
-    return _is_under_way(context) or bool(Demands.of(context))
+    return _is_under_way(context) or bool(Demands.of(context, rules))
 
 
 def _is_under_way(context: EligibilityContext) -> bool:
-    rules = context.policy.gpu_drains
-    return rules is not None and any(drain.under_way for drain in context.state.drains)
+    return any(drain.under_way for drain in context.state.drains)
 
 
 def waiting_pods(context: EligibilityContext) -> Iterator[Pod]:

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from desched.model.plan import PlannedTaint
 from desched.planning.eligibility.context import EligibilityContext
 from desched.plugins.gpus.drains.reserves import free_nodes
+from desched.plugins.gpus.drains.rules import GpuDrainRules
 
 
-def held_nodes(context: EligibilityContext) -> Iterator[PlannedTaint]:
+def held_nodes(context: EligibilityContext, rules: GpuDrainRules) -> Iterator[PlannedTaint]:
     """The soft taints that hold nodes of drains under way, and nodes of reserves that are free."""
-    rules = context.policy.gpu_drains
-    if rules is None:
-        return
     for drain in context.state.drains:
         if drain.under_way:
             for node in drain.nodes:

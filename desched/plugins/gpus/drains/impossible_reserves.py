@@ -5,19 +5,21 @@ from collections.abc import Iterator, Sequence
 
 from desched.model.cluster import ClusterState, Node
 from desched.model.devices import whole_gpus
-from desched.policy.gpu_drains import Reserve
+from desched.plugins.gpus.drains.rules import Reserve
 from desched.policy.placement_domains import tier_of
 from desched.policy.policy import Policy
 
 
-def impossible_reserves(policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
+def impossible_reserves(
+    reserves: Sequence[Reserve], policy: Policy, cluster: ClusterState
+) -> tuple[str, ...]:
     """A sentence with file and line for each reserve that needs other nodes."""
-    if policy.gpu_drains is None or not policy.gpu_drains.reserves:
+    if not reserves:
         return ()
     nodes = [node for node in cluster.nodes if policy.looks_at(node.labels)]
     return tuple(
         f"{reserve.place}: {obstacle}; write a smaller reserve, or add nodes."
-        for reserve in policy.gpu_drains.reserves
+        for reserve in reserves
         for obstacle in _obstacles(reserve, nodes, cluster)
     )
 

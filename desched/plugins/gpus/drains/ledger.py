@@ -10,18 +10,24 @@ from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext
 from desched.plugins.gpus.drains.demands import DAY, is_named
 from desched.plugins.gpus.drains.reserves import idle_gpus, lacking
+from desched.plugins.gpus.drains.rules import GpuDrainRules
 
 MOST_ENDED = 200
 """The most ended drains that are kept, so that the state stays small; those with moves first."""
 
 
-def judged(context: EligibilityContext) -> tuple[Drain, ...]:
-    """The drains of the state, those that are over with their end; old ones are removed."""
+def judged(context: EligibilityContext, rules: GpuDrainRules | None) -> tuple[Drain, ...]:
+    """The drains of the state, those that are over with their end; old ones are removed.
+
+    Without rules all of them are over.
+    """
     state, now = context.state, context.now
     if not state.drains:
         return ()
     pods = {pod.uid: pod for pod in context.cluster.pods}
-    drains = [_judged(each, pods, context) if each.under_way else each for each in state.drains]
+    drains = [
+        _judged(each, pods, context, rules) if each.under_way else each for each in state.drains
+    ]
     under_way = [drain for drain in drains if drain.under_way]
     ended = [drain for drain in drains if drain.ended_at and now - drain.began_at < DAY]
     if len(ended) > MOST_ENDED:
@@ -29,13 +35,19 @@ def judged(context: EligibilityContext) -> tuple[Drain, ...]:
     return (*ended[-MOST_ENDED:], *under_way)
 
 
-def _judged(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) -> Drain:
+def _judged(
+    drain: Drain,
+    pods: Mapping[str, Pod],
+    context: EligibilityContext,
+    rules: GpuDrainRules | None,
+) -> Drain:
     now, nodes = context.now, context.cluster.node_by_name
     if landed := _landed(drain, pods, context):
         return drain.ended(DrainEnd.LANDED, now, landed)
-    if reason := _not_wanted(drain, pods, context):
+    reason = "the policy has no GpuFragmentation any more"
+    if rules is None or (reason := _not_wanted(drain, pods, context, rules)):
         return drain.ended(DrainEnd.NOT_WANTED, now, reason)
-    if reason := _not_needed(drain, pods, context):
+    if reason := _not_needed(drain, pods, context, rules):
         return drain.ended(DrainEnd.NOT_NEEDED, now, reason)
     for name in drain.nodes:
         node = nodes.get(name)
@@ -73,10 +85,9 @@ def _landed(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) 
     return ""
 
 
-def _not_wanted(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) -> str:
-    rules = context.policy.gpu_drains
-    if rules is None:
-        return "the policy has no GpuFragmentation any more"
+def _not_wanted(
+    drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext, rules: GpuDrainRules
+) -> str:
     if drain.reserve and drain.reserve not in map(str, rules.reserves):
         return "the policy has no such reserve any more"
     own = [pods[ref.uid].priority for ref in drain.pods if ref.uid in pods]
@@ -89,15 +100,13 @@ def _not_wanted(drain: Drain, pods: Mapping[str, Pod], context: EligibilityConte
     return ""
 
 
-def _not_needed(drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext) -> str:
+def _not_needed(
+    drain: Drain, pods: Mapping[str, Pod], context: EligibilityContext, rules: GpuDrainRules
+) -> str:
     """Why nothing waits for the room any more; empty if something does."""
     if drain.reserve:
-        rules = context.policy.gpu_drains
-        reserve = (
-            next(each for each in rules.reserves if str(each) == drain.reserve) if rules else None
-        )
-        missing = reserve and lacking(reserve, context)
-        return "" if missing else "other nodes are free for it"
+        reserve = next(each for each in rules.reserves if str(each) == drain.reserve)
+        return "" if lacking(reserve, context) else "other nodes are free for it"
     own = [pods[ref.uid] for ref in drain.pods if ref.uid in pods]
     waiting = [pod for pod in own if not (pod.node or pod.finished or pod.deleting)]
     if waiting:

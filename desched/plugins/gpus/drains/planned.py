@@ -22,8 +22,8 @@ from desched.plugins.gpus.drains.demands import Demand, Demands, gang_of, moves_
 from desched.plugins.gpus.drains.fragmented import Fragmented
 from desched.plugins.gpus.drains.places import Places, Search
 from desched.plugins.gpus.drains.proof import Unproved, leaving, leaving_now, moves_now, prove, said
+from desched.plugins.gpus.drains.rules import GpuDrainRules
 from desched.plugins.gpus.drains.vacancies import Vacancies
-from desched.policy.gpu_drains import GpuDrainRules
 
 MOST_TRIED = 10
 """The most sets of nodes that are tried for a demand; the cheapest come first."""
@@ -38,6 +38,7 @@ _OF_MANY = frozenset({PauseScope.EVERYTHING, PauseScope.POOL})
 
 
 def plan_drains(
+    rules: GpuDrainRules,
     eligibility: Eligibility,
     pressure: Pressure,
     destinations: Destinations,
@@ -47,10 +48,6 @@ def plan_drains(
 
     The plan gets the drains of earlier cycles, and what waits without one.
     """
-    context = eligibility.context
-    rules = context.policy.gpu_drains
-    if rules is None:
-        return OtherMoves(says={"drains": context.state.drains})
     planning = partial(_Planning, rules, eligibility, pressure, destinations, quota)
     ahead = planning()
     drained = ahead.planned(ahead.foreseen())
@@ -86,7 +83,7 @@ class _Planning:
         self._pressure = pressure
         vacancies = Vacancies(Eligibility(self._context.for_gpu_demand()), pressure)
         self._search = Search(self._context, vacancies)
-        self._demands = Demands.of(self._context)
+        self._demands = Demands.of(self._context, rules)
         # The plan decides who gets the room that it makes, in the order of the scheduler's queue.
         waiting = [pod for demand in self._demands.served for pod in demand.pods]
         refs = {ref for drain in self._context.state.drains for ref in drain.pods}

@@ -9,7 +9,7 @@ from desched.model.cluster import ClusterState, Node
 from desched.model.devices import is_whole_gpu, whole_gpus
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.balance_scope import BalanceScope
-from desched.policy.gpu_drains import Reserve
+from desched.plugins.gpus.drains.rules import Reserve
 from desched.policy.policy import Policy
 
 _USUAL = "nvidia.com/gpu"

@@ -9,10 +9,22 @@ from desched.model.cluster import ClusterState, Node, Pod, Workload
 from desched.model.gpus import ClusterGpus
 from desched.model.resources import Amounts
 from desched.model.snapshot import Snapshot
+from desched.plugins.gpus.drains.rules import GpuDrainRules
+from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.gpus.survey import survey
-from desched.policy.gpu_drains import GpuDrainRules
 from desched.policy.policy import Policy
-from tests.builders import STEERED, amounts, context_of, load, node, pod, policy, snapshot, workload
+from tests.builders import (
+    STEERED,
+    amounts,
+    context_of,
+    house,
+    load,
+    node,
+    pod,
+    policy,
+    snapshot,
+    workload,
+)
 
 GPU = "nvidia.com/gpu"
 RULES = GpuDrainRules(namespaces=("train",), pending_seconds=60)
@@ -60,9 +72,14 @@ def surveyed(nodes: Iterable[Node], pods: Iterable[Pod] = (), **cluster: Any) ->
     return found
 
 
+def rules_of(policy: Policy) -> GpuDrainRules | None:
+    """The rules by which the policy drains nodes."""
+    return next(plugin.drains for plugin in policy.plugins if isinstance(plugin, Gpus))
+
+
 def drains(rules: GpuDrainRules | None = RULES, **fields: Any) -> Policy:
     """A policy with drains and soft taints."""
-    return policy(gpu_drains=rules, **(dict(STEERED) | fields))
+    return policy(plugins=house(Gpus(rules)), **(dict(STEERED) | fields))
 
 
 def seen(

@@ -11,7 +11,7 @@ from desched.decision import decide
 from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.policy.gpu_drains import Reserve
+from desched.plugins.gpus.drains.rules import Reserve
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation, RuleOutcome

@@ -9,7 +9,8 @@ from desched.model.cluster import Node
 from desched.model.load import ClusterLoad
 from desched.model.network_topology import HyperNode
 from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.plugin import Gpus
 from tests.builders import amounts, node, policy, selector, snapshot
 
 RACK = "example.com/rack"
@@ -30,10 +31,10 @@ def in_racks(**racks: int) -> list[Node]:
 
 
 def found(reserve: Reserve, nodes: Sequence[Node], tiers: Sequence[int] = ()) -> tuple[str, ...]:
-    by = policy(gpu_drains=GpuDrainRules(reserves=(replace(reserve, place="p:3: reserve[0]"),)))
+    reserve = replace(reserve, place="p:3: reserve[0]")
     hyper_nodes = tuple(HyperNode(f"h{tier}", tier) for tier in tiers)
     cluster = snapshot(nodes, [], ClusterLoad({}, {}), hyper_nodes=hyper_nodes).cluster
-    return impossible_reserves(by, cluster)
+    return impossible_reserves([reserve], policy(), cluster)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,12 @@ def test_one_that_a_drain_could_give_is_not(reserve: Reserve) -> None:
 
 
 def test_only_nodes_that_the_policy_looks_at_count() -> None:
-    rules = GpuDrainRules(reserves=(Reserve(8),))
-    by = policy(gpu_drains=rules, node_selector=selector(**{RACK: "plain"}))
+    by = policy(node_selector=selector(**{RACK: "plain"}))
     cluster = snapshot(in_racks(a=1), [], ClusterLoad({}, {})).cluster
-    assert "the most is 0" in impossible_reserves(by, cluster)[0]
+    assert "the most is 0" in impossible_reserves([Reserve(8)], by, cluster)[0]
 
 
 def test_without_the_plugin_there_is_nothing_to_check() -> None:
-    assert impossible_reserves(policy(), snapshot([], [], ClusterLoad({}, {})).cluster) == ()
+    cluster = snapshot([], [], ClusterLoad({}, {})).cluster
+    assert Gpus().warnings(policy(), cluster) == ()
+    assert Gpus(GpuDrainRules(reserves=(Reserve(8),))).warnings(policy(), cluster) != ()

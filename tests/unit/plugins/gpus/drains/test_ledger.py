@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from desched.decision import decide
-from desched.model.cluster import Node, Pod
+from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.drains import Drain, DrainEnd
 from desched.model.state import Pause, PauseScope, State
 from desched.plugins.gpus.drains.ledger import MOST_ENDED, judged
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.policy.policy import Policy
 from tests.builders import NOW, context_of
-from tests.unit.plugins.gpus.gpu_cluster import drains, gpu_node, runs, seen, waits
+from tests.unit.plugins.gpus.gpu_cluster import drains, gpu_node, rules_of, runs, seen, waits
 
 BIG = waits("big")
 DRAIN = Drain(
@@ -31,6 +31,10 @@ RESERVE = Reserve(8, 1)
 OF_RESERVE = Drain((), ("g0",), 8, DRAIN.began_at, DRAIN.until, reserve=str(RESERVE))
 
 
+def judged_by(policy: Policy, cluster: ClusterState, state: State) -> tuple[Drain, ...]:
+    return judged(context_of(cluster, policy, state), rules_of(policy))
+
+
 def after(
     pods: Iterable[Pod],
     nodes: Iterable[Node] = NODES,
@@ -39,7 +43,7 @@ def after(
     **state: Any,
 ) -> Drain:
     cluster = seen(nodes, pods).cluster
-    [found] = judged(context_of(cluster, by or drains(), State(drains=(drain,), **state)))
+    [found] = judged_by(by or drains(), cluster, State(drains=(drain,), **state))
     return found
 
 
@@ -126,7 +130,7 @@ def test_a_drain_for_a_reserve_ends_once_its_node_is_free() -> None:
     assert after(pods, drain=OF_RESERVE).end is DrainEnd.NOT_WANTED
     state = State(drains=(OF_RESERVE, msgspec.structs.replace(DRAIN, nodes=("g1",))))
     by = drains(GpuDrainRules(("train",), reserves=(RESERVE,)))
-    found = judged(context_of(seen(NODES, [pods[0], BIG]).cluster, by, state))
+    found = judged_by(by, seen(NODES, [pods[0], BIG]).cluster, state)
     assert found == state.drains  # g1 is empty, but not for the reserve
 
 
@@ -134,7 +138,7 @@ def test_ended_drains_are_kept_for_a_day_and_not_without_limit() -> None:
     ended = DRAIN.ended(DrainEnd.LANDED, NOW)
     old = msgspec.structs.replace(ended, began_at=NOW - timedelta(days=1))
     state = State(drains=(old, *(ended for _ in range(MOST_ENDED + 1)), DRAIN))
-    found = judged(context_of(seen(NODES, [BIG]).cluster, drains(), state))
+    found = judged_by(drains(), seen(NODES, [BIG]).cluster, state)
     assert old not in found
     assert len(found) == MOST_ENDED + 1
 
@@ -143,4 +147,4 @@ def test_drains_without_moves_do_not_push_out_those_whose_moves_count() -> None:
     ended = DRAIN.ended(DrainEnd.NOT_NEEDED, NOW)
     moved = msgspec.structs.replace(ended, moves=2)
     state = State(drains=(moved, *(ended for _ in range(MOST_ENDED))))
-    assert moved in judged(context_of(seen(NODES, [BIG]).cluster, drains(), state))
+    assert moved in judged_by(drains(), seen(NODES, [BIG]).cluster, state)

@@ -22,8 +22,8 @@ from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.policy.compatibility import SteeringMode
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
 from desched.policy.policy import SteeringRules
 from tests.builders import NOW, WINDOW_SECONDS, evicted, measured, no_limits_but, planned
 from tests.unit.plugins.gpus.gpu_cluster import (

@@ -1,14 +1,16 @@
-"""The arguments of the plugin GpuFragmentation: for whose GPUs nodes are drained, and how far."""
+"""The arguments of GpuFragmentation: for whose GPUs nodes are drained, and how far."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from desched.policy.gpu_drains import GpuDrainRules, Reserve
+from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.policy.durations import duration_text
 from desched.policy.placement_domains import NO_TIER, names_no_tier
 from desched.policy.wording import quoted
 from desched.policy_keys.notes import Notes
+from desched.policy_keys.profile_plugin import ProfilePlugin
 from desched.policy_keys.section import PluginArgs, Section, optional, written
 from desched.policy_keys.values import (
     WEEK_SECONDS,
@@ -80,6 +82,17 @@ class GpuFragmentationArgs(PluginArgs):
     """How much drains may disturb, and for how long."""
 
 
+class GpuFragmentationConfig(ProfilePlugin):
+    """The configuration of GpuFragmentation."""
+
+    needs: ClassVar[str] = "demand or reserve"
+    idle: ClassVar[str] = "no node would be drained"
+    name: Literal["GpuFragmentation"]
+    """The plugin."""
+    args: GpuFragmentationArgs | None = None
+    """Its arguments."""
+
+
 def gpu_drain_rules(args: GpuFragmentationArgs, notes: Notes) -> GpuDrainRules:
     """The rules of the plugin's arguments; what is wrong with them is noted."""
     demand = args.demand or DemandSection()
@@ -126,3 +139,21 @@ def _reserves(sections: tuple[ReserveSection, ...], notes: Notes) -> Iterator[Re
             place=notes.place("reserve", index),
             **written(nodes=section.nodes, domain=section.domain, priority=section.max_priority),
         )
+
+
+def drain_settings(rules: GpuDrainRules) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The rules by the keys that set them, as people read them."""
+    of, demand, limits = GpuFragmentationConfig.plugin_name(), "demand", "drainLimits"
+    yield (of, demand, "namespaces"), ", ".join(rules.namespaces) or "none"
+    least = rules.least_priority
+    yield (of, demand, "minPriority"), "none" if least is None else str(least)
+    yield (of, demand, "pendingFor"), duration_text(rules.pending_seconds)
+    yield (of, "reserve"), "; ".join(map(_reserve, rules.reserves)) or "none"
+    yield (of, limits, "moves"), str(rules.most_moves)
+    yield (of, limits, "movesDaily"), str(rules.daily_moves)
+    yield (of, limits, "deadline"), duration_text(rules.longest_seconds)
+
+
+def _reserve(reserve: Reserve) -> str:
+    domain = f", domain {reserve.domain}" if reserve.domain else ""
+    return f"gpus {reserve.gpus}, nodes {reserve.nodes}{domain}, maxPriority {reserve.priority}"

@@ -4,8 +4,9 @@ import copy
 import re
 from typing import Any
 
-from desched.policy.gpu_drains import GpuDrainRules
+from desched.plugins.gpus.drains.rules import GpuDrainRules
 from desched.policy_file.loading import parse_policy
+from tests.unit.plugins.gpus.gpu_cluster import rules_of
 from tests.unit.policy_file.published import POLICIES, load, published, refusal
 
 ENABLED = ["LoadAware", "GpuFragmentation"]
@@ -36,7 +37,7 @@ def test_a_reserve_has_the_place_where_it_is_written() -> None:
 
 
 def load_text(text: str) -> GpuDrainRules:
-    found = parse_policy(text, "p").policy.gpu_drains
+    found = rules_of(parse_policy(text, "p").policy)
     assert found is not None
     return found
 
@@ -64,4 +65,4 @@ def test_it_may_be_in_any_profile_that_has_load_aware() -> None:
     found = document()
     first = copy.deepcopy(published(load_aware={"nodeSelector": "pool=a"}))
     found["profiles"].insert(0, first["profiles"][0])
-    assert load(found).policy.gpu_drains == GpuDrainRules(("train",))
+    assert rules_of(load(found).policy) == GpuDrainRules(("train",))
