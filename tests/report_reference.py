@@ -25,7 +25,7 @@ from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.views.cycle import NODE_COLUMNS, NodeColumn
 from desched.views.explained.values import Explanation
-from desched.views.reasons import texts
+from desched.wording.reasons import texts
 from tests.repository import ROOT
 
 SCHEMA = ROOT / "docs" / "report.schema.json"

@@ -22,7 +22,7 @@ from desched.model.stored_state import pruned
 from desched.ports import StateStore
 from desched.service.process.clock import SystemClock
 from desched.settings import Settings
-from desched.views.formatting import plain
+from desched.wording.formatting import plain
 
 ATTEMPTS = 5
 """Attempts to change the state while others change it too."""

@@ -33,8 +33,8 @@ if loaded_to_run(__name__):
     from desched.views.explained.subject import Subject, parse_subject
     from desched.views.explained.values import Explanation
     from desched.views.explanation import print_explanation
-    from desched.views.formatting import plain, span
     from desched.views.rendering import write_out
+    from desched.wording.formatting import plain, span
 
 
 def run(invocation: Invocation) -> int:

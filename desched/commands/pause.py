@@ -19,7 +19,7 @@ if loaded_to_run(__name__):
     from desched.bootstrap.interventions import Change, Scope, intervene, scope_of
     from desched.model.state import Pause, PauseScope, State
     from desched.policy.durations import duration_seconds
-    from desched.views.formatting import clock_time, plain, span
+    from desched.wording.formatting import clock_time, plain, span
 
 LONGEST_PAUSE = timedelta(days=366)
 LONGEST_REASON = 200  # characters

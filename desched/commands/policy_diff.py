@@ -20,9 +20,9 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.load_check import own_policy, refuse_unmeasured
     from desched.snapshot_file.report import report_of
     from desched.snapshot_file.storage import load_snapshot
-    from desched.views.formatting import plain
     from desched.views.policy_differences import PolicyComparison, print_differences
     from desched.views.rendering import write_out
+    from desched.wording.formatting import plain
 
 _FORMATS = ("table", "json", "yaml")
 _FILES = ("before", "after")

@@ -16,8 +16,8 @@ if loaded_to_run(__name__):
 
     from desched.bootstrap.interventions import Change, Scope, intervene, scope_of
     from desched.model.state import CoolDown, NodeRounds, Pause, State
-    from desched.views.formatting import first_names, plain
     from desched.views.status import pause_line, pause_origin
+    from desched.wording.formatting import first_names, plain
 
 
 class Resumption(NamedTuple):

@@ -35,9 +35,9 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.load_check import own_policy, refuse_unseen
     from desched.snapshot_file.report import target_of
     from desched.snapshot_file.storage import load_snapshot
-    from desched.views.formatting import plain
     from desched.views.progress import ProgressLine
     from desched.views.rendering import write_out
+    from desched.wording.formatting import plain
 
     SCENARIOS: Mapping[str, Callable[[], Simulation]] = {
         "published": published_scenario,

@@ -16,7 +16,7 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.content import SnapshotContent
     from desched.snapshot_file.storage import save_snapshot, write_snapshot
     from desched.snapshot_file.taken import Redaction, take_snapshot
-    from desched.views.formatting import count, plain
+    from desched.wording.formatting import count, plain
 
 STANDARD_OUTPUT = "-"
 

@@ -13,7 +13,7 @@ if loaded_to_run(__name__):
     from desched.adapters.kubernetes.taints import KubernetesSteerer
     from desched.bootstrap.state import connected
     from desched.service.process.clock import SystemClock
-    from desched.views.formatting import plain
+    from desched.wording.formatting import plain
 
 
 def run(invocation: Invocation) -> None:

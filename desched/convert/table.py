@@ -9,7 +9,7 @@ from rich.text import Text
 from desched.convert.notes import OF_THE_NEW_POLICY, ConversionNote, Effect
 from desched.model.text import on_one_line
 from desched.policy_keys.findings import key_path
-from desched.views.formatting import count
+from desched.wording.formatting import count
 
 _TITLES = {
     Effect.HELD: "Nothing is evicted until you have settled",

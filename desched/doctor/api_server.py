@@ -8,7 +8,7 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.snapshot import Snapshot
 from desched.planning.clocks import clocks_differ
-from desched.views.formatting import count
+from desched.wording.formatting import count
 
 OLDEST = (1, 30)
 """The oldest minor version that is supported and tested."""

@@ -8,7 +8,7 @@ from desched.doctor.examination import Examination
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget
 from desched.model.groups import grouped
 from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
-from desched.views.formatting import count, first_names
+from desched.wording.formatting import count, first_names
 
 
 class _Closed(NamedTuple):

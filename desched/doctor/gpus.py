@@ -7,7 +7,7 @@ from desched.model.groups import grouped
 from desched.model.load import Measured, Unknown
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.views.formatting import count, first_names
+from desched.wording.formatting import count, first_names
 
 
 def check_gpus(snapshot: Snapshot, examination: Examination) -> Check:

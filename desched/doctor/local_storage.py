@@ -7,7 +7,7 @@ from desched.doctor.examination import Examination
 from desched.model.cluster import ClusterState
 from desched.planning.eligibility.annotations import SAFE_TO_EVICT_VOLUMES_ANNOTATION
 from desched.planning.eligibility.local_storage import disk_volumes, kept_by_local_storage
-from desched.views.formatting import first_names
+from desched.wording.formatting import first_names
 
 MANY = 0.5
 """A share of pods with which hardly a node can be relieved."""

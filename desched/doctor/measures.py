@@ -14,7 +14,7 @@ from desched.model.resources import Resource
 from desched.planning.overload.scope import out_of_scope
 from desched.policy.durations import duration_text
 from desched.policy.policy import Policy
-from desched.views.formatting import count, first_names, percent
+from desched.wording.formatting import count, first_names, percent
 
 NAMES: Mapping[str, CheckName] = {
     "node_cpu": CheckName.NODE_CPU,

@@ -7,8 +7,8 @@ from desched.doctor.checks import Check, CheckName, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.model.cluster import ClusterState, Workload
 from desched.planning.other_deschedulers import other_deschedulers, products_in, split_others
-from desched.views.formatting import count
-from desched.views.reasons import OTHER_DESCHEDULERS
+from desched.wording.formatting import count
+from desched.wording.reasons import OTHER_DESCHEDULERS
 
 VPA, KARPENTER, CLUSTER_AUTOSCALER = "VPA updater", "Karpenter", "cluster-autoscaler"
 PRODUCTS: Mapping[str, str] = {

@@ -4,7 +4,7 @@ from desched.doctor.checks import Check, CheckName, Verdict, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.errors import ConfigurationError
 from desched.planning.eligibility.priority_threshold import resolve_threshold
-from desched.views.formatting import count
+from desched.wording.formatting import count
 
 
 def check_policy(examination: Examination) -> Check:

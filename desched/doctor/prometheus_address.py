@@ -6,7 +6,7 @@ from desched.adapters.prometheus.stacks import FoundService, service_behind
 from desched.doctor.checks import Check, CheckName, Verdict, ok, problem, skipped, unknown, warning
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
 from desched.model.measures import MetricsFacts
-from desched.views.formatting import first_names
+from desched.wording.formatting import first_names
 
 NETWORK_POLICY_PORTS = frozenset({443, 6443, 9090})
 """Ports of pods that deploy/base/network-policy.yaml lets desched reach."""

@@ -20,7 +20,7 @@ from desched.policy.compatibility import EXTENDED
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.policy_keys.section import API_VERSION, KIND
-from desched.views.formatting import plain
+from desched.wording.formatting import plain
 
 DEFAULT_WINDOW_SECONDS = 300
 _WINDOWS = f"[{duration_text(DEFAULT_WINDOW_SECONDS)}]"

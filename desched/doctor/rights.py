@@ -10,7 +10,7 @@ from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknow
 from desched.doctor.examination import Examination, FeatureRights, RunFacts, Unanswered
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import MetricsType, Policy
-from desched.views.formatting import first_names
+from desched.wording.formatting import first_names
 
 Judge = Callable[[CheckName, str, str], Check]
 

@@ -7,7 +7,7 @@ from desched.doctor.checks import Check, CheckName, ok, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.model.cluster import DEFAULT_SCHEDULER, ClusterState
 from desched.planning.placement.forecast_trust import forecast_quality
-from desched.views.formatting import count
+from desched.wording.formatting import count
 
 USUAL_PROFILES: Mapping[str, str] = {
     "volcano": "{profile: Volcano}",

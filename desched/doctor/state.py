@@ -3,8 +3,8 @@
 from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknown, warning
 from desched.doctor.examination import Examination, Unanswered
 from desched.model.cluster import ClusterState
-from desched.views.formatting import count, first_names, moment
-from desched.views.reasons import GRANT_STEERING
+from desched.wording.formatting import count, first_names, moment
+from desched.wording.reasons import GRANT_STEERING
 
 
 def check_state(examination: Examination) -> Check:

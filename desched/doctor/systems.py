@@ -7,7 +7,7 @@ from desched.doctor.checks import Check, CheckName, ok, skipped, unknown, warnin
 from desched.doctor.examination import Examination, RunFacts, SystemFacts, Unanswered
 from desched.model.plan import RefusalReason
 from desched.planning.eligibility.rules import rules_of
-from desched.views.formatting import first_names
+from desched.wording.formatting import first_names
 
 
 class _Objects(NamedTuple):

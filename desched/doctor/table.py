@@ -12,8 +12,8 @@ from rich.text import Text
 
 from desched.doctor.checks import Check, Diagnosis, Verdict
 from desched.model.groups import grouped
-from desched.views.formatting import MODE_NAMES, count, plain
 from desched.views.rendering import View
+from desched.wording.formatting import MODE_NAMES, count, plain
 
 DOCTOR_VERSION = "desched.io/doctor/v1"
 STYLES = {

@@ -21,8 +21,8 @@ from desched.planning.overload.node_load import weighted_mean
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import MetricsType, Policy
 from desched.policy.windows_of_samples import with_one_window
-from desched.views.formatting import clock_time, count, first_names, percent, span
-from desched.views.reasons import sentence_of
+from desched.wording.formatting import clock_time, count, first_names, percent, span
+from desched.wording.reasons import sentence_of
 
 SOUGHT_SHARE = 0.05
 """The thresholds at which this share of the nodes would be overloaded are worth knowing."""

@@ -11,7 +11,7 @@ from desched.planning.overload.scope import out_of_scope
 from desched.policy.durations import duration_text
 from desched.policy.policy import Policy
 from desched.policy.windows_of_samples import first_decision_seconds
-from desched.views.formatting import count, first_names
+from desched.wording.formatting import count, first_names
 
 SAMPLES_PER_WINDOW = 4
 """A mean over fewer samples is left to chance."""

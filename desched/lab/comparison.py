@@ -21,8 +21,8 @@ from desched.views.comparison import (
     resources_of,
 )
 from desched.views.comparison_table import print_comparison
-from desched.views.formatting import RESOURCE_NAMES, count, percent, span
-from desched.views.reasons import describe
+from desched.wording.formatting import RESOURCE_NAMES, count, percent, span
+from desched.wording.reasons import describe
 
 
 def print_simulation(simulation: Simulated, console: Console) -> None:

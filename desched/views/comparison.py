@@ -7,7 +7,7 @@ import msgspec
 from desched.history.overload import Overload
 from desched.history.timeline import Timeline
 from desched.model.resources import Resource
-from desched.views.formatting import RESOURCE_NAMES, percent
+from desched.wording.formatting import RESOURCE_NAMES, percent
 
 CPU_UNKNOWN = "The time at 100 % CPU is not known, because the load of CPU is not known."
 

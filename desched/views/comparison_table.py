@@ -7,9 +7,9 @@ from rich.console import Console, JustifyMethod
 from rich.text import Text
 
 from desched.views.comparison import Comparison
-from desched.views.formatting import plain
 from desched.views.grouped_list import plain_table, print_lines
-from desched.views.reasons import sentence_of
+from desched.wording.formatting import plain
+from desched.wording.reasons import sentence_of
 
 MOST_NODES = 20
 MOST_ROWS = 10

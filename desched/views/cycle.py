@@ -39,7 +39,11 @@ from desched.model.resources import Resource
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
 from desched.policy.durations import duration_text
 from desched.views.drains import DrainsView
-from desched.views.formatting import (
+from desched.views.gpus import GpuView
+from desched.views.outlook import describe_outlook
+from desched.views.rendering import View
+from desched.views.status import StateView
+from desched.wording.formatting import (
     MODE_NAMES,
     RESOURCE_NAMES,
     clock_time,
@@ -50,12 +54,8 @@ from desched.views.formatting import (
     plain,
     words,
 )
-from desched.views.gpus import GpuView
-from desched.views.outlook import describe_outlook
-from desched.views.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
-from desched.views.rendering import View
-from desched.views.section import Section
-from desched.views.status import StateView
+from desched.wording.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
+from desched.wording.section import Section
 
 _CHOICES: Mapping[str, str] = {
     "": "possibly on any node where it fits; scheduler.others in the policy can name its profile",

@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.text import Text
 
 from desched.views.cycle import CycleView, EvictionView
-from desched.views.formatting import count, plain
 from desched.views.grouped_list import (
     MOST_EXAMPLES,
     block,
@@ -16,8 +15,9 @@ from desched.views.grouped_list import (
     print_section,
 )
 from desched.views.node_table import print_nodes
-from desched.views.section import Section
 from desched.views.status import print_sections
+from desched.wording.formatting import count, plain
+from desched.wording.section import Section
 
 
 def print_cycle(cycle: CycleView, console: Console) -> None:

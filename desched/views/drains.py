@@ -9,8 +9,8 @@ from desched.model.groups import grouped
 from desched.model.plan import Unserved
 from desched.model.report import CycleReport
 from desched.views.explained.values import PodExplanation
-from desched.views.formatting import clock_time, count, first_names, moment, words
-from desched.views.section import Section
+from desched.wording.formatting import clock_time, count, first_names, moment, words
+from desched.wording.section import Section
 
 MOST_NAMES = 3
 

@@ -26,7 +26,10 @@ from desched.views.explained.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.views.formatting import (
+from desched.views.gpus import describe_gpus, describe_wait, in_the_way
+from desched.views.grouped_list import block, plain_table, print_lines, print_section
+from desched.views.outlook import describe_outlook, describe_saving
+from desched.wording.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
@@ -36,10 +39,7 @@ from desched.views.formatting import (
     resource_title,
     words,
 )
-from desched.views.gpus import describe_gpus, describe_wait, in_the_way
-from desched.views.grouped_list import block, plain_table, print_lines, print_section
-from desched.views.outlook import describe_outlook, describe_saving
-from desched.views.reasons import describe
+from desched.wording.reasons import describe
 
 _GIB, _MIB = 2**30, 2**20
 _MILLICORES_PER_CORE = 1000

@@ -15,9 +15,9 @@ from desched.model.gpus import (
     PodInTheWay,
 )
 from desched.model.groups import grouped
-from desched.views.formatting import count, first_names, percent
-from desched.views.reasons import describe, sentence_of
-from desched.views.section import Section
+from desched.wording.formatting import count, first_names, percent
+from desched.wording.reasons import describe, sentence_of
+from desched.wording.section import Section
 
 MOST_NAMES = 3
 LARGEST_FIRST = SIZES[::-1]

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from desched.model.groups import grouped
 from desched.views.cycle import Member, ReasonGroup
-from desched.views.formatting import plain
+from desched.wording.formatting import plain
 
 MOST_EXAMPLES = 10
 

@@ -15,8 +15,8 @@ from desched.model.report import RecentLoad
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.views.cycle import CycleView, LoadView, NodeView
-from desched.views.formatting import RESOURCE_NAMES, first_names, percent, plain, resource_title
 from desched.views.grouped_list import plain_table
+from desched.wording.formatting import RESOURCE_NAMES, first_names, percent, plain, resource_title
 
 MOST_NODES = 20
 BLOCKS = "▁▂▃▄▅▆▇█"

@@ -10,8 +10,8 @@ from rich.text import Text
 from desched.model.plan import NodeClass
 from desched.policy_file.difference import Difference
 from desched.snapshot_file.comparison import Hold, PlanComparison, PlannedMove
-from desched.views.formatting import count, plain, words
-from desched.views.reasons import describe
+from desched.wording.formatting import count, plain, words
+from desched.wording.reasons import describe
 
 _INDENT = (0, 0, 0, 2)
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from desched.model.text import on_one_line
 from desched.policy_keys.findings import PolicyFinding, Severity
-from desched.views.formatting import count
 from desched.views.rendering import View
+from desched.wording.formatting import count
 
 
 class ValidatedFile(NamedTuple):

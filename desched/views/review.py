@@ -18,8 +18,8 @@ from desched.views.comparison import (
     resources_of,
 )
 from desched.views.comparison_table import print_comparison
-from desched.views.formatting import MODE_NAMES, RESOURCE_NAMES, count, percent, plain, span
 from desched.views.grouped_list import plain_table
+from desched.wording.formatting import MODE_NAMES, RESOURCE_NAMES, count, percent, plain, span
 
 STOPPED_AFTER = timedelta(hours=1)
 """Without a cycle for so long, people may take an old review for one of the present."""

@@ -17,7 +17,8 @@ from desched.model.stored_state import is_done
 from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
 from desched.ports import LeaseRecord
 from desched.views.drains import describe_drain
-from desched.views.formatting import (
+from desched.views.rendering import View
+from desched.wording.formatting import (
     MODE_NAMES,
     count,
     first_names,
@@ -25,9 +26,8 @@ from desched.views.formatting import (
     percent,
     plain,
 )
-from desched.views.reasons import describe, describe_unsteered
-from desched.views.rendering import View
-from desched.views.section import Section
+from desched.wording.reasons import describe, describe_unsteered
+from desched.wording.section import Section
 
 STATUS_VERSION = "desched.io/status/v1"
 

@@ -53,7 +53,7 @@ from desched.service.process.http_endpoints import (
 )
 from desched.service.steering.janitor import STOPPING_SECONDS
 from desched.settings import Settings, load_settings, variable_of
-from desched.views.reasons import GRANT_STEERING
+from desched.wording.reasons import GRANT_STEERING
 from tests.repository import ROOT
 
 BASE = ROOT / "deploy" / "base"

@@ -62,7 +62,7 @@ def test_every_file_that_contributing_names_is_there() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     named = re.findall(r"`(?:[^`]* )?((?:desched|tests|docs)/[\w/.]+)`", text)
 
-    assert {"desched/views/reasons.toml", "tests/unit/test_cycle.py"} <= {
+    assert {"desched/wording/reasons.toml", "tests/unit/test_cycle.py"} <= {
         path.rstrip("/") for path in named
     }
     for path in named:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from desched.views.reasons import GRANT_STEERING
+from desched.wording.reasons import GRANT_STEERING
 
 VALID_SECONDS = 3600.0
 """How long a granted right is believed without another check."""

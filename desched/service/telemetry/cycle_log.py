@@ -15,7 +15,7 @@ from desched.model.text import shortened
 from desched.service.telemetry.new_results import is_acting_replica
 from desched.views.cycle import CycleView
 from desched.views.drains import describe_drain, describe_unserved
-from desched.views.reasons import describe_unsteered
+from desched.wording.reasons import describe_unsteered
 
 MOST_NAMES = 10
 """Names beyond these are only counted, so that the line stays readable in a large cluster."""

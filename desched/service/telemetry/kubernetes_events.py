@@ -7,7 +7,7 @@ from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, EvictionRecord, Pause
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
-from desched.views.reasons import describe
+from desched.wording.reasons import describe
 
 
 class Announcer(Protocol):

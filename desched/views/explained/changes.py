@@ -10,7 +10,7 @@ from desched.model.plan import Finding, NodeReason, NodeVerdict, Plan, RefusalRe
 from desched.planning.eligibility.context import EligibilityContext
 from desched.policy.compatibility import SteeringMode
 from desched.views.explained.values import LoadSummary, Placement, PodOutcome
-from desched.views.reasons import sentence_of, text_of
+from desched.wording.reasons import sentence_of, text_of
 
 
 def changes_for_node(

@@ -23,7 +23,7 @@ from desched.views.explained.values import (
     NodeCount,
     Placement,
 )
-from desched.views.formatting import RESOURCE_NAMES
+from desched.wording.formatting import RESOURCE_NAMES
 
 MOST_CHANCES, MOST_NEAR = 5, 3
 

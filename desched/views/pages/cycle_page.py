@@ -6,9 +6,9 @@ from typing import NamedTuple
 from desched.model.plan import NodeClass
 from desched.policy.durations import duration_text
 from desched.views.cycle import CycleView, LoadView, by_name
-from desched.views.formatting import percent, resource_title
 from desched.views.pages.document import document
-from desched.views.section import Section
+from desched.wording.formatting import percent, resource_title
+from desched.wording.section import Section
 
 MOST_NODES = 1_000
 MOST_REFUSALS = 2_000

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from desched.views.formatting import count, percent, plain
+from desched.wording.formatting import count, percent, plain
 
 _ASSETS = resources.files("desched.views.pages")
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from desched.history.timeline import Lines, LoadOverTime, Timeline
 from desched.model.resources import Resource
-from desched.views.formatting import plain
 from desched.views.pages.charts import TimeAxis, add_tooltip, plot
+from desched.wording.formatting import plain
 
 UNKNOWN_CELL = 0
 CELLS = (

@@ -8,8 +8,8 @@ from bokeh.plotting import figure
 
 from desched.history.timeline import Timeline
 from desched.model.resources import Resource
-from desched.views.formatting import plain
 from desched.views.pages.charts import TimeAxis, add_tooltip, plot
+from desched.wording.formatting import plain
 
 TIMELINE_COLORS = ("#8a8f98", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 """Timelines beyond these have no line."""

@@ -8,11 +8,11 @@ from desched import __version__
 from desched.model.report import CycleReport, Mode
 from desched.model.state import EvictionRecord
 from desched.views.cycle import CycleView
-from desched.views.formatting import moment
 from desched.views.pages.cycle_page import cycle_values
 from desched.views.pages.document import TABLES, Html, asset, document
-from desched.views.reasons import describe
 from desched.views.status import StateView
+from desched.wording.formatting import moment
+from desched.wording.reasons import describe
 
 MOST_NODES = 200
 MOST_MOVES = 200

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from desched.history.timeline import Timeline, TimelineEviction
 from desched.model.resources import Resource
 from desched.views.comparison import Comparison, resources_of
-from desched.views.formatting import resource_title, span
 from desched.views.pages.charts import Charts, TimeAxis, charts, library
 from desched.views.pages.document import TABLES, Data, asset, document
 from desched.views.pages.heat_map import CELLS, HeatMaps
 from desched.views.pages.load_lines import TIMELINE_COLORS, node_lines, overloaded_nodes
-from desched.views.reasons import sentence_of
+from desched.wording.formatting import resource_title, span
+from desched.wording.reasons import sentence_of
 
 MOST_ROWS = 60
 """Nodes of a heat map; those that matter least are only in the table."""

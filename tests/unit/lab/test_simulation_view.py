@@ -16,7 +16,7 @@ from desched.lab.simulate import Beginning, Course, simulate
 from desched.model.state import State
 from desched.observation import observe
 from desched.views.progress import ProgressLine
-from desched.views.reasons import sentence_of
+from desched.wording.reasons import sentence_of
 from tests.properties.outputs import Terminal
 
 BY = demo_policy()

@@ -9,8 +9,8 @@ from desched.model.plan import NodeClass, NodeVerdict, Refusal, RefusalReason, U
 from desched.model.report import CycleReport, CycleResult, Mode, RecentLoad, TaintChange
 from desched.model.resources import Resource
 from desched.views.cycle import CycleView
-from desched.views.formatting import plain
 from desched.views.pages.cycle_page import MOST_NODES, MOST_REFUSALS, cycle_page
+from desched.wording.formatting import plain
 from tests.builders import pressure
 from tests.page_reader import Page, loads_nothing, source_of
 from tests.shown import shown

@@ -24,11 +24,11 @@ from desched.model.plan import HoldReason, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import MoveResult
 from desched.views.comparison import Comparison, Figure
-from desched.views.formatting import plain
 from desched.views.pages.charts import MOST_CELLS, TimeAxis
 from desched.views.pages.heat_map import CELLS, HeatCells, heat_cells
 from desched.views.pages.timeline_page import MOST_ROWS, timeline_page
 from desched.views.rendering import json_text, plain_value
+from desched.wording.formatting import plain
 from tests.page_reader import Page, loads_nothing
 from tests.unit.service.test_adversarial_outputs import HOSTILE, poisoned
 

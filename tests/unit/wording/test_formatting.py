@@ -2,7 +2,7 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from desched.views.formatting import clock_time, moment, span
+from desched.wording.formatting import clock_time, moment, span
 from tests.builders import NOW
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 import msgspec
 
 from desched.model.plan import Unsteered
-from desched.views.formatting import count
+from desched.wording.formatting import count
 
 GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
 OTHER_DESCHEDULERS = (
@@ -31,7 +31,7 @@ def texts() -> Mapping[str, Mapping[str, ReasonText]]:
 
     Reasons of different kinds share values, and members with the same value are equal.
     """
-    source = resources.files("desched.views").joinpath("reasons.toml").read_text("utf-8")
+    source = resources.files("desched.wording").joinpath("reasons.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(source), dict[str, dict[str, ReasonText]])
 
 

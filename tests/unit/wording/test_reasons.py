@@ -12,7 +12,7 @@ from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeReason, RefusalReason, UnreservedReason
 from desched.model.report import CycleResult, EvictionVerdict, NotActing
 from desched.model.state import MoveResult
-from desched.views.reasons import sentence_of, texts
+from desched.wording.reasons import sentence_of, texts
 from tests.report_reference import PAGE, SCHEMA, schema_text, with_reasons
 
 WITH_REMEDY = (

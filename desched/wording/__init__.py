@@ -1,0 +1,1 @@
+"""How reasons, numbers and times are put into words for people."""
