@@ -12,6 +12,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from desched.planning.plugins import Plugin
 from desched.plugins import HOUSE
 from desched.policy.compatibility import (
     EXTENDED,
@@ -123,13 +124,17 @@ def _switches() -> str:
     """Each default that differs between Extended and Strict, as a table."""
     rows = zip(_default_texts(EXTENDED), _default_texts(STRICT), strict=True)
     lines = [f"| `{key}` | {extended} | {strict} |" for (key, extended), (_, strict) in rows]
-    for plugin in HOUSE:
-        for (path, extended), (_, strict) in zip(
-            settings(plugin), settings(plugin.strict()), strict=True
-        ):
-            if extended != strict:
-                lines.append(f"| `{'.'.join(path)}` | `{extended}` | `{strict}` |")
+    lines += [row for plugin in HOUSE for row in _switched(plugin)]
     return "\n".join(("| default of | `Extended` | `Strict` |", "|---|---|---|", *lines))
+
+
+def _switched(plugin: Plugin) -> Iterator[str]:
+    """The first setting of a plugin that differs; the others of its section follow from it."""
+    rows = zip(settings(plugin), settings(plugin.strict()), strict=True)
+    for (path, extended), (_, strict) in rows:
+        if extended != strict:
+            yield f"| `{'.'.join(path)}` | `{extended}` | `{strict}` |"
+            return
 
 
 def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
@@ -150,7 +155,6 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     yield "evictSingleReplica", f"`{str(not of.single_replicas).lower()}`"
     yield "gpuPods", f"`{of.gpu_pods.value}`"
     yield "relieveStayingExcess", f"`{str(of.relieve_staying_excess).lower()}`"
-    yield "placementDomains.mode", f"`{of.domains.value}`"
     yield "maxGracePeriod", grace_period
 
 

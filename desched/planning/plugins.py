@@ -15,6 +15,7 @@ from desched.model.cluster import ClusterState, Pod, PodVolume
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
 from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.model.state import EvictionRecord, State
+from desched.policy.placement_domains import PlacementDomains
 from desched.policy.policy import Policy
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 
@@ -151,6 +152,13 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
         """The same with the defaults of `compatibility: Strict`."""
         return self
 
+    def configured(self, args: Any, notes: "Notes") -> Self:
+        """The same with what the arguments of LoadAware say by its `keys`; problems are noted."""
+        names = self.keys.model_fields if self.keys is not None else ()
+        values = {name: getattr(args, name) for name in names}
+        written = {name: value for name, value in values.items() if value is not None}
+        return msgspec.structs.replace(self, **written)
+
     def enabled(self, args: Any, notes: "Notes") -> Self:
         """The same with its arguments in the profile that enables it; what is wrong is noted."""
         return self
@@ -166,6 +174,11 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
     def moves_without_overload(self) -> bool:
         """Whether the policy lets it move pods although no node is overloaded."""
         return False
+
+    @property
+    def known_domains(self) -> PlacementDomains | None:
+        """The placement domains of the policy, if it knows them."""
+        return None
 
     @property
     def node_labels(self) -> frozenset[str]:

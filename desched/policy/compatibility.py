@@ -9,7 +9,6 @@ from enum import StrEnum
 import msgspec
 
 from desched.policy.durations import LONGEST_SECONDS
-from desched.policy.placement_domains import DomainMode
 from desched.policy.share import Share
 
 UNLIMITED = 2**31 - 1
@@ -56,7 +55,6 @@ class Defaults(msgspec.Struct, frozen=True):
     single_replicas: bool = True
     gpu_pods: GpuPods = GpuPods.PROTECT
     relieve_staying_excess: bool = False
-    domains: DomainMode = DomainMode.REQUIRE
     max_grace_period_seconds: int = 600
 
 
@@ -77,7 +75,6 @@ STRICT = Defaults(
     single_replicas=False,
     gpu_pods=GpuPods.ALLOW,
     relieve_staying_excess=True,
-    domains=DomainMode.IGNORE,
     max_grace_period_seconds=LONGEST_SECONDS,
 )
 

@@ -1,7 +1,6 @@
 """Which labels of nodes say where the network or the price of a group of nodes ends."""
 
 import re
-from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -130,16 +129,17 @@ class PlacementDomains(msgspec.Struct, frozen=True):
     accelerator_groups: tuple[str, ...] = ()
     equivalence: tuple[str, ...] = ()
     mode: DomainMode = DomainMode.IGNORE
-    modes: Mapping[str, DomainMode] = {}
+    modes: tuple[tuple[str, DomainMode], ...] = ()
 
     def mode_of(self, key: str) -> DomainMode:
         """How the label of a level or of a group counts."""
-        return self.modes.get(key, self.mode)
+        return next((mode for label, mode in self.modes if label == key), self.mode)
 
     @property
     def by_network(self) -> bool:
         """Whether levels of the network count at all."""
-        return any(mode is not DomainMode.IGNORE for mode in (self.mode, *self.modes.values()))
+        modes = self.mode, *(mode for _, mode in self.modes)
+        return any(mode is not DomainMode.IGNORE for mode in modes)
 
     @property
     def keys(self) -> frozenset[str]:

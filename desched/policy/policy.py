@@ -300,9 +300,14 @@ class Policy(msgspec.Struct, frozen=True):
     steering: SteeringRules = SteeringRules()
     relieves_staying_excess: bool = EXTENDED.relieve_staying_excess
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
-    domains: PlacementDomains = KNOWN_DOMAINS
     balance_scope: str = ""
     plugins: tuple["Plugin", ...] = ()
+
+    @property
+    def domains(self) -> PlacementDomains:
+        """The placement domains that a plugin knows; without one, those of the known platforms."""
+        found = (plugin.known_domains for plugin in self.plugins)
+        return next((domains for domains in found if domains is not None), KNOWN_DOMAINS)
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

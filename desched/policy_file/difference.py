@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -13,7 +14,6 @@ from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
 from desched.policy.durations import LONGEST_SECONDS, duration_text
-from desched.policy.placement_domains import PlacementDomains
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
@@ -76,7 +76,6 @@ def _rows(policy: Policy) -> _Rows:
     yield ("numberOfNodes",), str(policy.min_underloaded_nodes)
     yield ("nodeSelector",), selector_text(policy.node_selector) or "all nodes"
     yield from _protections(policy.protections)
-    yield from _domains(policy.domains)
     yield ("balanceScope",), policy.balance_scope or NONE
     yield (
         (DEFAULT_EVICTOR, "nodeSelector"),
@@ -109,7 +108,9 @@ def _rows(policy: Policy) -> _Rows:
 def settings(plugin: Plugin) -> Iterator[tuple[tuple[str, ...], str]]:
     """The settings of a plugin by the keys that set them, as people read them."""
     for key, name in names(plugin.keys).items() if plugin.keys else ():
-        yield (key,), getattr(plugin, name).value
+        value = getattr(plugin, name)
+        if isinstance(value, StrEnum):
+            yield (key,), value.value
     yield from plugin.further_settings()
 
 
@@ -199,17 +200,6 @@ def _protections(protections: Protections) -> _Rows:
     yield (of, "minPodAge"), duration_text(protections.min_pod_age_seconds)
     mandatory = protections.prefer_no_eviction_is_mandatory
     yield (of, "noEvictionPolicy"), "Mandatory" if mandatory else "Preferred"
-
-
-def _domains(domains: PlacementDomains) -> _Rows:
-    at = "placementDomains"
-    yield (at, "mode"), domains.mode.value
-    modes = (f"{key}: {mode.value}" for key, mode in sorted(domains.modes.items()))
-    yield (at, "modes"), ", ".join(modes) or NONE
-    yield (at, "groups"), ", ".join(domains.groups) or NONE
-    yield (at, "acceleratorGroups"), ", ".join(domains.accelerator_groups) or NONE
-    yield (at, "equivalence"), ", ".join(domains.equivalence) or NONE
-    yield (at, "levels"), " > ".join("|".join(rung) for rung in domains.rungs) or NONE
 
 
 def _metrics(metrics: MetricsSource) -> _Rows:

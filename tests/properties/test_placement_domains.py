@@ -16,15 +16,17 @@ from desched.model.cluster import DeclaredGroup, Node, Pod
 from desched.model.network_topology import GroupTopology, HyperNode, Topology
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.snapshot import Snapshot
-from desched.policy.placement_domains import DomainMode
-from desched.policy.policy import Policy, Protections
-from desched.policy_file.sections.placement_domains import (
+from desched.plugins.networks.keys import (
     PlacementDomainsSection,
     placement_domains,
 )
+from desched.plugins.networks.plugin import Networks
+from desched.policy.placement_domains import DomainMode
+from desched.policy.policy import Policy, Protections
 from tests.builders import (
     STEERED,
     amounts,
+    house,
     load,
     no_limits_but,
     node,
@@ -77,7 +79,7 @@ class Domains(NamedTuple):
             rule(stop_margin_ratio=0.05, ceiling_margin_ratio=0.0),
             limits=no_limits_but(),
             protections=Protections(gpu_pods=False),
-            domains=placement_domains(section, REQUIRE),
+            plugins=house(Networks(placement_domains(section, REQUIRE))),
             **STEERED,
         )
 

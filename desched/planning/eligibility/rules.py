@@ -212,7 +212,9 @@ def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
 
 
 def _in_one_domain(pod: Pod, context: EligibilityContext) -> Why:
-    """Gangs that must stay in one part of the network; which nodes that has is not known here."""
+    """Pods that must stay in one part of the network; which nodes that has is not known here."""
+    if context.policy.balance_scope:
+        return "no plugin keeps pods within the balanceScope of the policy"
     for group in context.gangs_of(pod):
         if group.topology is not None and group.topology.is_hard:
             return f"no plugin knows the network topology that {group} requires"

@@ -1,17 +1,49 @@
 """How networks take part in a decision."""
 
+from collections.abc import Iterable
+
 from desched.model.plan import RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import Plugin
 from desched.plugins.networks.domains import Domains
+from desched.plugins.networks.keys import (
+    NetworkKeys,
+    PlacementDomainsSection,
+    check_modes,
+    domain_settings,
+    placement_domains,
+)
 from desched.plugins.networks.limit import DomainLimit
+from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
+from desched.policy_keys.notes import Notes
 
 
 class Networks(Plugin, frozen=True):
     """Keeps pods in the parts of the network where they are."""
 
+    placement_domains: PlacementDomains = KNOWN_DOMAINS
+    keys = NetworkKeys
     decides = frozenset({RefusalReason.PLACEMENT_DOMAIN})
+
+    def strict(self) -> "Networks":
+        """Domains do not count."""
+        return Networks(placement_domains(PlacementDomainsSection(), DomainMode.IGNORE))
+
+    def configured(self, args: NetworkKeys, notes: Notes) -> "Networks":
+        """The domains of the section; those that it does not name are the known ones."""
+        section = args.placement_domains or PlacementDomainsSection()
+        check_modes(section, notes.below("placementDomains"))
+        return Networks(placement_domains(section, self.placement_domains.mode))
+
+    def further_settings(self) -> Iterable[tuple[tuple[str, ...], str]]:
+        """The labels and their modes."""
+        return domain_settings(self.placement_domains)
+
+    @property
+    def known_domains(self) -> PlacementDomains:
+        """Those of the policy."""
+        return self.placement_domains
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> DomainLimit:
         """No pod lands outside its placement domains."""

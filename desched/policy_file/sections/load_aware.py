@@ -30,7 +30,6 @@ from desched.policy_file.sections.acting_window import ActingWindowSection
 from desched.policy_file.sections.follow_up import FollowUpSection
 from desched.policy_file.sections.limits import EvictionLimitsSection
 from desched.policy_file.sections.metrics import Metrics, averaged_seconds
-from desched.policy_file.sections.placement_domains import PlacementDomainsSection
 from desched.policy_file.sections.pools import NodePoolSection
 from desched.policy_file.sections.scheduler import SchedulerSection, SteeringWord
 from desched.policy_file.sections.thresholds import Lines, ResourcePercentages, rules_between
@@ -108,8 +107,6 @@ class LoadAwareArgs(PluginArgs):
     """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
     `Allow`: they move as others do. Where GpuFragmentation drains a node, they move in both
     cases."""
-    placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Prefer"})
-    """Which labels of nodes name domains, such as racks, that pods stay in."""
     balance_scope: LabelKey | None = optional(example="cloud.google.com/gke-placement-group")
     """A label of nodes, or `topology.volcano.sh/tier-1` for the HyperNodes of tier 1. Load is then
     compared, and pods move, only between nodes with the same value; if the label is one of the

@@ -18,11 +18,6 @@ from desched.policy_file.sections.out_of_tree_plugins import (
     OutOfTreePlugin,
     out_of_tree_plugins,
 )
-from desched.policy_file.sections.placement_domains import (
-    PlacementDomainsSection,
-    check_modes,
-    placement_domains,
-)
 from desched.policy_file.sections.pools import node_pools
 from desched.policy_file.sections.profiles import (
     Profile,
@@ -73,12 +68,11 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         return None
     profile, alone = profiles[0], len(profiles) == 1
     args, at, defaults = profile.load_aware, profile.notes, profile.load_aware.defaults
-    domains = args.placement_domains or PlacementDomainsSection()
     of_policy = {key: getattr(document, names(DeschedulerPolicy)[key]) for key in LIMITS_OF_POLICY}
     others = out_of_tree_plugins(
         document.out_of_tree_plugins or (), notes.below("outOfTreePlugins")
     )
-    plugins = (*(_configured(plugin, args) for plugin in house), *others)
+    plugins = (*(_configured(plugin, args, at) for plugin in house), *others)
     protections = resolve_protections(args, at, profile.evictor, profile.evictor_notes)
     policy = Policy(
         source=source,
@@ -106,7 +100,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
         steering=SteeringRules(defaults.steering, **written(most_nodes=args.steering_max_nodes)),
-        domains=placement_domains(domains, defaults.domains),
         relieves_staying_excess=defaults.relieve_staying_excess,
         balance_scope=args.balance_scope or "",
         plugins=plugins,
@@ -116,7 +109,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     check_load_aware(args, policy, at)
     for plugin in policy.plugins:
         plugin.check(policy, at)
-    check_modes(domains, at.below("placementDomains"))
     return None if notes.refused else policy
 
 
@@ -128,11 +120,10 @@ def _enabled(plugin: Plugin, profiles: Sequence[Profile], notes: Notes) -> Plugi
     return plugin if chosen is None else plugin.enabled(*chosen)
 
 
-def _configured(plugin: Plugin, args: LoadAwareArgs) -> Plugin:
+def _configured(plugin: Plugin, args: LoadAwareArgs, notes: Notes) -> Plugin:
     """The plugin with what is written of its keys."""
     by_default = plugin.strict() if args.compatibility is Compatibility.STRICT else plugin
-    names_of_keys = plugin.keys.model_fields if plugin.keys else ()
-    return replace(by_default, **written(**{name: getattr(args, name) for name in names_of_keys}))
+    return by_default.configured(args, notes)
 
 
 def _understanding(protections: Protections, plugins: Sequence[Plugin]) -> Protections:

@@ -7,6 +7,7 @@ from desched.planning.selection.slow_start import FIRST_CYCLES
 from desched.plugins import HOUSE
 from desched.plugins.caches.keys import CacheAffinity
 from desched.plugins.caches.plugin import Caches
+from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.share import count_of
@@ -47,10 +48,10 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "max_landing_risk",
         "steering",
         "relieves_staying_excess",
-        "domains",
         "plugins",
     }
-    assert set(found.plugins) - set(plain.plugins) == {Caches(CacheAffinity.IGNORE)}
+    switched = {Caches(CacheAffinity.IGNORE), Networks().strict()}
+    assert set(found.plugins) - set(plain.plugins) == switched
     limits = {
         "total",
         "node",

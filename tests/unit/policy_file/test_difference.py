@@ -74,7 +74,7 @@ OTHERS: dict[str, Any] = {
     "volcano_jobs": "Surplus",
     "queues": "Ignore",
     "balance_scope": "rack",
-    "modes": {"rack": DomainMode.PREFER},
+    "modes": (("rack", DomainMode.PREFER),),
     "mode": "Off",
     "type": "metrics-server",
     "stack": "thanos",

@@ -8,9 +8,11 @@ import pytest
 from desched.model.network_topology import HyperNode
 from desched.model.plan import NodeClass, NodeReason, Plan
 from desched.planning.overload.balance_scope import BalanceScope
+from desched.plugins.networks.plugin import Networks
 from desched.policy.placement_domains import PlacementDomains
 from tests.builders import (
     evicted,
+    house,
     load,
     node,
     planned,
@@ -93,12 +95,22 @@ def test_a_node_is_relieved_only_towards_its_domain() -> None:
 def test_the_scope_alone_keeps_pods_inside() -> None:
     """S0.5: whatever the policy says of placement domains."""
     loads = {"pg1-hot": 0.9, "pg1-warm": 0.55, "pg2-idle": 0.0}
-    stays = plan_of(loads, {"a": "pg1-hot"}, domains=PlacementDomains())
+    plugins = house(Networks(PlacementDomains()))
+    stays = plan_of(loads, {"a": "pg1-hot"}, plugins=plugins)
     (refusal,) = stays.refusals
     assert (refusal.reason, evicted(stays)) == ("no_node_under_ceiling", [])
-    moved = plan_of(loads | {"pg1-cool": 0.3}, {"a": "pg1-hot"}, domains=PlacementDomains())
+    moved = plan_of(
+        loads | {"pg1-cool": 0.3}, {"a": "pg1-hot"}, plugins=house(Networks(PlacementDomains()))
+    )
     assert [each.expected_node for each in moved.evictions] == ["pg1-cool"]
     assert moved.evictions[0].landing_risk == pytest.approx(1 / 3)  # of three like nodes
+
+
+def test_without_a_plugin_that_keeps_pods_inside_none_moves() -> None:
+    plan = plan_of({"pg1-hot": 0.9, "pg1-cool": 0.3}, {"a": "pg1-hot"}, plugins=())
+    (refusal,) = plan.refusals
+    assert (refusal.reason, evicted(plan)) == ("placement_domain", [])
+    assert refusal.detail == "no plugin keeps pods within the balanceScope of the policy"
 
 
 def test_nodes_without_a_domain_are_neither_relieved_nor_destinations() -> None:

@@ -31,6 +31,7 @@ from desched.plugins import HOUSE
 from desched.plugins.gangs.keys import GangMode
 from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.plugin import Gangs
+from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import SteeringMode
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
@@ -585,7 +586,8 @@ def test_a_gang_does_not_leave_a_domain_that_its_pods_only_prefer() -> None:
     """One of its pods would, and the gang would spread."""
     racks = {"te1": "a", "te2": "a", "te3": "a", "te4": "b"}
     preferring = msgspec.structs.replace(WHOLE.domains, mode=DomainMode.PREFER)
-    by = msgspec.structs.replace(WHOLE, domains=preferring)
+    plugins = house(Gangs(GangMode.WHOLE), Networks(preferring))
+    by = msgspec.structs.replace(WHOLE, plugins=plugins)
 
     assert evicted(planned(in_racks(training(), racks), by)) == []
 

@@ -535,7 +535,7 @@ def test_only_the_scheduler_of_the_gang_keeps_to_its_hard_topology(
 def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     """R2.4: its replacement would wait elsewhere."""
     rack = GroupTopology(hard=True, highest_tier=1)
-    ignoring = policy(domains=PlacementDomains())
+    ignoring = policy(plugins=house(Networks(PlacementDomains())))
     assert volcano_plan({"p": "near"}, rack, by=ignoring) == (["near"], "")
     moved, why = volcano_plan({"p": "near"}, rack, by=ignoring, full=("near",))
     assert moved == []
@@ -699,7 +699,12 @@ def modes(**by_name: DomainMode) -> Policy:
     """The known domains, of which some count otherwise."""
     keys = {"rack": RACK, "block": BLOCK, "group": GROUP, "tier1": "topology.volcano.sh/tier-1"}
     found = {keys[name]: mode for name, mode in by_name.items()}
-    return moving(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=found))
+    return moving(plugins=house(counting(found)))
+
+
+def counting(modes: Mapping[str, DomainMode]) -> Networks:
+    """The known domains, of which those with these labels count otherwise."""
+    return Networks(msgspec.structs.replace(KNOWN_DOMAINS, modes=tuple(modes.items())))
 
 
 PEERS = {"p": "near", "q": "far"}
@@ -723,8 +728,8 @@ def test_each_level_is_required_preferred_or_ignored(
     """R0.3: a preferred level is left if no move inside is possible, a required one never."""
     of_labels = gang_plan(PEERS, full=full, by=by)
     tiers = {RACK: "topology.volcano.sh/tier-1", BLOCK: "topology.volcano.sh/tier-2"}
-    of_tiers = {tiers[key]: mode for key, mode in by.domains.modes.items()}
-    by = moving(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=of_tiers))
+    of_tiers = {tiers[key]: mode for key, mode in by.domains.modes}
+    by = moving(plugins=house(counting(of_tiers)))
     tree = hyper_nodes()
     of_tree = gang_plan(PEERS, full=full, by=by, hyper_nodes=tree, labels=NOT_LABELLED)
     for plan in (of_labels, of_tree):
@@ -774,11 +779,8 @@ def test_a_group_may_be_preferred() -> None:
 
 def test_to_leave_a_group_costs_as_much_if_the_model_is_left_as_well() -> None:
     """R0.3: what one limit lets a pod do is paid for, also where another one must give way."""
-    by = msgspec.structs.replace(
-        modes(group=DomainMode.PREFER),
-        protections=moving().protections,
-        plugins=house(Caches(CacheAffinity.PREFER)),
-    )
+    plugins = house(counting({GROUP: DomainMode.PREFER}), Caches(CacheAffinity.PREFER))
+    by = moving(plugins=plugins)
     named = {"annotations": {CACHE_KEY: "llama"}}
     inside = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}}, by, **named)
     outside = plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}}, by, **named)
@@ -793,6 +795,6 @@ def test_a_pod_that_need_not_leave_its_domain_goes_first() -> None:
     pods = [pod("a", on="hot", request=gpu), pod("b", on="hot", request=amounts(1, 1), of=None)]
     pods[1] = msgspec.structs.replace(pods[1], owner=pods[0].owner)
     used = load({"hot": (0.9, 0.1), "far": (0.1, 0.1)}, dict.fromkeys("ab", (0.7, 0.1)))
-    found = msgspec.structs.replace(KNOWN_DOMAINS, modes={CLIQUE: DomainMode.PREFER})
-    plan = planned(snapshot(nodes, pods, used), moving(domains=found))
+    by = moving(plugins=house(counting({CLIQUE: DomainMode.PREFER})))
+    plan = planned(snapshot(nodes, pods, used), by)
     assert evicted(plan) == ["b"]

@@ -1,11 +1,11 @@
-"""Which labels name the domains that pods stay in."""
+"""The keys of the policy about the domains that pods stay in."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec.structs import replace
 from pydantic import Field
 
-from desched.policy.compatibility import EXTENDED
 from desched.policy.placement_domains import (
     KNOWN_DOMAINS,
     NO_TIER,
@@ -25,7 +25,7 @@ _Level = Annotated[tuple[LabelKey, ...], Field(min_length=1)]
 class PlacementDomainsSection(Section):
     """Labels of nodes; each list replaces the known ones, which docs/plugins/networks.md has."""
 
-    mode: DomainMode | None = optional(EXTENDED.domains.value, example="Ignore")
+    mode: DomainMode | None = optional(KNOWN_DOMAINS.mode.value, example="Ignore")
     """`Require`: a pod moves only to nodes in the same domains. `Prefer`: it leaves them if it
     cannot move inside, level by level. `Ignore`: domains do not count."""
     modes: dict[LabelKey, DomainMode] | None = optional(
@@ -46,6 +46,13 @@ class PlacementDomainsSection(Section):
     )
     """The levels of the network from the widest to the narrowest, each with alternative labels, of
     which the first that a node has counts. A pod of a gang stays as close to its nearest peer."""
+
+
+class NetworkKeys(Section):
+    """Whether pods stay in the parts of the network where they are."""
+
+    placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Prefer"})
+    """Which labels of nodes name domains, such as racks, that pods stay in."""
 
 
 def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> PlacementDomains:
@@ -69,7 +76,7 @@ def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> Pla
         given(section.accelerator_groups, known_domains.accelerator_groups),
         given(section.equivalence, known_domains.equivalence),
         default,
-        modes,
+        tuple(sorted(modes.items())),
     )
 
 
@@ -97,3 +104,15 @@ def _named_labels(section: PlacementDomainsSection) -> frozenset[str]:
         equivalence=section.equivalence,
     )
     return replace(KNOWN_DOMAINS, **lists).keys
+
+
+def domain_settings(domains: PlacementDomains) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The domains by the keys that set them, as people read them."""
+    at = "placementDomains"
+    yield (at, "mode"), domains.mode.value
+    modes = (f"{key}: {mode.value}" for key, mode in domains.modes)
+    yield (at, "modes"), ", ".join(modes) or "none"
+    yield (at, "groups"), ", ".join(domains.groups) or "none"
+    yield (at, "acceleratorGroups"), ", ".join(domains.accelerator_groups) or "none"
+    yield (at, "equivalence"), ", ".join(domains.equivalence) or "none"
+    yield (at, "levels"), " > ".join("|".join(rung) for rung in domains.rungs) or "none"
