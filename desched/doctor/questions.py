@@ -72,7 +72,7 @@ from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
-from desched.planning.plugins import counts_volcano_jobs
+from desched.planning.plugin_settings import counts_volcano_jobs
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.policy_file.loading import parse_policy
 from desched.service.process.clock import SystemClock

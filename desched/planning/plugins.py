@@ -6,16 +6,15 @@ A policy has its plugins in the order in which they take part (`Policy.plugins`)
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodVolume
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
-from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.model.state import EvictionRecord, State
-from desched.policy.placement_domains import PlacementDomains
+from desched.planning.plugin_settings import PluginSettings
 from desched.policy.policy import Policy
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 
@@ -33,9 +32,6 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.planning.selection.candidates import OverloadedNode
     from desched.planning.selection.limits import EvictionQuota, LimitUse
     from desched.planning.selection.outcomes import Chosen, NodeSelection
-    from desched.policy_keys.notes import Notes
-    from desched.policy_keys.profile_plugin import ProfilePlugin
-    from desched.policy_keys.section import Section
 
 
 class PlacementLimit(ABC):
@@ -127,18 +123,14 @@ class OtherMoves(msgspec.Struct, frozen=True):
     says: Mapping[str, Any] = {}
 
 
-class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
+class Plugin(PluginSettings, frozen=True):
     """Takes part in decisions; all methods are pure. A value, so that policies can be compared.
 
-    Its fields are its settings. `keys` are those that it adds to the arguments of LoadAware; each
-    sets the field of its name. `in_profiles` is its configuration if profiles enable it by name.
-    For the reasons that it `decides`, rules of desched that keep all
-    such pods count no more. `scores` are those of schedulers beside kube-scheduler.
-    `annotations` are those that it reads of pods, workloads and PodGroups.
+    For the reasons that it `decides`, rules of desched that keep all such pods count no more.
+    `scores` are those of schedulers beside kube-scheduler. `annotations` are those that it reads of
+    pods, workloads and PodGroups.
     """
 
-    keys: "ClassVar[type[Section] | None]" = None
-    in_profiles: "ClassVar[type[ProfilePlugin] | None]" = None
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
     scores: ClassVar[Mapping[SchedulerProfile, OtherScores]] = {}
     annotations: ClassVar[frozenset[str]] = frozenset()
@@ -147,48 +139,6 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
     def rules(self) -> "tuple[Rule, ...]":
         """Further rules of eligibility."""
         return ()
-
-    def strict(self) -> Self:
-        """The same with the defaults of `compatibility: Strict`."""
-        return self
-
-    def configured(self, args: Any, notes: "Notes") -> Self:
-        """The same with what the arguments of LoadAware say by its `keys`; problems are noted."""
-        names = self.keys.model_fields if self.keys is not None else ()
-        values = {name: getattr(args, name) for name in names}
-        written = {name: value for name, value in values.items() if value is not None}
-        return msgspec.structs.replace(self, **written)
-
-    def enabled(self, args: Any, notes: "Notes") -> Self:
-        """The same with its arguments in the profile that enables it; what is wrong is noted."""
-        return self
-
-    def further_settings(self) -> Iterable[tuple[tuple[str, ...], str]]:
-        """What no key of `keys` sets, by the path of its key, as people read it."""
-        return ()
-
-    def check(self, policy: Policy, notes: "Notes") -> None:
-        """Note what is wrong with its settings beside the rest of the policy."""
-
-    @property
-    def moves_without_overload(self) -> bool:
-        """Whether the policy lets it move pods although no node is overloaded."""
-        return False
-
-    @property
-    def known_domains(self) -> PlacementDomains | None:
-        """The placement domains of the policy, if it knows them."""
-        return None
-
-    @property
-    def node_labels(self) -> frozenset[str]:
-        """The labels of nodes that its settings name."""
-        return frozenset()
-
-    @property
-    def owner_kinds(self) -> frozenset[str]:
-        """Further kinds of controllers, as group and kind, whose pods the policy lets move."""
-        return frozenset()
 
     def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
         """What the policy asks of the plugin that cannot be had in this cluster."""
@@ -299,11 +249,6 @@ class Plugin(msgspec.Struct, frozen=True, cache_hash=True):
 def scores_of_others(plugins: Iterable[Plugin]) -> Mapping[SchedulerProfile, OtherScores]:
     """How schedulers beside kube-scheduler score nodes, as far as plugins know."""
     return {profile: scores for plugin in plugins for profile, scores in plugin.scores.items()}
-
-
-def counts_volcano_jobs(plugins: Iterable[Plugin]) -> bool:
-    """Whether what Volcano Jobs say about their pods counts; it needs rights of its own."""
-    return any(VOLCANO_JOB_KIND in plugin.owner_kinds for plugin in plugins)
 
 
 def held_nodes(context: "EligibilityContext") -> Iterator[PlannedTaint]:

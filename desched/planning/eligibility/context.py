@@ -31,7 +31,8 @@ from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.planning.eligibility.terms import Terms
 from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.plugins import counts_volcano_jobs, scores_of_others
+from desched.planning.plugin_settings import counts_volcano_jobs
+from desched.planning.plugins import scores_of_others
 from desched.policy.policy import Policy, Protections
 
 T = TypeVar("T")

@@ -46,7 +46,7 @@ class Gpus(Plugin, frozen=True):
 
     def enabled(self, args: GpuFragmentationArgs, notes: Notes) -> "Gpus":
         """The same with the rules of these arguments."""
-        return Gpus(gpu_drain_rules(args, notes))
+        return replace(self, drains=gpu_drain_rules(args, notes))
 
     def further_settings(self) -> Iterable[tuple[tuple[str, ...], str]]:
         """The rules of drains."""

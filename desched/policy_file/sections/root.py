@@ -27,7 +27,7 @@ from desched.policy_file.sections.profiles import (
 )
 from desched.policy_file.sections.scheduler import SchedulerSection, scheduler_rules
 from desched.policy_keys.notes import Notes
-from desched.policy_keys.section import Section, names, optional, written
+from desched.policy_keys.section import PluginArgs, Section, names, optional, written
 from desched.policy_keys.values import Count, SelectorText, all_of
 
 
@@ -63,7 +63,11 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     None, with the reasons in `notes`, if it defines none.
     """
     profiles = choose_profiles(document.profiles, notes.below("profiles"))
-    house = [_enabled(plugin, document.profiles, notes.below("profiles")) for plugin in HOUSE]
+    own_args = {
+        plugin: choose_enabled(plugin.in_profiles, document.profiles, notes.below("profiles"))
+        for plugin in HOUSE
+        if plugin.in_profiles is not None
+    }
     if not profiles:
         return None
     profile, alone = profiles[0], len(profiles) == 1
@@ -72,7 +76,8 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     others = out_of_tree_plugins(
         document.out_of_tree_plugins or (), notes.below("outOfTreePlugins")
     )
-    plugins = (*(_configured(plugin, args, at) for plugin in house), *others)
+    house = (_configured(plugin, args, at, own_args.get(plugin)) for plugin in HOUSE)
+    plugins = (*house, *others)
     protections = resolve_protections(args, at, profile.evictor, profile.evictor_notes)
     policy = Policy(
         source=source,
@@ -112,18 +117,13 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     return None if notes.refused else policy
 
 
-def _enabled(plugin: Plugin, profiles: Sequence[Profile], notes: Notes) -> Plugin:
-    """The plugin with its own arguments, if a profile enables it."""
-    if plugin.in_profiles is None:
-        return plugin
-    chosen = choose_enabled(plugin.in_profiles, profiles, notes)
-    return plugin if chosen is None else plugin.enabled(*chosen)
-
-
-def _configured(plugin: Plugin, args: LoadAwareArgs, notes: Notes) -> Plugin:
-    """The plugin with what is written of its keys."""
+def _configured(
+    plugin: Plugin, args: LoadAwareArgs, notes: Notes, own: tuple[PluginArgs, Notes] | None
+) -> Plugin:
+    """The plugin with what is written of its keys, and with its own arguments if it has any."""
     by_default = plugin.strict() if args.compatibility is Compatibility.STRICT else plugin
-    return by_default.configured(args, notes)
+    configured = by_default.configured(args, notes)
+    return configured if own is None else configured.enabled(*own)
 
 
 def _understanding(protections: Protections, plugins: Sequence[Plugin]) -> Protections:
