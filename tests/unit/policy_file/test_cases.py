@@ -1,7 +1,8 @@
 """Policies that differ from the published one: what each means, warns of, or is refused for.
 
-Each file of `cases/` has sentences, and below each the changes that show it. What comes of them is
-in the text beside it, which `WRITE_TABLES=1` writes.
+Each file of `cases/`, and `policies.yaml` beside the tests of a plugin, has sentences, and below
+each the changes that show it. What comes of them is in the text beside it, which `WRITE_TABLES=1`
+writes.
 """
 
 import json
@@ -17,11 +18,15 @@ from desched.errors import ConfigurationError
 from desched.planning.plugins import Plugin
 from desched.policy.policy import Policy
 from desched.policy_file.loading import parse_policy
+from tests.repository import ROOT
 from tests.stored_text import check_stored, sections
 from tests.unit.policy_file.published import PUBLISHED, REMOVED, published
 
 CASES = Path(__file__).parent / "cases"
-FILES = sorted(CASES.glob("*.yaml"))
+OF_PLUGINS = (ROOT / "tests" / "unit" / "plugins").glob("*/policies.yaml")
+FILES = {file.stem: file for file in sorted(CASES.glob("*.yaml"))} | {
+    file.parent.name: file for file in sorted(OF_PLUGINS)
+}
 NOT_SHOWN = {"digest", "source"}
 """What is made of the text of a file, and its name."""
 
@@ -89,7 +94,7 @@ def test_every_value_of_the_published_policy_is_held() -> None:
     check_stored(CASES / "published.txt", "\n".join(values) + "\n")
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", FILES.values(), ids=FILES)
 def test_each_case_has_its_outcome(file: Path) -> None:
     found = {}
     for sentence, cases in yaml.safe_load(file.read_text()).items():
