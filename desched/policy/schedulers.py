@@ -1,4 +1,8 @@
-"""The schedulers of a cluster as planning reads them: how they score nodes."""
+"""The schedulers of a cluster as planning reads them: how they score nodes.
+
+All of them are part of the core: a second kube-scheduler, whose landings are forecast without any
+plugin, is named by the same key as one of Volcano or KAI.
+"""
 
 from collections.abc import Container, Mapping
 from enum import StrEnum
