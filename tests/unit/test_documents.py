@@ -69,6 +69,16 @@ def test_every_file_that_contributing_names_is_there() -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_every_test_that_the_threat_model_names_is_there() -> None:
+    text = (ROOT / "docs" / "threat-model.md").read_text()
+    rows = re.findall(r"^\| (?!attempt|who).+\| (.+) \|$", text, re.MULTILINE)
+    named = re.findall(r"`((?:unit|controlplane|properties)/[\w/.]+)`", "".join(rows))
+
+    assert len(named) > 30
+    for path in named:
+        assert (ROOT / "tests" / path).exists(), path
+
+
 def operations() -> str:
     return (ROOT / "docs" / "operations.md").read_text()
 
