@@ -19,11 +19,11 @@ import msgspec
 from kubernetes.client import ApiClient
 
 from benchmarks.synthetic import Object, SyntheticCluster
-from desched.adapters.kubernetes.client.api_types.metadata import Items
 from desched.adapters.kubernetes.client.api_types.pods import Pod as WirePod
-from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.kubernetes.cluster_reader import PAGE_SIZE
 from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.api_objects.decoding import Decoder
+from desched.api_objects.metadata import Items
 from desched.model.cluster import Pod
 
 PODS = 30_000

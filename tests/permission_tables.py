@@ -26,9 +26,9 @@ from desched.adapters.kubernetes.client.access import (
     STATE_WRITING_ACCESS,
     STEERING_ACCESS,
     WATCHING_ACCESS,
-    Access,
     owners_access,
 )
+from desched.api_objects.access import Access
 from tests.repository import ROOT
 
 PAGE = ROOT / "docs" / "operations-reference.md"

@@ -1,8 +1,9 @@
 """The autoscalers of nodes, by what they leave at the API server; they may run elsewhere."""
 
-from desched.adapters.kubernetes.client.access import Access, owners_access
+from desched.adapters.kubernetes.client.access import owners_access
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.permission import reviewed
+from desched.api_objects.access import Access
 from desched.errors import ObservationError
 
 NODE_POOLS = owners_access("karpenter.sh", "nodepools", "v1")

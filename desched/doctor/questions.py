@@ -20,7 +20,6 @@ from desched.adapters.kubernetes.client.access import (
     MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
     QUEUE_ACCESS,
-    Access,
     Feature,
     Where,
 )
@@ -35,6 +34,7 @@ from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
 from desched.adapters.prometheus.connection import without_user
 from desched.adapters.prometheus.stacks import FoundService, find_prometheus, service_of_stack
+from desched.api_objects.access import Access
 from desched.bootstrap.annexes import has_annex
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.look import reader_of

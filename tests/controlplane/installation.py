@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.permission import has_right
+from desched.api_objects.access import Access
 from desched.cli import ExitCode
 from desched.model.load import UnknownReason
 from tests.controlplane import forks

@@ -7,9 +7,9 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
+from desched.api_objects.access import Access
 from tests.controlplane.files import replace
 from tests.controlplane.installation import ALONE, QUICK_LEASE
 from tests.controlplane.manifests import METRICS, Object

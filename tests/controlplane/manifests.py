@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from desched.adapters.kubernetes.client.access import Access
+from desched.api_objects.access import Access
 
 Object = dict[str, Any]
 

@@ -24,11 +24,11 @@ from desched.adapters.kubernetes.client.access import (
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     WATCHING_ACCESS,
-    Access,
 )
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP, KubernetesLogbookStore
 from desched.adapters.kubernetes.permission import has_right, reviewed
+from desched.api_objects.access import Access
 from desched.errors import ObservationError
 from desched.history.logbook import Logbook, LoggedLoad, LoggedStep
 from desched.history.stored import StoredLogbook, encode_logbook

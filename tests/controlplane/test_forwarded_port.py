@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.client.access import Access
+from desched.adapters.kubernetes.client.answers import Answer as Answered
 from desched.adapters.kubernetes.client.connection import connect
-from desched.adapters.kubernetes.client.decoding import Answer as Answered
 from desched.adapters.kubernetes.forwarded_port import ForwardedPort
 from desched.adapters.kubernetes.permission import reviewed
 from desched.adapters.running_service import PAGES_PORT
+from desched.api_objects.access import Access
 from desched.errors import ObservationError
 from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, Query, serve
 from tests.controlplane.cluster import HERE, ControlPlane

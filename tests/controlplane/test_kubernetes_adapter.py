@@ -8,7 +8,6 @@ import pytest
 import structlog
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, connect
 from desched.adapters.kubernetes.client.paged_reads import Reading
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
@@ -16,6 +15,7 @@ from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS
 from desched.adapters.kubernetes.objects.volcano_scheduler import KEY
+from desched.api_objects.access import Access
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import (
     ClusterState,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE, STEERING_ACCESS
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
-from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import find_account
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.permission import has_right

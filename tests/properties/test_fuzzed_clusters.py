@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from desched.adapters.kubernetes.client.access import LIST_PODS
 from desched.adapters.kubernetes.client.api_types.pods import Pod
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS
 from desched.adapters.kubernetes.objects.budgets import (
     BUDGETS,
@@ -32,6 +31,7 @@ from desched.adapters.kubernetes.objects.workloads import (
     selectors_by_controller,
     workloads_by_controller,
 )
+from desched.api_objects.kinds import Kind
 from desched.errors import DeschedError, ObservationError
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource

@@ -34,10 +34,10 @@ from desched.adapters.kubernetes.client.access import (
     STATE_WRITING_ACCESS,
     STEERING_ACCESS,
     WATCHING_ACCESS,
-    Access,
     Where,
 )
 from desched.adapters.kubernetes.lease import KubernetesLease
+from desched.api_objects.access import Access
 from desched.bootstrap.listeners import listeners_of
 from desched.bootstrap.side_tasks import REQUEST_SECONDS, contends
 from desched.eviction.requests import MOST_UNANNOUNCED

@@ -5,17 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import GET_POD, Access
+from desched.adapters.kubernetes.client.access import GET_POD
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.api_types.status import Version
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Answer, Decoder
-from desched.adapters.kubernetes.client.memory_bounds import TooLarge
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading, UnreadKinds
+from desched.adapters.kubernetes.client.paged_reads import Reading, UnreadKinds
 from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS, scaling_by_target
 from desched.adapters.kubernetes.objects.bounded_constraints import is_reduced, without_uncounted
 from desched.adapters.kubernetes.objects.budgets import (
@@ -64,6 +63,10 @@ from desched.adapters.kubernetes.objects.workloads import (
     selectors_by_controller,
     workloads_by_controller,
 )
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import Decoder
+from desched.api_objects.kinds import Kind, Lists
+from desched.api_objects.memory_bounds import TooLarge
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import (
     ClusterState,
@@ -115,17 +118,6 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     *DEVICE_KINDS,
 )
 """All kinds that the state of the cluster is made from, beside pods."""
-
-
-class Lists(Protocol):
-    """All objects of each kind."""
-
-    @property
-    def too_large(self) -> Sequence[TooLarge]:
-        """Those of them that are not kept."""
-
-    def all(self, kind: Kind[W, V]) -> tuple[V, ...]:
-        """All objects of a kind."""
 
 
 class ServerFacts(NamedTuple):

@@ -10,7 +10,7 @@ import structlog
 
 from desched.adapters.kubernetes.client.access import CREATE_EVENT, GET_OWN_POD
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import NAMED, UNDECODABLE
+from desched.api_objects.decoding import NAMED, UNDECODABLE
 from desched.errors import DeschedError
 from desched.model.cluster import PodRef
 from desched.model.state import FAILURES, EvictionRecord

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from desched.adapters.kubernetes.client.access import EVICT_POD
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.api_types.status import Status
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.events import EventWriter
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import PodRef

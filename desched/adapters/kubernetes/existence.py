@@ -7,7 +7,7 @@ import msgspec
 
 from desched.adapters.kubernetes.client.access import LIST_NAMESPACES
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE
+from desched.api_objects.decoding import UNDECODABLE
 from desched.errors import ObservationError
 
 DEADLINE_SECONDS = 10.0

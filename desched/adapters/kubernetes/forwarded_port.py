@@ -9,14 +9,15 @@ from urllib.parse import urlencode
 import msgspec
 
 from desched.adapters.bounded_http import Deadline, http_date
-from desched.adapters.kubernetes.client.api_types.metadata import Named, Wire
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.connection import (
     DEADLINE_SECONDS,
     LONGEST_BODY_BYTES,
     KubernetesConnection,
 )
-from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.adapters.kubernetes.client.websocket import Messages, open_websocket
+from desched.api_objects.decoding import Decoder
+from desched.api_objects.metadata import Named, Wire
 from desched.errors import AnswerTooLarge, ConfigurationError, ObservationError, ObservationSource
 from desched.model.text import on_one_line
 

@@ -13,9 +13,10 @@ from typing import Any, Literal
 import msgspec
 
 from desched.adapters.kubernetes.client.access import CREATE_LEASE, GET_LEASE
-from desched.adapters.kubernetes.client.api_types.metadata import VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
+from desched.api_objects.decoding import UNDECODABLE
+from desched.api_objects.metadata import VersionedMetadata, Wire
 from desched.errors import LeaseError, LeaseRefused, ObservationError
 from desched.ports import LeaseRecord
 

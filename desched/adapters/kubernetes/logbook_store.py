@@ -5,11 +5,12 @@ import binascii
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from desched.adapters.kubernetes.client.access import GET_LOGBOOK, PATCH_LOGBOOK, Access
+from desched.adapters.kubernetes.client.access import GET_LOGBOOK, PATCH_LOGBOOK
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.config_maps import NO_CONFIG_MAP, ConfigMap, config_map
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.paged_reads import why_refused
+from desched.api_objects.access import Access
 from desched.errors import ObservationError, ObservationSource
 from desched.history.stored import StoredLogbook, decode_logbook
 

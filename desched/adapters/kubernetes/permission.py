@@ -2,14 +2,11 @@
 
 import msgspec
 
-from desched.adapters.kubernetes.client.access import (
-    CREATE_ACCESS_REVIEW,
-    CREATE_SELF_REVIEW,
-    Access,
-)
-from desched.adapters.kubernetes.client.api_types.metadata import Wire
+from desched.adapters.kubernetes.client.access import CREATE_ACCESS_REVIEW, CREATE_SELF_REVIEW
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import UNDECODABLE
+from desched.api_objects.metadata import Wire
 from desched.errors import ObservationError
 
 

@@ -4,10 +4,11 @@ import msgspec
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import LIST_SERVICES
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Wire
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.client.paged_reads import Reading
 from desched.adapters.kubernetes.objects.metadata import texts_of
+from desched.api_objects.kinds import Kind
+from desched.api_objects.metadata import Int32, Named, Wire
 from desched.model.measures import ServiceAddress, ServicePort
 
 PAGE_SIZE = 500

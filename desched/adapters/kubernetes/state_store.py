@@ -7,9 +7,9 @@ from datetime import datetime
 from http import HTTPStatus
 
 from desched.adapters.kubernetes.client.access import CREATE_STATE, GET_STATE, PATCH_STATE
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.config_maps import NO_CONFIG_MAP, ConfigMap, config_map
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.errors import (
     ObservationError,

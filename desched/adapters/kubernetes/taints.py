@@ -16,16 +16,17 @@ import msgspec
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE
-from desched.adapters.kubernetes.client.api_types.metadata import Metadata, VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.connection import (
     DEADLINE_SECONDS,
     METADATA_LIST,
     KubernetesConnection,
 )
-from desched.adapters.kubernetes.client.decoding import Answer
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.client.paged_reads import Reading
 from desched.adapters.kubernetes.objects.metadata import texts_of
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL, steered_until
+from desched.api_objects.kinds import Kind
+from desched.api_objects.metadata import Metadata, VersionedMetadata, Wire
 from desched.errors import ObservationError
 from desched.model.cluster import STEERING_TAINT
 from desched.ports import StandingTaints, SteeringAnswer

@@ -5,9 +5,9 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
-from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.paged_reads import why_refused
+from desched.api_objects.access import Access
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 
 

@@ -10,14 +10,15 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from desched.adapters.kubernetes.client.access import GET_NODE_CPU, GET_NODE_MEMORY, Access
-from desched.adapters.kubernetes.client.api_types.metadata import Time, Wire, Word
+from desched.adapters.kubernetes.client.access import GET_NODE_CPU, GET_NODE_MEMORY
 from desched.adapters.kubernetes.client.api_types.status import APIGroup
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.metrics_apis.answers import MetricsApi, unread
 from desched.adapters.metrics_apis.lists import ListedSamples
 from desched.adapters.metrics_apis.samples import MILLIONTHS, Sample
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import Decoder
+from desched.api_objects.metadata import Time, Wire, Word
 from desched.errors import ObservationError
 from desched.model.resources import exact_quantity
 from desched.policy.durations import duration_text

@@ -7,11 +7,11 @@ from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
 
 from desched.adapters.kubernetes.client.access import LIST_NODE_METRICS, LIST_POD_METRICS
-from desched.adapters.kubernetes.client.api_types.metadata import Metadata, Time, Wire
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.metrics_apis.answers import MetricsApi
 from desched.adapters.metrics_apis.samples import Sample
+from desched.api_objects.kinds import Kind
+from desched.api_objects.metadata import Metadata, Time, Wire
 from desched.model.resources import exact_quantity
 
 K = TypeVar("K")

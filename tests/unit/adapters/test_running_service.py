@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from desched.adapters.kubernetes.client.decoding import Answer
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.running_service import LONGEST_SAMPLES_BYTES, RunningService
 
 

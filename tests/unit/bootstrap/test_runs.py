@@ -10,8 +10,8 @@ from queue import SimpleQueue
 import pytest
 import yaml
 
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.server_health import RequestLog
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore

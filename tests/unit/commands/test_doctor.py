@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.client.access import FEATURES, LIST_PODS, PATCH_NODE, Access
+from desched.adapters.kubernetes.client.access import FEATURES, LIST_PODS, PATCH_NODE
 from desched.adapters.prometheus.queries import CPU_MODES
+from desched.api_objects.access import Access
 from desched.bootstrap import load_source
 from desched.commands.doctor import Output, diagnosed
 from desched.doctor import questions, replayed_price

@@ -3,78 +3,49 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
-from urllib.parse import quote
 
-
-class Access(NamedTuple):
-    """One verb on one resource, for the person who reviews the Roles of `deploy/`.
-
-    `reason` is what it is for, `without` what happens where it is not granted.
-    """
-
-    verb: str
-    group: str
-    resource: str
-    reason: str
-    without: str
-    version: str = "v1"
-
-    def path(self, namespace: str = "", name: str = "") -> str:
-        """The URL path of the collection, or of one object with the subresource after its name."""
-        kind, _, subresource = self.resource.partition("/")
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        steps = ["namespaces", namespace, kind] if namespace else [kind]
-        steps += [step for step in (name, subresource) if step]
-        return "/".join([root, *(quote(step, safe="*") for step in steps)])
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.resource}" + (f" in group {self.group}" if self.group else "")
-
+from desched.api_objects.access import (
+    KEPT_UP_TO_DATE,
+    Access,
+    list_and_watch,
+    right,
+)
 
 _REPLICAS = "replicas, opt-outs, rollouts under way"
-_NO_CYCLE = "no cycle runs: the cluster cannot be observed"
 _NOT_LEADING = "no replica acts (`not_leading`), unless `--leader-elect=false`"
 _NO_LOGBOOK = "`desched report` and `desched history` have nothing, and one warning is logged"
 _NOT_WRITTEN = "nothing is evicted (`not_begun`)"
 
 
-def _right(what: str, reason: str, without: str = _NO_CYCLE, version: str = "v1") -> Access:
-    """The right `verb resource` or `verb group resource`."""
-    verb, *group, resource = what.split()
-    return Access(verb, "".join(group), resource, reason, without, version)
-
-
 OBSERVING_ACCESS: tuple[Access, ...] = (
-    LIST_NODES := _right("list nodes", "sources and destinations, what is free on them"),
-    LIST_PODS := _right("list pods", "who may move, and what every pod requests, pending too"),
-    LIST_NAMESPACES := _right("list namespaces", "labels that a policy selects namespaces by"),
-    LIST_CLAIMS := _right("list persistentvolumeclaims", "storage class and volume of a pod"),
-    LIST_VOLUMES := _right("list persistentvolumes", "nodes that can reach a pod's volume"),
-    LIST_SERVICES := _right("list services", "pods that the scheduler spreads by a Service"),
-    LIST_REPLICA_SETS := _right("list apps replicasets", "the Deployment that a pod belongs to"),
-    LIST_DEPLOYMENTS := _right("list apps deployments", _REPLICAS),
-    LIST_STATEFUL_SETS := _right("list apps statefulsets", _REPLICAS),
-    LIST_JOBS := _right("list batch jobs", "whether an eviction counts as a failure of the Job"),
-    LIST_AUTOSCALERS := _right(
+    LIST_NODES := right("list nodes", "sources and destinations, what is free on them"),
+    LIST_PODS := right("list pods", "who may move, and what every pod requests, pending too"),
+    LIST_NAMESPACES := right("list namespaces", "labels that a policy selects namespaces by"),
+    LIST_CLAIMS := right("list persistentvolumeclaims", "storage class and volume of a pod"),
+    LIST_VOLUMES := right("list persistentvolumes", "nodes that can reach a pod's volume"),
+    LIST_SERVICES := right("list services", "pods that the scheduler spreads by a Service"),
+    LIST_REPLICA_SETS := right("list apps replicasets", "the Deployment that a pod belongs to"),
+    LIST_DEPLOYMENTS := right("list apps deployments", _REPLICAS),
+    LIST_STATEFUL_SETS := right("list apps statefulsets", _REPLICAS),
+    LIST_JOBS := right("list batch jobs", "whether an eviction counts as a failure of the Job"),
+    LIST_AUTOSCALERS := right(
         "list autoscaling horizontalpodautoscalers", "workloads being scaled wait", version="v2"
     ),
-    LIST_BUDGETS := _right("list policy poddisruptionbudgets", "how many pods may be disrupted"),
-    LIST_PRIORITY_CLASSES := _right(
+    LIST_BUDGETS := right("list policy poddisruptionbudgets", "how many pods may be disrupted"),
+    LIST_PRIORITY_CLASSES := right(
         "list scheduling.k8s.io priorityclasses", "a priority threshold given by name"
     ),
-    LIST_STORAGE_CLASSES := _right(
+    LIST_STORAGE_CLASSES := right(
         "list storage.k8s.io storageclasses", "volumes that follow their pod, or do not"
     ),
-    LIST_CSI_NODES := _right("list storage.k8s.io csinodes", "how many volumes a node can attach"),
+    LIST_CSI_NODES := right("list storage.k8s.io csinodes", "how many volumes a node can attach"),
 )
 """What planning reads, dry runs included."""
-
-_KEPT_UP_TO_DATE = "kept up to date between the cycles of a service"
 
 WATCHING_ACCESS: tuple[Access, ...] = tuple(
     access._replace(
         verb="watch",
-        reason=_KEPT_UP_TO_DATE,
+        reason=KEPT_UP_TO_DATE,
         without="no cycle of a service runs, unless `--watch=false`",
     )
     for access in OBSERVING_ACCESS
@@ -87,15 +58,14 @@ _TEMPLATE_COUNTS = (
 
 _NO_METRICS_SERVER = "no cycle runs with `metrics.type: metrics-server`"
 
-SIZING_ACCESS: tuple[Access, ...] = (
-    LIST_VERTICAL_AUTOSCALERS := _right(
-        "list autoscaling.k8s.io verticalpodautoscalers",
-        "what a replacement requests that a VerticalPodAutoscaler sizes",
-        _TEMPLATE_COUNTS,
-    ),
-    _right("watch autoscaling.k8s.io verticalpodautoscalers", _KEPT_UP_TO_DATE, _TEMPLATE_COUNTS),
+SIZING_ACCESS: tuple[Access, ...] = list_and_watch(
+    "autoscaling.k8s.io verticalpodautoscalers",
+    "what a replacement requests that a VerticalPodAutoscaler sizes",
+    _TEMPLATE_COUNTS,
 )
 """What VerticalPodAutoscalers need; nothing else depends on it."""
+
+LIST_VERTICAL_AUTOSCALERS = SIZING_ACCESS[0]
 
 _CLAIMS_STAY = "pods with ResourceClaims stay, and one warning is logged"
 _FREE_DEVICES = "which devices of ResourceClaims are free on other nodes"
@@ -107,9 +77,9 @@ def _device_rights() -> tuple[Access, ...]:
     rights = [(kind, _CLAIMS_STAY) for kind in kinds]
     rights.append(("devicetaintrules", "devices with a taint by such a rule count as free"))
     return tuple(
-        _right(f"{verb} resource.k8s.io {kind}", reason, without)
+        right(f"{verb} resource.k8s.io {kind}", reason, without)
         for kind, without in rights
-        for verb, reason in (("list", _FREE_DEVICES), ("watch", _KEPT_UP_TO_DATE))
+        for verb, reason in (("list", _FREE_DEVICES), ("watch", KEPT_UP_TO_DATE))
     )
 
 
@@ -121,13 +91,13 @@ LIST_SLICES, LIST_RESOURCE_CLAIMS, LIST_CLAIM_TEMPLATES, LIST_DEVICE_CLASSES, LI
 )
 
 METRICS_ACCESS: tuple[Access, ...] = (
-    LIST_NODE_METRICS := _right(
+    LIST_NODE_METRICS := right(
         "list metrics.k8s.io nodes",
         "load of nodes with `metrics.type: metrics-server`",
         _NO_METRICS_SERVER,
         version="v1beta1",
     ),
-    LIST_POD_METRICS := _right(
+    LIST_POD_METRICS := right(
         "list metrics.k8s.io pods",
         "usage of pods with `metrics.type: metrics-server`",
         _NO_METRICS_SERVER,
@@ -143,7 +113,7 @@ def _node_metric(metric: str, of: str) -> Access:
     """The right to read a metric of all nodes at once, in its first version."""
     what = f"get custom.metrics.k8s.io nodes/{metric}"
     reason = f"{of} of nodes with `metrics.type: prometheus_adaptor`"
-    return _right(what, reason, _NO_CUSTOM_METRICS, version="v1beta1")
+    return right(what, reason, _NO_CUSTOM_METRICS, version="v1beta1")
 
 
 CUSTOM_METRICS_ACCESS: tuple[Access, ...] = (
@@ -158,11 +128,7 @@ _MINIMUM = "how many pods a gang needs"
 
 def _pod_groups(group: str, version: str) -> tuple[Access, Access]:
     """The rights to read the PodGroups of this API group."""
-    of = f"{group} podgroups"
-    return (
-        _right(f"list {of}", _MINIMUM, _NAMED_GANGS_STAY, version),
-        _right(f"watch {of}", _KEPT_UP_TO_DATE, _NAMED_GANGS_STAY, version),
-    )
+    return list_and_watch(f"{group} podgroups", _MINIMUM, _NAMED_GANGS_STAY, version)
 
 
 _SPARED = "which pods of a Volcano Job can move (`volcanoJobs: Surplus`)"
@@ -171,12 +137,9 @@ _LABELS_COUNT = "only labels of nodes name the levels of the network"
 _LEVELS = "the levels of the network between nodes"
 
 
-def _levels(resource: str, version: str, without: str = _LABELS_COUNT) -> tuple[Access, Access]:
+def _levels(kind: str, version: str, without: str = _LABELS_COUNT) -> tuple[Access, Access]:
     """The rights to read what describes the network."""
-    return (
-        _right(f"list {resource}", _LEVELS, without, version),
-        _right(f"watch {resource}", _KEPT_UP_TO_DATE, without, version),
-    )
+    return list_and_watch(kind, _LEVELS, without, version)
 
 
 POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
@@ -197,10 +160,7 @@ POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
             "network",
         ),
     ),
-    "volcano-jobs": (
-        _right("list batch.volcano.sh jobs", _SPARED, _JOBS_STAY, "v1alpha1"),
-        _right("watch batch.volcano.sh jobs", _KEPT_UP_TO_DATE, _JOBS_STAY, "v1alpha1"),
-    ),
+    "volcano-jobs": list_and_watch("batch.volcano.sh jobs", _SPARED, _JOBS_STAY, "v1alpha1"),
 }
 """What each system with PodGroups or a topology needs, by its name in the values of the chart."""
 
@@ -217,18 +177,14 @@ LIST_KUEUE_TOPOLOGIES = POD_GROUP_ACCESS["kueue"][0]
 _WITHOUT_CACHES = "local volumes keep their pods, and other pods move as if they needed no model"
 
 
-def _model_caches(group: str, resource: str) -> tuple[Access, Access]:
+def _model_caches(kind: str) -> tuple[Access, Access]:
     """The rights to read which nodes hold which models."""
-    of = f"{group} {resource}"
-    return (
-        _right(f"list {of}", "which nodes hold a model", _WITHOUT_CACHES, "v1alpha1"),
-        _right(f"watch {of}", _KEPT_UP_TO_DATE, _WITHOUT_CACHES, "v1alpha1"),
-    )
+    return list_and_watch(kind, "which nodes hold a model", _WITHOUT_CACHES, "v1alpha1")
 
 
 MODEL_CACHE_ACCESS: Mapping[str, tuple[Access, ...]] = {
-    "gpustack": _model_caches("worker.gpustack.ai", "nodemodelstores"),
-    "kserve": _model_caches("serving.kserve.io", "localmodelcaches"),
+    "gpustack": _model_caches("worker.gpustack.ai nodemodelstores"),
+    "kserve": _model_caches("serving.kserve.io localmodelcaches"),
 }
 """What each system with a cache of models needs, by its name in the values of the chart."""
 
@@ -241,22 +197,17 @@ _SHARE_AT_RISK = (
 )
 
 
-def _queues(group: str, resource: str) -> tuple[Access, Access]:
-    """The rights to read queues of this API group."""
-    of = f"{group} {resource}"
-    reason = "what waits in the queue of a pod"
-    return (
-        _right(f"list {of}", reason, _SHARE_AT_RISK, "v1beta1"),
-        _right(f"watch {of}", _KEPT_UP_TO_DATE, _SHARE_AT_RISK, "v1beta1"),
-    )
+def _queues(kind: str) -> tuple[Access, Access]:
+    """The rights to read these queues."""
+    return list_and_watch(kind, "what waits in the queue of a pod", _SHARE_AT_RISK, "v1beta1")
 
 
 QUEUE_ACCESS: Mapping[str, tuple[Access, ...]] = {
     "kueue": (
-        *_queues("kueue.x-k8s.io", "clusterqueues"),
-        *_queues("kueue.x-k8s.io", "localqueues"),
+        *_queues("kueue.x-k8s.io clusterqueues"),
+        *_queues("kueue.x-k8s.io localqueues"),
     ),
-    "volcano": _queues("scheduling.volcano.sh", "queues"),
+    "volcano": _queues("scheduling.volcano.sh queues"),
 }
 """What each system with queues needs, by its name in the values of the chart."""
 
@@ -265,7 +216,7 @@ LIST_LOCAL_QUEUES = QUEUE_ACCESS["kueue"][2]
 LIST_VOLCANO_QUEUES = QUEUE_ACCESS["volcano"][0]
 
 
-GET_VOLCANO_CONFIGURATION = _right(
+GET_VOLCANO_CONFIGURATION = right(
     "get configmaps",
     "the configuration of a Volcano scheduler that the policy names (`configMap`)",
     "landings of pods of this scheduler are not forecast, and soft taints do not steer them",
@@ -275,7 +226,7 @@ GET_VOLCANO_CONFIGURATION = _right(
 
 def owners_access(group: str, resource: str, version: str) -> Access:
     """The right to read the controllers of a kind that a policy declares."""
-    return _right(
+    return right(
         f"list {group} {resource}",
         "annotations of workloads of declared kinds",
         "pods of this kind stay (`owner_not_understood`)",
@@ -284,10 +235,10 @@ def owners_access(group: str, resource: str, version: str) -> Access:
 
 
 EVICTING_ACCESS: tuple[Access, ...] = (
-    GET_POD := _right(
+    GET_POD := right(
         "get pods", "a fresh look just before an eviction", "nothing is evicted (`unreadable`)"
     ),
-    EVICT_POD := _right(
+    EVICT_POD := right(
         "create pods/eviction",
         "the eviction itself; pods are never deleted",
         "nothing is evicted (`forbidden`)",
@@ -296,7 +247,7 @@ EVICTING_ACCESS: tuple[Access, ...] = (
 """What evicting needs in addition, in all namespaces."""
 
 EVENT_ACCESS: tuple[Access, ...] = (
-    CREATE_EVENT := _right(
+    CREATE_EVENT := right(
         "create events.k8s.io events",
         "records on the pod and its node why it was evicted",
         "moves leave no Events, and one warning is logged",
@@ -316,7 +267,7 @@ REQUIRED_ACCESS: tuple[Access, ...] = (
 """All that the ServiceAccount may do in all namespaces, unless it steers."""
 
 STEERING_ACCESS: tuple[Access, ...] = (
-    PATCH_NODE := _right(
+    PATCH_NODE := right(
         "patch nodes",
         "a soft taint that keeps replacements off nodes where they would do harm",
         "desched plans without soft taints, and each report has what that costs",
@@ -324,12 +275,12 @@ STEERING_ACCESS: tuple[Access, ...] = (
 )
 """What is needed in addition where the policy's `steering` is not `Off`."""
 
-CREATE_ACCESS_REVIEW = _right(
+CREATE_ACCESS_REVIEW = right(
     "create authorization.k8s.io selfsubjectaccessreviews",
     "whether it may patch nodes",
     "desched plans without soft taints",
 )
-CREATE_SELF_REVIEW = _right(
+CREATE_SELF_REVIEW = right(
     "create authentication.k8s.io selfsubjectreviews",
     "the name of the account that lacks a right",
     "`desched doctor` writes USER in its place",
@@ -337,11 +288,11 @@ CREATE_SELF_REVIEW = _right(
 """Every account has both, by the ClusterRole system:basic-user of Kubernetes itself."""
 
 LEASE_ACCESS: tuple[Access, ...] = (
-    GET_LEASE := _right("get coordination.k8s.io leases", "which replica may act", _NOT_LEADING),
-    CREATE_LEASE := _right(
+    GET_LEASE := right("get coordination.k8s.io leases", "which replica may act", _NOT_LEADING),
+    CREATE_LEASE := right(
         "create coordination.k8s.io leases", "the first replica creates it", _NOT_LEADING
     ),
-    PATCH_LEASE := _right(
+    PATCH_LEASE := right(
         "patch coordination.k8s.io leases",
         "the acting replica renews it, others take it over",
         _NOT_LEADING,
@@ -350,7 +301,7 @@ LEASE_ACCESS: tuple[Access, ...] = (
 """What leader election needs, in the namespace of the state alone."""
 
 STATE_READING_ACCESS: tuple[Access, ...] = (
-    GET_STATE := _right(
+    GET_STATE := right(
         "get configmaps",
         "what earlier cycles did, and what people have paused",
         "no cycle that evicts runs; a dry run plans without it, and warns once",
@@ -359,16 +310,16 @@ STATE_READING_ACCESS: tuple[Access, ...] = (
 """What every plan by the kept state needs, in the namespace of the state alone."""
 
 STATE_WRITING_ACCESS: tuple[Access, ...] = (
-    CREATE_STATE := _right("create configmaps", "the first state", _NOT_WRITTEN),
-    PATCH_STATE := _right(
+    CREATE_STATE := right("create configmaps", "the first state", _NOT_WRITTEN),
+    PATCH_STATE := right(
         "patch configmaps", "each eviction is recorded before it begins", _NOT_WRITTEN
     ),
 )
 """What evicting needs in addition, in the namespace of the state alone."""
 
 LOGBOOK_ACCESS: tuple[Access, ...] = (
-    GET_LOGBOOK := _right("get configmaps", "what a service has done, to continue it", _NO_LOGBOOK),
-    PATCH_LOGBOOK := _right("patch configmaps", "what each cycle did, dry runs too", _NO_LOGBOOK),
+    GET_LOGBOOK := right("get configmaps", "what a service has done, to continue it", _NO_LOGBOOK),
+    PATCH_LOGBOOK := right("patch configmaps", "what each cycle did, dry runs too", _NO_LOGBOOK),
 )
 """What the logbook needs, on one ConfigMap that exists; nothing else depends on it."""
 
@@ -381,10 +332,10 @@ OWN_NAMESPACE_ACCESS: tuple[Access, ...] = (
 """What is needed in the namespace of the state alone: Roles, not ClusterRoles."""
 
 OWN_EVENT_ACCESS: tuple[Access, ...] = (
-    GET_OWN_POD := _right(
+    GET_OWN_POD := right(
         "get pods", "the uid of its own pod", "`kubectl describe pod` does not show these Events"
     ),
-    CREATE_OWN_EVENT := _right(
+    CREATE_OWN_EVENT := right(
         "create events.k8s.io events",
         "records on its own pod that a policy is refused, what is paused, or an incident",
         "these Events are missing, and one warning is logged",

@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import Strings, VersionedMetadata, Wire
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
+from desched.adapters.kubernetes.client.answers import Answer
+from desched.api_objects.decoding import UNDECODABLE
+from desched.api_objects.metadata import Strings, VersionedMetadata, Wire
 
 NO_CONFIG_MAP = "the answer is no ConfigMap"
 

@@ -26,11 +26,12 @@ from desched.adapters.bounded_http import (
     http_date,
     with_deadlines,
 )
-from desched.adapters.kubernetes.client.decoding import Answer
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
 from desched.adapters.kubernetes.client.server_health import RequestLog
 from desched.adapters.kubernetes.client.stream import LineStream
 from desched.adapters.redaction import credentials_in, redacted
+from desched.api_objects.kinds import JSON
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 
 DEADLINE_SECONDS = 30.0
@@ -39,7 +40,6 @@ DEADLINE_SECONDS = 30.0
 PAUSES_SECONDS = (0.2, 1.0, 3.0)
 """Before the second, third and fourth attempt, unless Retry-After is longer."""
 
-JSON = "application/json"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 """Accepts a list of metadata alone; a server that cannot make one answers with whole objects."""
 

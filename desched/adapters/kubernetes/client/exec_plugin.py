@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import Wire
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE
+from desched.api_objects.decoding import UNDECODABLE
+from desched.api_objects.metadata import Wire
 from desched.errors import ConfigurationError
 
 PLUGIN_SECONDS = 30.0

@@ -14,8 +14,8 @@ from websocket import (
 )
 
 from desched.adapters.bounded_http import Deadline
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Answer
 from desched.errors import ObservationError, ObservationSource
 
 _SHORTEST_SECONDS = 0.001

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from desched.adapters.kubernetes.client.access import LIST_AUTOSCALERS
 from desched.adapters.kubernetes.client.api_types import autoscalers
-from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.api_objects.kinds import Kind
 from desched.model.cluster import Autoscaler
 from desched.model.resources import quantity
 from desched.planning.eligibility.controllers import LONGEST_NAME

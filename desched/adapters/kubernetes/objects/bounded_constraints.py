@@ -9,12 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from desched.adapters.kubernetes.client.memory_bounds import (
-    BEYOND_SHARE,
-    ORDINARY_BYTES,
-    has_room,
-    kept_bytes,
-)
+from desched.api_objects.memory_bounds import BEYOND_SHARE, ORDINARY_BYTES, has_room, kept_bytes
 from desched.model.cluster import Node, Pod, PodAffinityTerm, PodVolume, SchedulingClass
 from desched.model.selectors import LabelSelector
 

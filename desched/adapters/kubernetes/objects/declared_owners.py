@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from desched.adapters.kubernetes.client.api_types.metadata import Named
 from desched.adapters.kubernetes.client.connection import METADATA_LIST
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.client.paged_reads import Reading
 from desched.adapters.kubernetes.objects.metadata import annotations_of
+from desched.api_objects.kinds import Kind
+from desched.api_objects.metadata import Named
 from desched.errors import ObservationError
 from desched.model.cluster import ControllerKey, Owner
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import OwnerReference
-from desched.adapters.kubernetes.client.decoding import RawDecoder
+from desched.api_objects.decoding import RawDecoder
+from desched.api_objects.metadata import OwnerReference
 from desched.model.cluster import Owner
 from desched.planning.eligibility.controllers import LONGEST_NAME
 from desched.plugins.annotations import ANNOTATIONS

@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.access import LIST_KSERVE_CACHES, LIST_MODEL_STORES, Access
+from desched.adapters.kubernetes.client.access import LIST_KSERVE_CACHES, LIST_MODEL_STORES
 from desched.adapters.kubernetes.client.api_types import model_caches
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
-from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder
+from desched.api_objects.kinds import Kind
 from desched.model.cluster import ModelCopies
 from desched.model.model_caches import GPUSTACK, KSERVE
 

@@ -16,11 +16,11 @@ from desched.adapters.kubernetes.client.access import (
     LIST_KAI_TOPOLOGIES,
     LIST_KUEUE_TOPOLOGIES,
 )
-from desched.adapters.kubernetes.client.api_types import metadata
 from desched.adapters.kubernetes.client.api_types import network_topology as wire
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.selectors import label_selector
+from desched.api_objects import metadata
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder
+from desched.api_objects.kinds import Kind
 from desched.model.cluster import Node
 from desched.model.groups import grouped
 from desched.model.network_topology import UNKNOWN_TIER, HyperNode, Topology

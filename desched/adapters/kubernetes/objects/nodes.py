@@ -6,9 +6,9 @@ from sys import intern
 
 from desched.adapters.kubernetes.client.access import LIST_NODES
 from desched.adapters.kubernetes.client.api_types import nodes
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.metadata import texts_of
 from desched.adapters.kubernetes.objects.pod_requests import node_amounts
+from desched.api_objects.kinds import Kind
 from desched.model.cluster import Node, Taint
 
 STEERED_UNTIL = "desched.io/overloaded-until"

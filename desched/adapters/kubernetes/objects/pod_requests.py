@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types import pods
-from desched.adapters.kubernetes.client.api_types.metadata import Condition
-from desched.adapters.kubernetes.client.decoding import RawDecoder
+from desched.api_objects.decoding import RawDecoder
+from desched.api_objects.metadata import Condition
 from desched.model.bounds import LARGEST_AMOUNT
 from desched.model.resources import Amounts, quantity
 

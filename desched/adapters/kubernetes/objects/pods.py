@@ -10,16 +10,6 @@ import msgspec
 
 from desched.adapters.kubernetes.client.access import LIST_PODS
 from desched.adapters.kubernetes.client.api_types import pods
-from desched.adapters.kubernetes.client.api_types.metadata import Condition
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder, Shared
-from desched.adapters.kubernetes.client.memory_bounds import (
-    BEYOND_SHARE,
-    LARGEST_JSON_BYTES,
-    ORDINARY_BYTES,
-    kept_bytes,
-    memory_of,
-)
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.bounded_constraints import (
     LARGEST_CONSTRAINTS_BYTES,
     MOST_CLAIMS,
@@ -40,6 +30,16 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
     scheduling_class,
     with_images,
 )
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder, Shared
+from desched.api_objects.kinds import Kind
+from desched.api_objects.memory_bounds import (
+    BEYOND_SHARE,
+    LARGEST_JSON_BYTES,
+    ORDINARY_BYTES,
+    kept_bytes,
+    memory_of,
+)
+from desched.api_objects.metadata import Condition
 from desched.model.cluster import CLAIMS_NOT_READ, Pod, PodVolume, SchedulingClass, VolumeKind
 from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME

@@ -15,11 +15,12 @@ from desched.adapters.kubernetes.client.access import (
     LIST_CLUSTER_QUEUES,
     LIST_LOCAL_QUEUES,
     LIST_VOLCANO_QUEUES,
-    Access,
 )
 from desched.adapters.kubernetes.client.api_types import queues as wire
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.client.paged_reads import Reading
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder
+from desched.api_objects.kinds import Kind
 from desched.model.cluster import Pod, Queue
 from desched.model.queues import KUEUE, VOLCANO, kueue_queue
 from desched.model.text import shortened

@@ -14,10 +14,11 @@ from msgspec import Raw
 
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import resource_claims as wire
-from desched.adapters.kubernetes.client.api_types.metadata import Named
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.metadata import controller_of
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder
+from desched.api_objects.kinds import Kind
+from desched.api_objects.metadata import Named
 from desched.model.devices import DEVICES
 from desched.model.text import shortened
 
@@ -267,7 +268,7 @@ def _doubt(kind: str, item: Named, error: Exception) -> str:
     return shortened(f"{kind} {item.metadata.name}: {problem}")
 
 
-def _kind(right: access.Access, form: type[Any], build: Callable[[Any], V]) -> Kind[Any, V]:
+def _kind(right: Access, form: type[Any], build: Callable[[Any], V]) -> Kind[Any, V]:
     return Kind(right, form, build, is_optional=True, is_discovered=True)
 
 

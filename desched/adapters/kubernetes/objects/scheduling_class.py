@@ -6,7 +6,6 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client.api_types import pods, scheduling
-from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.adapters.kubernetes.objects.pod_affinity import (
     HARD,
     SOFT,
@@ -21,6 +20,7 @@ from desched.adapters.kubernetes.objects.selectors import (
     node_selector_terms,
     unknown_operators,
 )
+from desched.api_objects.decoding import RawDecoder
 from desched.model.cluster import HostPort, SchedulingClass, Toleration
 from desched.model.selectors import NodeSelectorTerm
 

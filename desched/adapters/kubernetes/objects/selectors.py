@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types import metadata
-from desched.adapters.kubernetes.client.decoding import RawDecoder
+from desched.api_objects import metadata
+from desched.api_objects.decoding import RawDecoder
 from desched.model.selectors import (
     LabelSelector,
     NodeSelectorTerm,

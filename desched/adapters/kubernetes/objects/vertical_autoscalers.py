@@ -12,8 +12,6 @@ from msgspec import Raw
 
 from desched.adapters.kubernetes.client.access import LIST_VERTICAL_AUTOSCALERS
 from desched.adapters.kubernetes.client.api_types import autoscalers, pods
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Target
 from desched.adapters.kubernetes.objects.pod_requests import (
     Requests,
@@ -21,6 +19,8 @@ from desched.adapters.kubernetes.objects.pod_requests import (
     parsed,
     with_requests,
 )
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder
+from desched.api_objects.kinds import Kind
 from desched.model.groups import grouped
 from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME

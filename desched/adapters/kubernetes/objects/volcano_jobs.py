@@ -19,14 +19,14 @@ from desched.adapters.kubernetes.client.api_types.volcano_jobs import (
     VolcanoJobSpec,
     VolcanoJobStatus,
 )
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
-from desched.adapters.kubernetes.client.memory_bounds import LARGEST_JSON_BYTES
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.pod_groups import (
     LARGEST_PARTS_BYTES,
     POD_GROUPS,
     labelled_part,
 )
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder
+from desched.api_objects.kinds import Kind
+from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
 from desched.model.cluster import DeclaredGroup, GroupPart
 from desched.model.pod_groups import TASK, VOLCANO_JOB
 from desched.model.text import shortened

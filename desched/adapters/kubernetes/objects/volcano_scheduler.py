@@ -19,9 +19,9 @@ import msgspec
 import yaml
 
 from desched.adapters.kubernetes.client.access import GET_VOLCANO_CONFIGURATION
-from desched.adapters.kubernetes.client.api_types.metadata import Strings, Wire
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE
 from desched.adapters.kubernetes.client.paged_reads import Reading, why_refused
+from desched.api_objects.decoding import UNDECODABLE
+from desched.api_objects.metadata import Strings, Wire
 from desched.model.text import shortened
 from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.policy.schedulers import VolcanoWeights

@@ -8,17 +8,18 @@ from msgspec import Raw
 
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
-from desched.adapters.kubernetes.client.api_types.metadata import Metadata
 from desched.adapters.kubernetes.client.api_types.pods import PodStatus
-from desched.adapters.kubernetes.client.decoding import RawDecoder
-from desched.adapters.kubernetes.client.memory_bounds import LARGEST_JSON_BYTES
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.bounded_constraints import LARGEST_CONSTRAINTS_BYTES
 from desched.adapters.kubernetes.objects.metadata import annotations_of, controller_of
 from desched.adapters.kubernetes.objects.pod_requests import pod_requests, requests_of_template
 from desched.adapters.kubernetes.objects.selectors import decoded_selector, lenient_label_selector
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VerticalAutoscaler
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import RawDecoder
+from desched.api_objects.kinds import Kind
+from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
+from desched.api_objects.metadata import Metadata
 from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
@@ -267,7 +268,7 @@ def _read_bytes(item: workloads.Replicated | workloads.Job) -> int:
     return max(template_bytes, memoryview(item.spec.selector).nbytes)
 
 
-def _kind(right: access.Access, form: type[C]) -> Kind[C, C]:
+def _kind(right: Access, form: type[C]) -> Kind[C, C]:
     return Kind(right, form, _narrowed, size_of=_read_bytes)
 
 

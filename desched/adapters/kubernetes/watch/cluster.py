@@ -6,13 +6,13 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import Access
-from desched.adapters.kubernetes.client.memory_bounds import NamespaceShares, TooLarge
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.cluster_reader import KINDS
 from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.watch.loop import KindFrom, KindWatch, WatchClient
 from desched.adapters.kubernetes.watch.store import Store
+from desched.api_objects.access import Access
+from desched.api_objects.kinds import Kind
+from desched.api_objects.memory_bounds import NamespaceShares, TooLarge
 from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")

@@ -6,10 +6,10 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Metadata, VersionedMetadata, Wire
 from desched.adapters.kubernetes.client.api_types.pods import PodMetadata
 from desched.adapters.kubernetes.client.api_types.status import Status
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Decoder
+from desched.api_objects.decoding import UNDECODABLE, Decoder
+from desched.api_objects.metadata import Metadata, VersionedMetadata, Wire
 from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")

@@ -9,11 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import structlog
 
 from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline
-from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Decoder
-from desched.adapters.kubernetes.client.memory_bounds import NamespaceShares, TooLarge
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading, UnreadKinds, why_refused
+from desched.adapters.kubernetes.client.paged_reads import Reading, UnreadKinds, why_refused
 from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent, broken
 from desched.adapters.kubernetes.watch.events import (
     Change,
@@ -24,6 +21,10 @@ from desched.adapters.kubernetes.watch.events import (
     version_number,
 )
 from desched.adapters.kubernetes.watch.store import SHORTEST_WATCH_SECONDS, Store
+from desched.api_objects.access import Access
+from desched.api_objects.decoding import Decoder
+from desched.api_objects.kinds import Kind
+from desched.api_objects.memory_bounds import NamespaceShares, TooLarge
 from desched.errors import ObservationError, ObservationSource
 
 V = TypeVar("V")

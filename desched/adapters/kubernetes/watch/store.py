@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Generic, TypeVar
 
-from desched.adapters.kubernetes.client.memory_bounds import TooLarge
 from desched.adapters.kubernetes.watch.events import Change, Key, WatchLost
+from desched.api_objects.memory_bounds import TooLarge
 from desched.errors import ObservationError, ObservationSource
 
 V = TypeVar("V")

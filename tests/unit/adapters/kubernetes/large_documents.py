@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from desched.adapters.kubernetes.client.memory_bounds import NamespaceShares
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.cluster_reader import KINDS
 from desched.adapters.kubernetes.objects.pods import pods_kind
+from desched.api_objects.kinds import Kind
+from desched.api_objects.memory_bounds import NamespaceShares
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.manifests import Object
 

@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.api_types import nodes, pods
-from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import LONGEST_MESSAGE, KubernetesEvictor
 from desched.adapters.kubernetes.objects.nodes import node
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.adapters.kubernetes.state_store import KubernetesStateStore
+from desched.api_objects.decoding import Decoder
 from desched.errors import ObservationError
 from desched.lab.clock import VirtualClock
 from desched.model.bounds import LARGEST_AMOUNT

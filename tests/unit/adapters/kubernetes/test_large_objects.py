@@ -3,15 +3,11 @@
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import memory_bounds
-from desched.adapters.kubernetes.client.memory_bounds import (
-    LARGEST_BYTES,
-    NamespaceShares,
-    kept_bytes,
-)
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.objects.bounded_constraints import MOST_RESOURCES
 from desched.adapters.kubernetes.objects.budgets import BUDGETS, SERVICES
+from desched.api_objects import memory_bounds
+from desched.api_objects.memory_bounds import LARGEST_BYTES, NamespaceShares, kept_bytes
 from desched.model.cluster import ClusterState, LargeObjects, PodRef
 from desched.model.snapshot import FreshPod
 from desched.ports import PodToRead

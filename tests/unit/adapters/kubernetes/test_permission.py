@@ -2,8 +2,9 @@
 
 import pytest
 
-from desched.adapters.kubernetes.client.access import EVICT_POD, GET_STATE, PATCH_NODE, Access
+from desched.adapters.kubernetes.client.access import EVICT_POD, GET_STATE, PATCH_NODE
 from desched.adapters.kubernetes.permission import account_name, has_right, reviewed
+from desched.api_objects.access import Access
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,

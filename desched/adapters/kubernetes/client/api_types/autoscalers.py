@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Time, Wire
+from desched.api_objects.metadata import Int32, Named, Time, Wire
 
 
 class ScaleTarget(Wire):

@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Condition, Named, Wire
+from desched.api_objects.metadata import Condition, Named, Wire
 
 
 class ModelCache(Named):

@@ -2,14 +2,7 @@
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import (
-    Condition,
-    Int64,
-    Named,
-    Strings,
-    Time,
-    Wire,
-)
+from desched.api_objects.metadata import Condition, Int64, Named, Strings, Time, Wire
 
 
 class Taint(Wire):

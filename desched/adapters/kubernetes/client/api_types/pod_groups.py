@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, LabelSelector, Named, Wire
+from desched.api_objects.metadata import Int32, LabelSelector, Named, Wire
 
 
 class PodGroup(Named):

@@ -3,15 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import (
-    Condition,
-    Int32,
-    Int64,
-    Strings,
-    Time,
-    Wire,
-    Word,
-)
+from desched.api_objects.metadata import Condition, Int32, Int64, Strings, Time, Wire, Word
 
 
 class PodMetadata(Wire):

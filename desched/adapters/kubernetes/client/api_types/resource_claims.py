@@ -5,7 +5,7 @@ What decides on the choice of devices is a mapping: a field that desched does no
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int64, Named, Wire
+from desched.api_objects.metadata import Int64, Named, Wire
 
 Fields = dict[str, Raw]
 

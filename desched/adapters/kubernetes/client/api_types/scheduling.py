@@ -2,13 +2,7 @@
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import (
-    Int32,
-    LabelSelector,
-    NodeSelector,
-    NodeSelectorTerm,
-    Wire,
-)
+from desched.api_objects.metadata import Int32, LabelSelector, NodeSelector, NodeSelectorTerm, Wire
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from desched.adapters.kubernetes.client.api_types.metadata import Wire
+from desched.api_objects.metadata import Wire
 
 
 class Cause(Wire):

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, NodeSelector, Wire
 from desched.adapters.kubernetes.client.api_types.pods import Present
+from desched.api_objects.metadata import Int32, Named, NodeSelector, Wire
 
 
 class ClaimSpec(Wire):

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Int64, Named, Wire
 from desched.adapters.kubernetes.client.api_types.pods import PodSpec
+from desched.api_objects.metadata import Int32, Int64, Named, Wire
 
 
 class RollingUpdate(Wire):

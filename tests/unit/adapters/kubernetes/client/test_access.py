@@ -1,6 +1,7 @@
 import pytest
 
-from desched.adapters.kubernetes.client.access import EVICT_POD, GET_POD, REQUIRED_ACCESS, Access
+from desched.adapters.kubernetes.client.access import EVICT_POD, GET_POD, REQUIRED_ACCESS
+from desched.api_objects.access import Access
 
 
 def test_paths_follow_the_apis_rules() -> None:

@@ -11,8 +11,8 @@ import pytest
 from desched.adapters import bounded_http
 from desched.adapters.kubernetes.client import connection as connection_module
 from desched.adapters.kubernetes.client import stream as stream_module
+from desched.adapters.kubernetes.client.answers import Answer
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount
 from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent
 from desched.errors import AnswerTooLarge, ConfigurationError, ObservationError

@@ -14,10 +14,10 @@ import pytest
 import desched
 from desched.adapters.kubernetes.client.access import LIST_PODS
 from desched.adapters.kubernetes.client.api_types.pods import Pod
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.budgets import BUDGETS
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.api_objects.kinds import Kind
 from desched.errors import ObservationError
 from tests.unit.adapters.kubernetes import manifests
 
@@ -104,7 +104,7 @@ from threading import Barrier, Thread
 
 from msgspec import Struct
 
-from desched.adapters.kubernetes.client.decoding import Decoder
+from desched.api_objects.decoding import Decoder
 
 sys.setswitchinterval(1e-6)
 

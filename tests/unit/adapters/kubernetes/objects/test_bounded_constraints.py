@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from desched.adapters.kubernetes.client.api_types import pods
-from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.kubernetes.objects import bounded_constraints
 from desched.adapters.kubernetes.objects.bounded_constraints import (
     FOREIGN_TERM_COST,
@@ -15,6 +14,7 @@ from desched.adapters.kubernetes.objects.bounded_constraints import (
 )
 from desched.adapters.kubernetes.objects.metadata import LONGEST_ANNOTATION
 from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.api_objects.decoding import Decoder
 from desched.model.cluster import Pod, PodAffinityTerm
 from desched.model.selectors import LabelSelector
 from tests.unit.adapters.kubernetes import manifests

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.device_counts import (
     COMPUTE_DOMAINS,
     DeviceObjects,
@@ -19,6 +18,7 @@ from desched.adapters.kubernetes.objects.resource_claims import (
     SLICES,
     TAINT_RULES,
 )
+from desched.api_objects.kinds import Kind
 from desched.model.cluster import CLAIMS_NOT_READ, Pod
 from tests.builders import amounts, node, pod
 from tests.device_manifests import (

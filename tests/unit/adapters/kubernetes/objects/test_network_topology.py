@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.network_topology import (
     HYPER_NODES,
     TOPOLOGIES,
     hyper_nodes,
 )
+from desched.api_objects.kinds import Kind
 from desched.model.network_topology import UNKNOWN_TIER, HyperNode, Topology
 from tests.builders import node
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client.memory_bounds import ORDINARY_BYTES, kept_bytes
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.queues import QUEUES
+from desched.api_objects.memory_bounds import ORDINARY_BYTES, kept_bytes
 from desched.model.cluster import Queue
 
 ACTIVE = [{"type": "Active", "status": "True", "reason": "Ready", "message": "Can admit"}]

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.resource_claims import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
@@ -18,6 +17,7 @@ from desched.adapters.kubernetes.objects.resource_claims import (
     DeviceId,
     DeviceSet,
 )
+from desched.api_objects.kinds import Kind
 from tests.device_manifests import (
     BY_DRIVER,
     DRIVER,

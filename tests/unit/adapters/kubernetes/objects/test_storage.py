@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.budgets import BUDGETS, SERVICES
 from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
+from desched.api_objects.kinds import Kind
 from desched.errors import ObservationError
 from desched.model.cluster import (
     CSINode,

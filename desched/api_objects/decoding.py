@@ -1,17 +1,14 @@
-"""The API server's answers, from JSON to values; errors name the object and the field."""
+"""From the JSON of objects to values; errors name the object and the field."""
 
 from collections.abc import Callable
-from datetime import datetime
-from http import HTTPStatus
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Items, ListMeta, Named
-from desched.adapters.kubernetes.client.api_types.status import Status
-from desched.adapters.kubernetes.client.memory_bounds import memory_of
+from desched.api_objects.memory_bounds import memory_of
+from desched.api_objects.metadata import Items, ListMeta, Named
 from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")
@@ -21,7 +18,6 @@ _MAKING = Lock()
 """Held while a decoder is made: msgspec lets other threads use a type that it has half read."""
 
 NAMED = msgspec.json.Decoder(Named)
-_STATUS = msgspec.json.Decoder(Status)
 _RAW_ITEMS = msgspec.json.Decoder(Items[Raw])
 
 LARGE_PAGE_BYTES = 8 * 2**20
@@ -29,44 +25,6 @@ LARGE_PAGE_BYTES = 8 * 2**20
 
 UNDECODABLE = (msgspec.DecodeError, RecursionError)
 """Errors for JSON that is broken, of another shape, or nested without end."""
-
-
-class Answer(NamedTuple):
-    """A complete answer of the API server, whatever its status.
-
-    `date` is the server's clock at that time, in whole seconds, None if the answer has none.
-    """
-
-    status: int
-    body: bytes
-    retry_after_seconds: float | None = None
-    date: datetime | None = None
-
-    @property
-    def status_object(self) -> Status | None:
-        """The server's Status object, None if something in between answered."""
-        try:
-            status = _STATUS.decode(self.body)
-        except UNDECODABLE:
-            return None
-        return status if status.kind == "Status" else None
-
-    @property
-    def explanation(self) -> str:
-        """The message of the server's Status object, without a period."""
-        status = self.status_object
-        if status is None:
-            return "an answer that no API server gives"
-        return (status.message or "no message").rstrip(".")
-
-    @property
-    def is_done(self) -> bool:
-        """Whether a read or a write was carried out."""
-        return self.status in {HTTPStatus.OK, HTTPStatus.CREATED}
-
-    def is_from_server(self, status: HTTPStatus) -> bool:
-        """Whether the server itself, and nothing in between, answered with this status."""
-        return self.status == status and self.status_object is not None
 
 
 class Page(NamedTuple, Generic[V]):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.adapters.kubernetes.client.access import Access
+from desched.api_objects.access import Access
 
 LARGEST_JSON_BYTES = 64 * 2**10
 """The JSON of what is kept of an object; in memory it takes up to 25 times as much."""
