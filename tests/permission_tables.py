@@ -20,7 +20,6 @@ from desched.adapters.kubernetes.client.access import (
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     POD_GROUP_ACCESS,
-    QUEUE_ACCESS,
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
@@ -29,6 +28,7 @@ from desched.adapters.kubernetes.client.access import (
     owners_access,
 )
 from desched.api_objects.access import Access
+from desched.plugins.kinds import PLUGIN_KINDS
 from tests.repository import ROOT
 
 PAGE = ROOT / "docs" / "operations-reference.md"
@@ -41,7 +41,12 @@ PERMISSIONS: Mapping[str, Sequence[Access]] = {
     "Load by the custom metrics API": CUSTOM_METRICS_ACCESS,
     "PodGroups": tuple(access for rights in POD_GROUP_ACCESS.values() for access in rights),
     "Model caches": tuple(access for rights in MODEL_CACHE_ACCESS.values() for access in rights),
-    "Queues": tuple(access for rights in QUEUE_ACCESS.values() for access in rights),
+    **{
+        kinds.rights.title.capitalize(): [
+            access for rights in kinds.rights.granted.values() for access in rights
+        ]
+        for kinds in PLUGIN_KINDS
+    },
     "Configuration of Volcano": (GET_VOLCANO_CONFIGURATION,),
     "Declared kinds": (owners_access("argoproj.io", "rollouts", "v1alpha1"),),
     "Leader election": LEASE_ACCESS,

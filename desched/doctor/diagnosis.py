@@ -16,7 +16,7 @@ from desched.doctor.prometheus_address import check_honored_labels, check_matche
 from desched.doctor.rights import check_rights
 from desched.doctor.scheduler import check_scheduler
 from desched.doctor.state import check_soft_taints, check_state
-from desched.doctor.systems import check_model_caches, check_pod_groups, check_queues
+from desched.doctor.systems import check_systems
 from desched.doctor.thresholds import check_nodes, check_thresholds
 from desched.doctor.windows import check_history, check_windows
 from desched.model.cluster import ClusterState
@@ -67,9 +67,7 @@ def diagnose(examination: Examination) -> Diagnosis:
         check_prometheus(examination),
         check_state(examination),
         *check_rights(examination),
-        check_pod_groups(examination),
-        check_model_caches(examination),
-        check_queues(examination),
+        *check_systems(examination),
         *_of_cluster(examination),
         *_of_metrics(examination),
         *_of_load(examination),

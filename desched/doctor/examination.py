@@ -122,6 +122,7 @@ class PrometheusFacts(msgspec.Struct, frozen=True, kw_only=True):
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """Answers to all questions; the leads are those of a Snapshot.
 
+    `systems` are those that the cluster has, by the name of their `SystemRights`.
     `node_autoscalers` are those that the API server knows, each with its place for people.
     """
 
@@ -135,9 +136,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsFacts | Unanswered
     load: ClusterLoad | Unanswered
     state: StoredState | Unanswered
-    pod_groups: tuple[SystemFacts, ...] | Unanswered = ()
-    model_caches: tuple[SystemFacts, ...] | Unanswered = ()
-    queues: tuple[SystemFacts, ...] | Unanswered = ()
+    systems: Mapping[str, tuple[SystemFacts, ...] | Unanswered] = {}
     node_autoscalers: Mapping[str, str] | Unanswered = {}
     cluster_lead_seconds: float = 0.0
     load_lead_seconds: float = 0.0
@@ -145,8 +144,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lacks_rights(self) -> bool:
         """Whether the account may not do something that desched could."""
-        objects = self.pod_groups, self.model_caches, self.queues
-        systems = [each for each in objects if not isinstance(each, Unanswered)]
+        systems = [each for each in self.systems.values() if not isinstance(each, Unanswered)]
         of_systems = (facts.rights for system in systems for facts in system)
         return any(rights.missing for rights in (*self.rights, *of_systems))
 

@@ -6,20 +6,13 @@ Each question has its own answer: one that fails never hides the others.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client.access import (
     FEATURES,
-    LIST_CLUSTER_QUEUES,
-    LIST_KUEUE_TOPOLOGIES,
-    LIST_VOLCANO_JOBS,
-    LIST_VOLCANO_QUEUES,
     LOGBOOK_ACCESS,
-    MODEL_CACHE_ACCESS,
-    POD_GROUP_ACCESS,
-    QUEUE_ACCESS,
     Feature,
     Where,
 )
@@ -27,14 +20,13 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.paged_reads import GROUPS_OF_EVERY_SERVER
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
-from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
-from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.permission import account_name, reviewed
 from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
 from desched.adapters.prometheus.connection import without_user
 from desched.adapters.prometheus.stacks import FoundService, find_prometheus, service_of_stack
 from desched.api_objects.access import Access
+from desched.api_objects.plugin_kinds import SystemRights
 from desched.bootstrap.annexes import has_annex
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.look import reader_of
@@ -60,6 +52,7 @@ from desched.doctor.node_autoscalers import (
 from desched.doctor.other_controllers import CLUSTER_AUTOSCALER, KARPENTER
 from desched.doctor.price import ProposedPrice, default_price
 from desched.doctor.proposed_policy import proposed_policy
+from desched.doctor.system_rights import system_rights
 from desched.doctor.thresholds import judged_policy
 from desched.errors import (
     ConfigurationError,
@@ -72,7 +65,6 @@ from desched.model.load import ClusterLoad
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
-from desched.planning.plugin_settings import counts_volcano_jobs
 from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.policy_file.loading import parse_policy
 from desched.service.process.clock import SystemClock
@@ -94,41 +86,6 @@ _NO_GROUPS = "The API server does not list its API groups."
 
 NAMES = {"configmaps": CONFIG_MAP, "leases": KubernetesLease.name}
 """The objects of a kind that desched needs, by its resource; the logbook has its own."""
-
-
-class _Systems(NamedTuple):
-    """Systems with what is read of each, the rights by its lower-case name, and their folder."""
-
-    read: Mapping[str, Sequence[Access]]
-    rights: Mapping[str, tuple[Access, ...]]
-    folder: str
-
-
-_OF_GANGS = _Systems(
-    {
-        **{system: [kind.access for kind in kinds] for system, kinds in POD_GROUPS.items()},
-        "Kueue": [LIST_KUEUE_TOPOLOGIES],
-    },
-    POD_GROUP_ACCESS,
-    "deploy/pod-groups",
-)
-_OF_VOLCANO_JOBS = _OF_GANGS._replace(
-    read={**_OF_GANGS.read, "Volcano-Jobs": [LIST_VOLCANO_JOBS]},
-)
-"""The same with Volcano Jobs, which only a policy needs that lets their pods move."""
-_OF_MODELS = _Systems(
-    {system: [kind.access] for system, kind in MODEL_CACHES.items()},
-    MODEL_CACHE_ACCESS,
-    "deploy/model-caches",
-)
-_OF_QUEUES = _Systems(
-    {
-        "Kueue": [LIST_CLUSTER_QUEUES, LIST_CLUSTER_QUEUES._replace(version="v1beta2")],
-        "Volcano": [LIST_VOLCANO_QUEUES],
-    },
-    QUEUE_ACCESS,
-    "deploy/queues",
-)
 
 
 class DoctorQuestions:
@@ -160,16 +117,15 @@ class DoctorQuestions:
         named = policy.policy.scheduler.volcano_configurations
         cluster = _answered(lambda: self._reader.read_cluster((), named))
         ended = self._clock.now()
-        moves_jobs = counts_volcano_jobs(policy.policy.plugins)
-        groups = _OF_VOLCANO_JOBS if moves_jobs else _OF_GANGS
         store = state_store(self._settings, self._kubernetes)
         examination = replace(
             self._examination(policy, version, cluster),
             at=ended,
             rights=self._rights(),
-            pod_groups=_answered(lambda: self._systems(groups)),
-            model_caches=_answered(lambda: self._systems(_OF_MODELS)),
-            queues=_answered(lambda: self._systems(_OF_QUEUES)),
+            systems={
+                rights.name: _answered(partial(self._systems, rights))
+                for rights, _ in system_rights(policy.policy)
+            },
             node_autoscalers=_answered(self._node_autoscalers),
             prometheus=PrometheusFacts(services=_answered(self._services)),
             state=_answered(store.load),
@@ -283,7 +239,7 @@ class DoctorQuestions:
                 for feature in FEATURES
             )
 
-    def _systems(self, systems: _Systems) -> tuple[SystemFacts, ...]:
+    def _systems(self, systems: SystemRights) -> tuple[SystemFacts, ...]:
         """The systems that the cluster has; rights are checked only for these."""
         served = self._reader.served_versions(read[0] for read in systems.read.values())
         facts = []
@@ -308,12 +264,11 @@ class DoctorQuestions:
             autoscalers[CLUSTER_AUTOSCALER] = f"{CLUSTER_AUTOSCALER} (by ConfigMap {place})"
         return autoscalers
 
-    def _facts_of(self, system: str, systems: _Systems, *, is_read: bool) -> SystemFacts:
+    def _facts_of(self, system: str, systems: SystemRights, *, is_read: bool) -> SystemFacts:
         name = system.lower()
-        rights = systems.rights[name] if is_read else ()
-        folder = systems.folder
-        role = f"desched-{folder.rpartition('/')[2]}-{name}"
-        feature = Feature(name, rights, Where.EVERYWHERE, f"{folder}/{name}.yaml", role)
+        rights = systems.granted[name] if is_read else ()
+        role = f"desched-{systems.name}-{name}"
+        feature = Feature(name, rights, Where.EVERYWHERE, f"{systems.folder}/{name}.yaml", role)
         answers = [self._may("", right) for right in rights]
         return SystemFacts(system, is_read, feature_rights(feature, "", answers))
 

@@ -135,7 +135,7 @@ class SimulatedCluster:
             owner_annotations=self._around.owner_annotations(pod.namespace, owner)
             if owner
             else None,
-            queues=self._around.queues,
+            extras=self._around.extras,
         )
 
     def _siblings(self, pod: Pod, *, in_gang: bool) -> tuple[Pod, ...]:

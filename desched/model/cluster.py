@@ -10,6 +10,7 @@ import msgspec
 
 from desched.model.bounds import Count, Int32, Time
 from desched.model.cache import cached
+from desched.model.extras import Objects
 from desched.model.groups import grouped
 from desched.model.names import (
     Annotations,
@@ -17,15 +18,14 @@ from desched.model.names import (
     ForPeople,
     HostPath,
     Instead,
+    LabeledName,
     Labels,
     LabelValue,
-    Model,
     Namespace,
     NodeName,
     ObjectName,
     Plain,
     PodName,
-    QueueName,
     TaintValue,
     Uid,
     VolumeName,
@@ -178,7 +178,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     claim: VolumeName = ""
     in_memory: bool = False
     path: HostPath = ""
-    model: Model = ""
+    model: LabeledName = ""
     name: VolumeName = ""
 
 
@@ -531,32 +531,15 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     topology: GroupTopology | None = None
     together: bool = False
     budget: Count = 0
-    queue: QueueName = ""
+    queue: LabeledName = ""
     waits: bool = False
-
-
-class Queue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A queue of a system; those without a namespace belong to none.
-
-    A LocalQueue of Kueue uses the share of the `cluster_queue`. `waiting` is how many objects wait
-    in the queue, as far as it counts them. `closed` is why it admits nothing, `unclear` why that or
-    what waits is not known.
-    """
-
-    system: Plain
-    namespace: Namespace
-    name: QueueName
-    cluster_queue: QueueName = ""
-    waiting: Count = 0
-    closed: Annotated[str, Instead("closed")] = ""
-    unclear: Annotated[str, Instead("not read")] = ""
 
 
 class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Models that nodes hold, as an object of a system says: each of these is on each of those."""
 
     system: Plain
-    models: tuple[Model, ...] = ()
+    models: tuple[LabeledName, ...] = ()
     nodes: tuple[NodeName, ...] = ()
 
 
@@ -617,9 +600,10 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     `sized_owners` has the kind, the namespace and the name of what VerticalPodAutoscalers target.
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
     None outside the cluster. `volcano_configurations` are those that the policy names, by the
-    namespace and the name of their ConfigMap. `server_times` is the API server's clock, in whole
-    seconds, at its earliest and its latest response; None if it is desched's clock. `server_health`
-    is how it answered lately.
+    namespace and the name of their ConfigMap. `extras` are the objects that plugins read, by the
+    name of the plugin. `server_times` is the API server's clock, in whole seconds, at its earliest
+    and its latest response; None if it is desched's clock. `server_health` is how it answered
+    lately.
     """
 
     nodes: tuple[Node, ...]
@@ -644,7 +628,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
-    queues: tuple[Queue, ...] = ()
+    extras: Mapping[Plain, Objects] = {}
     volcano_configurations: Mapping[Plain, VolcanoConfiguration] = {}
     declared_owners: Mapping[ControllerKey, Annotations] = {}
     unread_kinds: Mapping[Plain, Annotated[str, Instead("its objects were not read")]] = {}

@@ -12,9 +12,9 @@ from desched.model.cluster import (
     Owner,
     Pod,
     PodDisruptionBudget,
-    Queue,
     Workload,
 )
+from desched.model.extras import Extras
 from desched.model.load import ClusterLoad
 
 
@@ -47,8 +47,8 @@ class FreshPod(msgspec.Struct, frozen=True):
     (see `ClusterState`). `budgets` are all budgets of the namespace. `room` is another node that
     was asked for, None if it is gone. `siblings` are the pods of the namespace if the pod is in a
     gang that may spare it or move whole, else those on its node if it may share claims, else empty.
-    `declared_groups` are those of its gangs. `queues` are those of Kueue in which its replacement
-    waits again, empty if they were not read. `owner_annotations` are those of a controller of a
+    `declared_groups` are those of its gangs. `extras` are the objects that plugins read again, by
+    the name of the plugin. `owner_annotations` are those of a controller of a
     declared kind, None if they are not known. `too_large` is an object of its namespace that is too
     large to be kept, empty if all are known.
     """
@@ -63,7 +63,7 @@ class FreshPod(msgspec.Struct, frozen=True):
     declared_groups: tuple[DeclaredGroup, ...] = ()
     owner_annotations: Mapping[str, str] | None = None
     too_large: str = ""
-    queues: tuple[Queue, ...] = ()
+    extras: Extras = {}
 
     @property
     def charged(self) -> tuple[PodDisruptionBudget, ...]:

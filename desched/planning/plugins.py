@@ -12,7 +12,9 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodVolume
+from desched.model.extras import Extras
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
+from desched.model.snapshot import FreshPod
 from desched.model.state import EvictionRecord, State
 from desched.planning.plugin_settings import PluginSettings
 from desched.policy.policy import Policy
@@ -128,12 +130,17 @@ class Plugin(PluginSettings, frozen=True):
 
     For the reasons that it `decides`, rules of desched that keep all such pods count no more.
     `scores` are those of schedulers beside kube-scheduler. `annotations` are those that it reads of
-    pods, workloads and PodGroups.
+    pods, workloads and PodGroups, `labels` those of pods.
     """
 
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
     scores: ClassVar[Mapping[SchedulerProfile, OtherScores]] = {}
     annotations: ClassVar[frozenset[str]] = frozenset()
+    labels: ClassVar[frozenset[str]] = frozenset()
+
+    def read_again(self, seen: ClusterState, looks: Sequence[FreshPod]) -> Extras:
+        """Its objects with what was read again just before the eviction of these pods."""
+        return {}
 
     @property
     def rules(self) -> "tuple[Rule, ...]":

@@ -28,3 +28,6 @@ ANNOTATIONS = frozenset(
         *(annotation for plugin in HOUSE for annotation in plugin.annotations),
     }
 )
+
+LABELS = frozenset(label for plugin in HOUSE for label in plugin.labels)
+"""The labels of pods that plugins read."""

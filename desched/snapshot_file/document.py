@@ -25,13 +25,13 @@ from desched.model.cluster import (
     Pod,
     PodDisruptionBudget,
     PodRef,
-    Queue,
     SchedulingClass,
     ServerHealth,
     Service,
     StorageClass,
     Workload,
 )
+from desched.model.extras import Extras, Objects
 from desched.model.load import (
     ClusterLoad,
     GpuUsage,
@@ -48,6 +48,7 @@ from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.stored_state import decode_state, encode_state
 from desched.model.volcano_scheduler import VolcanoConfiguration
+from desched.plugins.kinds import PLUGIN_KINDS
 from desched.snapshot_file.content import LabelKeys, SnapshotContent
 
 FORMAT = "desched.io/snapshot/v1"
@@ -78,7 +79,7 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
-    queues: tuple[Queue, ...] = ()
+    extras: Mapping[str, msgspec.Raw] = {}
     volcano_configurations: Mapping[str, VolcanoConfiguration] = {}
     declared_owners: tuple[tuple[str, str, Mapping[str, str]], ...] = ()
     unread_kinds: Mapping[str, str] = {}
@@ -137,6 +138,9 @@ class _Head(msgspec.Struct):
 
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _HEAD = msgspec.json.Decoder(_Head)
+_PLUGINS: Mapping[str, msgspec.json.Decoder[Objects]] = {
+    kinds.keeps.plugin: msgspec.json.Decoder(kinds.keeps) for kinds in PLUGIN_KINDS
+}
 
 
 def encode(content: SnapshotContent) -> bytes:
@@ -179,6 +183,7 @@ def decode(text: bytes, name: str) -> SnapshotContent:
         if head.format != FORMAT:
             raise _refused(name, _other_format(head))
         document = _DOCUMENT.decode(text)
+        cluster = _cluster(document.cluster)
     except (msgspec.DecodeError, UnicodeError, RecursionError, OverflowError) as error:
         raise _refused(name, f"it is no snapshot of desched, or damaged ({error})") from error
     stored = decode_state(bytes(document.state))
@@ -187,7 +192,6 @@ def decode(text: bytes, name: str) -> SnapshotContent:
     if document.taken_at.year not in _YEARS:
         raise _refused(name, "it was taken at a time far from now")
     _refuse_doubles(document.cluster, name)
-    cluster = _cluster(document.cluster)
     load = _load(document.load)
     return SnapshotContent(
         Snapshot(
@@ -240,6 +244,10 @@ def _cluster_document(cluster: ClusterState) -> _Cluster:
         "declared_owners": _entries(cluster.declared_owners),
         "sized_owners": tuple(sorted(cluster.sized_owners)),
         "claims": tuple(cluster.claims.values()),
+        "extras": {
+            name: msgspec.Raw(msgspec.json.encode(objects))
+            for name, objects in cluster.extras.items()
+        },
     }
     return _Cluster(**fields)
 
@@ -253,8 +261,16 @@ def _cluster(document: _Cluster) -> ClusterState:
         "declared_owners": _by_key(document.declared_owners),
         "sized_owners": frozenset(document.sized_owners),
         "claims": {(claim.namespace, claim.name): claim for claim in document.claims},
+        "extras": _extras(document.extras),
     }
     return ClusterState(**fields)
+
+
+def _extras(stored: Mapping[str, msgspec.Raw]) -> Extras:
+    """What plugins keep, without plugins that this desched does not have."""
+    return {
+        name: decoder.decode(stored[name]) for name, decoder in _PLUGINS.items() if name in stored
+    }
 
 
 def _load_document(load: ClusterLoad) -> _Load:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import DeclaredGroup, Owner
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
-from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_MODEL
+from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM
 from desched.model.names import Form, Instead, Mark, Name
 from desched.model.pod_groups import (
     GENERATED_PREFIX,
@@ -27,7 +27,6 @@ from desched.model.pod_groups import (
     NETWORK_MODES,
     VOLCANO_GROUP,
 )
-from desched.model.queues import QUEUE_NAME
 from desched.model.selectors import Requirement
 from desched.model.state import Pause, PauseScope
 from desched.planning.eligibility.annotations import SAFE_TO_EVICT_VOLUMES_ANNOTATION
@@ -162,14 +161,9 @@ def _group_name(names: Names, name: str, group: DeclaredGroup) -> str:
     return _value(names, VOLCANO_GROUP, name)
 
 
-def _model(names: Names, name: str, _owner: object) -> str:
+def _labeled(names: Names, name: str, _owner: object) -> str:
     """As a pod's label has it."""
-    return _value(names, KSERVE_MODEL, name)
-
-
-def _queue(names: Names, name: str, _owner: object) -> str:
-    """As a pod's label has it."""
-    return _value(names, QUEUE_NAME, name)
+    return _value(names, "", name)
 
 
 def _uid(names: Names, uid: str, _owner: object) -> str:
@@ -274,8 +268,7 @@ FORMS: Mapping[Form, Rename] = {
     Form.WORKLOAD: _workload,
     Form.GANG: _gang,
     Form.GROUP: _group_name,
-    Form.MODEL: _model,
-    Form.QUEUE: _queue,
+    Form.LABELED: _labeled,
     Form.OWNER: _owner_name,
     Form.POOL: _pool,
     Form.PAUSED: _paused,

@@ -20,7 +20,6 @@ from desched.model.cluster import (
 from desched.model.devices import SHARING_STRATEGY
 from desched.model.model_caches import KSERVE_LABELS, models_of
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
-from desched.model.queues import QUEUE_LABELS
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility.controllers import with_declared_workloads
@@ -29,7 +28,7 @@ from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
 from desched.planning.overload.scope import VIRTUAL_LABELS
-from desched.plugins.annotations import ANNOTATIONS
+from desched.plugins.annotations import ANNOTATIONS, LABELS
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import LabelKeys
 
@@ -44,7 +43,7 @@ NODE_LABELS = frozenset(
         *(key for key, _ in VIRTUAL_LABELS),
     }
 )
-POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *KSERVE_LABELS, *QUEUE_LABELS})
+POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *KSERVE_LABELS, *LABELS})
 """Labels that desched reads whatever the policy and the objects are."""
 
 V = TypeVar("V")

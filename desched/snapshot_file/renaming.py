@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec.structs import replace
 
+from desched.model.extras import Objects
 from desched.model.names import Form, Mark
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -50,9 +51,10 @@ def renames_of(kind: type[msgspec.Struct]) -> Mapping[str, Rename]:
         TypeError: a text has no mark.
     """
     renames = {}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
+    hints = get_type_hints(kind, include_extras=True)
+    for name in kind.__struct_fields__:
         try:
-            renames[name] = _rename_of(hint)
+            renames[name] = _rename_of(hints[name])
         except TypeError as error:
             raise TypeError(f"{kind.__name__}.{name}: {error}") from None
     return {name: rename for name, rename in renames.items() if rename is not None}
@@ -66,6 +68,8 @@ def _rename_of(kind: Any) -> Rename | None:
         return _rename_of(parts[0]) if mark is None else _by(mark)
     if origin in _OF_PARTS:
         return _OF_PARTS[origin](*parts)
+    if kind is Objects:  # those of some plugin
+        return _of_struct
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _of_struct if renames_of(kind) else None
     if not isinstance(kind, type) or not issubclass(kind, _WITHOUT_NAMES):

@@ -18,8 +18,8 @@ import yaml
 from desched.adapters.kubernetes.client.access import (
     MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
-    QUEUE_ACCESS,
 )
+from desched.plugins.kinds import PLUGIN_KINDS
 from tests.controlplane.binaries import (
     RENDERERS,
     SKIPPED,
@@ -72,8 +72,12 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
         for system in MODEL_CACHE_ACCESS
     },
     **{
-        f"queues/{system}.yaml": ("queues-rbac.yaml", {"rights": {"queues": {system: True}}})
-        for system in QUEUE_ACCESS
+        f"{rights.name}/{system}.yaml": (
+            f"{rights.name}-rbac.yaml",
+            {"rights": {rights.key.removeprefix("rights."): {system: True}}},
+        )
+        for _, _, rights, *_ in PLUGIN_KINDS
+        for system in rights.granted
     },
     "volcano-configuration.yaml": (
         "volcano-configuration-rbac.yaml",

@@ -24,7 +24,6 @@ from desched.model.cluster import (
     PodAffinityTerm,
     PodRef,
     PodVolume,
-    Queue,
     Service,
     SpreadConstraint,
     Taint,
@@ -36,6 +35,7 @@ from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts, quantity
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import FreshPod
+from desched.plugins.queues.objects import Queue, QueueObjects
 from desched.ports import Announcement, PodToRead
 from desched.service.process.clock import SystemClock
 from tests.builders import planned_eviction
@@ -580,7 +580,7 @@ def test_queues_and_the_configuration_of_volcano_are_read_by_rights_of_their_own
 
     found = control_plane.wait_for("the rights of the base", readable)
     assert found is not None
-    assert found.queues == ()
+    assert found.extras == {}
     assert "may not get configmaps" in found.volcano_configurations[place].unclear
     for file in ("queues/kueue.yaml", "queues/volcano.yaml", "volcano-configuration.yaml"):
         control_plane.apply((DEPLOY / file).read_text())
@@ -588,11 +588,13 @@ def test_queues_and_the_configuration_of_volcano_are_read_by_rights_of_their_own
     def fully_readable() -> ClusterState | None:
         read = reader.read_cluster((), (place,))
         stated = read.volcano_configurations[place]
-        return read if len(read.queues) == 3 and not stated.unclear else None
+        return (
+            read if len(QueueObjects.of(read.extras).queues) == 3 and not stated.unclear else None
+        )
 
     found = control_plane.wait_for("the rights", fully_readable)
     assert found is not None
-    assert set(found.queues) == {
+    assert set(QueueObjects.of(found.extras).queues) == {
         Queue("Kueue", "", "team-a", waiting=2),
         Queue("Kueue", namespace, "main", cluster_queue="team-a"),
         Queue("Volcano", "", "research", closed="it admits nothing (Closed)"),

@@ -28,7 +28,6 @@ from desched.adapters.kubernetes.client.access import (
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     POD_GROUP_ACCESS,
-    QUEUE_ACCESS,
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
@@ -42,6 +41,7 @@ from desched.bootstrap.listeners import listeners_of
 from desched.bootstrap.side_tasks import REQUEST_SECONDS, contends
 from desched.eviction.requests import MOST_UNANNOUNCED
 from desched.model.report import Mode
+from desched.plugins.kinds import PLUGIN_KINDS
 from desched.policy_file.difference import policy_differences
 from desched.policy_file.loading import load_policy
 from desched.service.process.health import Health
@@ -202,7 +202,7 @@ OPTIONAL = [
     for folder, systems in (
         ("pod-groups", POD_GROUP_ACCESS),
         ("model-caches", MODEL_CACHE_ACCESS),
-        ("queues", QUEUE_ACCESS),
+        *((kinds.rights.name, kinds.rights.granted) for kinds in PLUGIN_KINDS),
     )
     for system, rights in systems.items()
 ]

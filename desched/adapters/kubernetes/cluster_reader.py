@@ -37,7 +37,6 @@ from desched.adapters.kubernetes.objects.network_topology import (
 )
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import pods_kind
-from desched.adapters.kubernetes.objects.queues import QUEUES, read_queues_of
 from desched.adapters.kubernetes.objects.resource_claims import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
@@ -72,15 +71,17 @@ from desched.model.cluster import (
     ClusterState,
     DeclaredGroup,
     LargeObjects,
+    Node,
     Owner,
     Pod,
     PodRef,
-    Queue,
     ServerHealth,
     Workload,
 )
+from desched.model.extras import Extras, Objects
 from desched.model.pod_groups import declared_keys, groups_of
 from desched.model.snapshot import FreshPod, Room
+from desched.plugins.kinds import PLUGIN_KINDS
 from desched.ports import MaybeFreshPod, PodToRead
 
 W = TypeVar("W")
@@ -114,8 +115,8 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     *MODEL_CACHES.values(),
     HYPER_NODES,
     *TOPOLOGIES,
-    *QUEUES,
     *DEVICE_KINDS,
+    *(kind for plugin_kinds in PLUGIN_KINDS for kind in plugin_kinds.kinds),
 )
 """All kinds that the state of the cluster is made from, beside pods."""
 
@@ -241,13 +242,16 @@ class KubernetesReader:
         siblings: tuple[Pod, ...] = ()
         if gang or pod.may_share_claims:
             siblings = read.all(pods_kind(), pod.namespace, on_node="" if gang else pod.node)
-        queues = read_queues_of(read, pod)
+        extras: dict[str, Objects] = {}
+        for kinds in PLUGIN_KINDS:
+            objects = kinds.around(read, pod)
+            extras |= objects.extras if objects else {}
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshPod(
             *(pod, node, workload, controller_owner, budgets, room, siblings, declared),
             owner_annotations=annotations,
             too_large=next(map(str, read.too_large), ""),
-            queues=queues,
+            extras=extras,
         )
 
     def _reading(self, seconds: float) -> Reading:
@@ -303,7 +307,7 @@ def cluster_state(
         topologies=tuple(
             dict.fromkeys(topology for kind in TOPOLOGIES for topology in read.all(kind))
         ),
-        queues=_queues(read),
+        extras=_extras(read, nodes),
         own_pod=own_pod,
     )
     facts = server()
@@ -318,10 +322,12 @@ def cluster_state(
     )
 
 
-def _queues(read: Lists) -> tuple[Queue, ...]:
-    """The queues, each once."""
-    queues = (queue for kind in QUEUES for queue in read.all(kind))
-    return tuple({(each.system, each.namespace, each.name): each for each in queues}.values())
+def _extras(read: Lists, nodes: Sequence[Node]) -> Extras:
+    """What plugins keep of their objects."""
+    extras: dict[str, Objects] = {}
+    for kinds in PLUGIN_KINDS:
+        extras |= kinds.build(read, nodes).extras
+    return extras
 
 
 def _large_objects(items: Iterable[TooLarge], reduced: Iterable[Pod]) -> Mapping[str, LargeObjects]:
@@ -355,9 +361,7 @@ def _declared_groups_of(
         groups
         for system, namespace, name in declared_keys(pod, workload)
         for kind in DECLARED_GROUPS[system]
-        for groups in read.listing(
-            kind, namespace, {"fieldSelector": f"metadata.name={name}"}
-        ).values
+        if (groups := read.by_name(kind, name, namespace)) is not None
     )
 
 

@@ -20,7 +20,6 @@ from desched.model.cluster import (
 from desched.model.groups import grouped
 from desched.model.plan import RefusalReason
 from desched.model.pod_groups import VOLCANO_JOB, PodGroup, groups_of
-from desched.model.queues import KnownQueues, Requeue
 from desched.model.snapshot import FreshPod
 from desched.model.state import State
 from desched.planning.deadline import OutOfTime, PlanningTime
@@ -48,15 +47,14 @@ class GangCount(NamedTuple):
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     """The cluster in which pods are judged, with the usage of its pods, and the terms.
 
-    `queues` are those of the cluster as it was observed; for a pod that was read just now, those of
-    Kueue as they are now.
+    `planned_in` is the context of the plan if pods were read again since, else None.
     """
 
     cluster: ClusterState
     book: UsageBook
     terms: Terms
-    queues: KnownQueues
     deadline: PlanningTime = PlanningTime()
+    planned_in: "EligibilityContext | None" = None
 
     @classmethod
     def of(cls, book: UsageBook, state: State) -> "EligibilityContext":
@@ -73,7 +71,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy = msgspec.structs.replace(policy, scheduler=rules)
         cluster = with_default_spread(cluster, rules)
         terms = Terms(policy, state, book.now, threshold)
-        return cls(cluster, book, terms, KnownQueues(cluster))
+        return cls(cluster, book, terms)
 
     def for_planning(self, state: State, out_of_time: OutOfTime) -> "EligibilityContext":
         """The same context after the follow-up, with a deadline for planning."""
@@ -86,6 +84,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy = msgspec.structs.replace(self.policy, protections=protections)
         terms = msgspec.structs.replace(self.terms, policy=policy)
         return msgspec.structs.replace(self, terms=terms)
+
+    @property
+    def as_planned(self) -> "EligibilityContext":
+        """The context of the plan, with all of the cluster, if pods were read again since."""
+        return self if self.planned_in is None else self.planned_in
 
     @property
     def policy(self) -> Policy:
@@ -127,6 +130,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
                 _put(owners, controller, look.controller_owner)
         nodes = {look.node.name: look.node for look in looks if look.node}
         siblings = (sibling for look in looks for sibling in look.siblings)
+        extras = dict(seen.extras)
+        for plugin in self.policy.plugins:
+            extras |= plugin.read_again(seen, looks)
         cluster = msgspec.structs.replace(
             seen,
             nodes=tuple(nodes.get(node.name, node) for node in seen.nodes),
@@ -135,12 +141,12 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             controller_owners=owners,
             budgets=last.budgets,
             declared_groups=last.declared_groups,
+            extras=extras,
         )
         terms = msgspec.structs.replace(self.terms, now=now)
-        queues = self.queues.with_fresh(
-            (look.pod for look in looks), (queue for look in looks for queue in look.queues)
+        return msgspec.structs.replace(
+            self, cluster=cluster, terms=terms, planned_in=self.as_planned
         )
-        return msgspec.structs.replace(self, cluster=cluster, terms=terms, queues=queues)
 
     def _declared(self, look: FreshPod) -> Workload | None:
         """The declared workload of the pod, if its controller is still the same.
@@ -176,11 +182,6 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def gangs_of(self, pod: Pod) -> Iterable[PodGroup]:
         """The gangs that the pod belongs to."""
         return groups_of(pod, self.cluster.workload_of(pod), self._declared_groups)
-
-    def requeue(self, pod: Pod) -> Requeue | None:
-        """The queue in which the replacement of the pod waits again, if any."""
-        workload, declared = self.cluster.workload_of(pod), self.cluster.declared_by_key
-        return self.queues.requeue(pod, workload, declared)
 
     @cached_property
     def _declared_groups(self) -> Mapping[GroupKey, DeclaredGroup]:

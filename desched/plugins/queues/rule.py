@@ -8,28 +8,29 @@ from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused
+from desched.plugins.queues.requeue import requeue
 
 
 def waiting(pod: Pod, context: EligibilityContext) -> Refused:
     """What could take the share of the pod's replacement, or why that is not known."""
-    requeue = context.requeue(pod)
-    if requeue is None:
+    queue = requeue(pod, context)
+    if queue is None:
         return None
-    if requeue.unclear:
-        return Finding(RefusalReason.QUEUE_UNKNOWN, f"{requeue.title}: {requeue.unclear}")
-    if requeue.busy:
-        return Finding(RefusalReason.QUEUE_BUSY, f"{requeue.title}: {requeue.busy}")
+    if queue.unclear:
+        return Finding(RefusalReason.QUEUE_UNKNOWN, f"{queue.title}: {queue.unclear}")
+    if queue.busy:
+        return Finding(RefusalReason.QUEUE_BUSY, f"{queue.title}: {queue.busy}")
     return None
 
 
 def requeued(pod: Pod, context: EligibilityContext) -> str:
     """In which queue its replacement waits again, and what could happen; empty without one."""
-    requeue = context.requeue(pod)
-    if requeue is None:
+    queue = requeue(pod, context)
+    if queue is None:
         return ""
-    where = f"its replacement waits again in {requeue.title}"
-    if not requeue.is_read:
+    where = f"its replacement waits again in {queue.title}"
+    if not queue.is_read:
         return f"{where}; desched does not read what else waits there and could take its share"
-    if requeue.unclear or requeue.busy:
-        return f"{where}, where others could take its share: {requeue.unclear or requeue.busy}"
+    if queue.unclear or queue.busy:
+        return f"{where}, where others could take its share: {queue.unclear or queue.busy}"
     return f"{where}, where nothing else waits now"

@@ -214,13 +214,13 @@ UNREADABLE = groups(
 POD_GROUPS = cases(
     Name.POD_GROUPS,
     examination(),
-    examination(pod_groups=(VOLCANO, KAI)),
-    examination(pod_groups=(VOLCANO, UNREADABLE)),
-    examination(pod_groups=(WATCHES_NOT,)),
-    examination(pod_groups=(WATCHES_NOT,), run=run_facts(watches=False)),
-    examination(pod_groups=(VOLCANO, groups("KAI", is_read=False))),
-    examination(pod_groups=(groups("KAI", unanswered=("list podgroups",)),)),
-    examination(pod_groups=SILENT),
+    examination(systems={"pod-groups": (VOLCANO, KAI)}),
+    examination(systems={"pod-groups": (VOLCANO, UNREADABLE)}),
+    examination(systems={"pod-groups": (WATCHES_NOT,)}),
+    examination(systems={"pod-groups": (WATCHES_NOT,)}, run=run_facts(watches=False)),
+    examination(systems={"pod-groups": (VOLCANO, groups("KAI", is_read=False))}),
+    examination(systems={"pod-groups": (groups("KAI", unanswered=("list podgroups",)),)}),
+    examination(systems={"pod-groups": SILENT}),
     examination(server_version=SILENT),
 )
 
@@ -231,9 +231,12 @@ UNREADABLE_QUEUES = groups(
 QUEUES = cases(
     Name.QUEUES,
     examination(),
-    examination(queues=(groups("Volcano", folder=QUEUE_FILES),)),
-    examination(queues=(UNREADABLE_QUEUES,)),
-    examination(queues=(UNREADABLE_QUEUES,), policy=by(plugins=house(Queues(QueueMode.IGNORE)))),
+    examination(systems={"queues": (groups("Volcano", folder=QUEUE_FILES),)}),
+    examination(systems={"queues": (UNREADABLE_QUEUES,)}),
+    examination(
+        systems={"queues": (UNREADABLE_QUEUES,)},
+        policy=by(plugins=house(Queues(QueueMode.IGNORE))),
+    ),
 )
 
 CACHES = "deploy/model-caches"
@@ -243,9 +246,9 @@ UNREADABLE_CACHES = groups(
 MODEL_CACHES = cases(
     Name.MODEL_CACHES,
     examination(),
-    examination(model_caches=(groups("GPUStack", folder=CACHES),)),
-    examination(model_caches=(UNREADABLE_CACHES,)),
-    examination(model_caches=(groups("KServe", folder=CACHES, is_read=False),)),
+    examination(systems={"model-caches": (groups("GPUStack", folder=CACHES),)}),
+    examination(systems={"model-caches": (UNREADABLE_CACHES,)}),
+    examination(systems={"model-caches": (groups("KServe", folder=CACHES, is_read=False),)}),
 )
 
 NAMED = PriorityThreshold(class_name="hihg")

@@ -15,7 +15,6 @@ from desched.model.cluster import (
     PersistentVolume,
     PersistentVolumeClaim,
     PodVolume,
-    Queue,
     StorageClass,
     VolumeKind,
 )
@@ -25,6 +24,7 @@ from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.observation import observe
+from desched.plugins.queues.objects import Queue, QueueObjects
 from desched.ports import PodToRead
 from tests.builders import (
     GIB,
@@ -217,13 +217,13 @@ def test_what_no_pod_or_node_is_stays_as_it_was() -> None:
 
 
 def test_a_look_finds_the_annotations_of_the_owner_and_the_queues_in_the_snapshot() -> None:
-    protected, queues = {"desched.io/evict": "false"}, (Queue("Kueue", "", "team-a"),)
-    seen = one_hot(declared_owners={("apps", "uid-web"): protected}, queues=queues)
+    protected, queues = {"desched.io/evict": "false"}, QueueObjects((Queue("Kueue", "", "team-a"),))
+    seen = one_hot(declared_owners={("apps", "uid-web"): protected}, extras=queues.extras)
     simulation = begun(seen)
     (look,) = simulation.cluster.read_around([PodToRead(seen.cluster.pods[0].ref)])
     assert look is not None
     assert look.owner_annotations == protected
-    assert look.queues == queues
+    assert look.extras == queues.extras
 
 
 def test_a_replacement_goes_only_where_its_volume_can_be_reached() -> None:

@@ -16,19 +16,18 @@ from desched.model.cluster import (
     PodDisruptionBudget,
     PodRef,
     PodVolume,
-    Queue,
     Taint,
     VolumeKind,
     Workload,
 )
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
-from desched.model.queues import MANAGED, QUEUE_NAME
 from desched.model.snapshot import FreshPod, Room
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Refused
 from desched.planning.overload.pod_usage import UsageBook
+from desched.plugins.queues.objects import MANAGED, QUEUE_NAME, Queue, QueueObjects
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
     NOW,
@@ -78,7 +77,7 @@ class Second:
             self.siblings,
             owner_annotations=self.owner_annotations,
             too_large=self.too_large,
-            queues=self.queues,
+            extras=QueueObjects(self.queues).extras,
         )
         now = NOW + timedelta(seconds=self.later_seconds)
         return reconsider(self.eviction, look, self.context, now)
@@ -106,7 +105,7 @@ def test_a_claim_for_one_node_that_another_pod_has_begun_to_use_keeps_the_pod() 
 def test_a_workload_that_has_come_to_its_queue_meanwhile_keeps_the_pod() -> None:
     labels = {"app": "web", MANAGED: "true", QUEUE_NAME: "main"}
     local = Queue("Kueue", "apps", "main", cluster_queue="team-a")
-    second = Second(queues=(local, Queue("Kueue", "", "team-a")))
+    second = Second(extras=QueueObjects((local, Queue("Kueue", "", "team-a"))).extras)
     second.pod = pod("a", on="hot", labels=labels)
     second.queues = (local, Queue("Kueue", "", "team-a"))
     assert second.reason() is None

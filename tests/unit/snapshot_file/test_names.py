@@ -12,7 +12,6 @@ from desched.model.cluster import (
     GroupPart,
     ModelCopies,
     PodVolume,
-    Queue,
     VolumeKind,
 )
 from desched.model.model_caches import (
@@ -26,7 +25,6 @@ from desched.model.model_caches import (
 )
 from desched.model.names import Form, NodeName, Plain
 from desched.model.pod_groups import TASK, groups_of
-from desched.model.queues import MANAGED, QUEUE_NAME, KnownQueues
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
@@ -34,16 +32,20 @@ from desched.planning.eligibility.annotations import (
     SAFE_TO_EVICT_VOLUMES_ANNOTATION,
     may_lose,
 )
+from desched.plugins.kinds import PLUGIN_KINDS
+from desched.plugins.queues.objects import MANAGED, QUEUE_NAME, Queue, QueueObjects
+from desched.plugins.queues.requeue import requeue
 from desched.policy.policy import Protections
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import with_new_names
 from desched.snapshot_file.renaming import Renaming, renames_of
-from tests.builders import NOW, certain, load, node, pod, policy, snapshot
+from tests.builders import NOW, certain, context_of, load, node, pod, policy, snapshot
 
 PLAIN_TEXTS = frozenset(
     {
         "Amounts.extended",
         "CSINode.attach_limits",
+        "ClusterState.extras",
         "ClusterState.priority_classes",
         "ClusterState.server_version",
         "ClusterState.sized_owners",
@@ -101,11 +103,13 @@ def test_every_text_of_a_snapshot_and_of_the_state_has_a_mark() -> None:
     """Else nobody decided whether it is a name."""
     assert renames_of(Snapshot).keys() == {"cluster", "load"}
     assert {"evictions", "pauses", "drains"} < renames_of(State).keys()
+    assert all(renames_of(kinds.keeps) for kinds in PLUGIN_KINDS)
 
 
 def test_the_texts_that_keep_their_value_are_these() -> None:
     """Each is a key, a kind, a zone or a word of Kubernetes; a new one has to be judged."""
-    assert set(_plain_texts(Snapshot)) | set(_plain_texts(State)) == PLAIN_TEXTS
+    kinds = [Snapshot, State, *(kinds.keeps for kinds in PLUGIN_KINDS)]
+    assert {text for kind in kinds for text in _plain_texts(kind)} == PLAIN_TEXTS
 
 
 def _plain_texts(kind: Any, where: str = "") -> Iterator[str]:
@@ -294,19 +298,22 @@ def test_a_pod_is_in_the_same_queue_by_new_names() -> None:
         pod("a", on="n0", labels=of_kueue),
         pod("b", on="n0", annotations=of_volcano),
     ]
-    queues = (
-        Queue("Kueue", "apps", "main", cluster_queue="team-a"),
-        Queue("Kueue", "", "team-a", waiting=3),
-        Queue("Volcano", "", "research"),
-    )
+    queues = QueueObjects(
+        (
+            Queue("Kueue", "apps", "main", cluster_queue="team-a"),
+            Queue("Kueue", "", "team-a", waiting=3),
+            Queue("Volcano", "", "research"),
+        )
+    ).extras
     groups = (
         DeclaredGroup("Volcano", "apps", "podgroup-web", 1, queue="research"),
         DeclaredGroup("Volcano", "apps", "llama", 1, queue="research", waits=True),
     )
-    seen = snapshot([node("n0")], pods, load({}), queues=queues, declared_groups=groups)
+    seen = snapshot([node("n0")], pods, load({}), extras=queues, declared_groups=groups)
     renamed = with_new_names(SnapshotContent(seen, State(), ""), policy()).snapshot.cluster
 
-    found = [KnownQueues(renamed).requeue(p, None, renamed.declared_by_key) for p in renamed.pods]
+    context = context_of(renamed)
+    found = [requeue(p, context) for p in renamed.pods]
     assert [each.busy.partition(":")[0] for each in found if each] == [
         "3 Workloads wait there",
         "1 PodGroup waits there",

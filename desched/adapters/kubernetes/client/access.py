@@ -192,30 +192,6 @@ LIST_KSERVE_CACHES = MODEL_CACHE_ACCESS["kserve"][0]
 LIST_MODEL_STORES = MODEL_CACHE_ACCESS["gpustack"][0]
 
 
-_SHARE_AT_RISK = (
-    "pods move whatever else waits in their queue, which may take the share of a replacement"
-)
-
-
-def _queues(kind: str) -> tuple[Access, Access]:
-    """The rights to read these queues."""
-    return list_and_watch(kind, "what waits in the queue of a pod", _SHARE_AT_RISK, "v1beta1")
-
-
-QUEUE_ACCESS: Mapping[str, tuple[Access, ...]] = {
-    "kueue": (
-        *_queues("kueue.x-k8s.io clusterqueues"),
-        *_queues("kueue.x-k8s.io localqueues"),
-    ),
-    "volcano": _queues("scheduling.volcano.sh queues"),
-}
-"""What each system with queues needs, by its name in the values of the chart."""
-
-LIST_CLUSTER_QUEUES = QUEUE_ACCESS["kueue"][0]
-LIST_LOCAL_QUEUES = QUEUE_ACCESS["kueue"][2]
-LIST_VOLCANO_QUEUES = QUEUE_ACCESS["volcano"][0]
-
-
 GET_VOLCANO_CONFIGURATION = right(
     "get configmaps",
     "the configuration of a Volcano scheduler that the policy names (`configMap`)",

@@ -126,6 +126,11 @@ class Reading:
         _require_ok(answer, kind.access)
         return self._first(kind.decoder_within(self.shares).page(answer.body).values)
 
+    def by_name(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
+        """The same for kinds that the server may lack."""
+        selector = {"fieldSelector": f"metadata.name={name}"}
+        return next(iter(self.listing(kind, namespace, selector).values), None)
+
     def all(self, kind: Kind[W, V], namespace: str = "", *, on_node: str = "") -> tuple[V, ...]:
         """All objects of a kind, of one namespace if it is given, or the pods on a node."""
         selector = {"fieldSelector": f"spec.nodeName={on_node}"} if on_node else {}

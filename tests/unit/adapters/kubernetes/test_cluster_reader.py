@@ -13,11 +13,12 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, TOPOLOGIES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
-from desched.adapters.kubernetes.objects.queues import QUEUES
 from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.errors import ObservationError, ObservationSource
-from desched.model.cluster import ClusterState, Queue
+from desched.model.cluster import ClusterState
 from desched.model.network_topology import HyperNode, Topology
+from desched.plugins.queues.kinds import QUEUES
+from desched.plugins.queues.objects import Queue, QueueObjects
 from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
@@ -575,7 +576,7 @@ def test_a_queue_that_two_versions_serve_is_there_once(server: FakeApiServer) ->
         queue = {"metadata": {"name": kind.access.resource}, "spec": spec, "status": status_of}
         server.lists[kind.access.path()] = [queue]
 
-    assert reader_of(server).read_cluster().queues == (
+    assert QueueObjects.of(reader_of(server).read_cluster().extras).queues == (
         Queue("Kueue", "", "clusterqueues", waiting=2),
         Queue("Kueue", "", "localqueues", cluster_queue="team-a"),
         Queue("Volcano", "", "queues"),

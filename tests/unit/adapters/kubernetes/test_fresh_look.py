@@ -7,9 +7,9 @@ import pytest
 
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError
-from desched.model.cluster import Owner, PodRef, Queue
-from desched.model.queues import MANAGED, QUEUE_NAME
+from desched.model.cluster import Owner, PodRef
 from desched.model.snapshot import FreshPod
+from desched.plugins.queues.objects import MANAGED, QUEUE_NAME, Queue, QueueObjects
 from desched.ports import MaybeFreshPod, PodToRead
 from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
 from tests.unit.adapters.kubernetes import manifests
@@ -194,17 +194,17 @@ def test_a_pod_that_kueue_admitted_comes_with_its_queues(shop: Shop) -> None:
         "status": active,
     }
     shop.objects[shared] = {"metadata": {"name": "team-a"}, "status": active}
-    assert shop.seen().queues == ()
+    assert shop.seen().extras == {}
     shop.objects[POD]["metadata"]["labels"] |= {MANAGED: "true", QUEUE_NAME: "main"}
 
-    assert shop.seen().queues == (
+    assert QueueObjects.of(shop.seen().extras).queues == (
         Queue("Kueue", "shop", "main", cluster_queue="team-a"),
         Queue("Kueue", "", "team-a", waiting=3),
     )
     assert {local, shared} <= set(shop.asked())
     assert shop.asked()[-1] == BUDGETS
     del shop.objects[local]
-    assert shop.seen().queues == ()
+    assert shop.seen().extras == {}
 
 
 def test_a_pod_with_a_claim_comes_with_the_pods_of_its_namespace_on_its_node(shop: Shop) -> None:

@@ -19,10 +19,8 @@ from desched.model.cluster import (
     PodDisruptionBudget,
     PodRef,
     PodVolume,
-    Queue,
     VolumeKind,
 )
-from desched.model.queues import MANAGED, QUEUE_NAME
 from desched.model.selectors import LabelSelector
 from desched.model.state import CoolDown, Pause, PauseScope, RecentMove
 from desched.planning.eligibility.annotations import (
@@ -31,6 +29,7 @@ from desched.planning.eligibility.annotations import (
     PREFER_NO_EVICTION_ANNOTATION,
 )
 from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
+from desched.plugins.queues.objects import MANAGED, QUEUE_NAME, Queue, QueueObjects
 from desched.policy.policy import PriorityThreshold
 from tests.builders import NOW, WINDOW_SECONDS, amounts, budget, pod, selector
 from tests.repository import ROOT
@@ -122,7 +121,7 @@ def in_a_queue(*queues: Queue) -> Spoil:
     def spoil(one: Candidate) -> None:
         labels = one.pod.get("labels", {"app": "web"})
         one.pod["labels"] = labels | {MANAGED: "true", QUEUE_NAME: "main"}
-        one.cluster["queues"] = queues
+        one.cluster["extras"] = QueueObjects(queues).extras
 
     return spoil
 

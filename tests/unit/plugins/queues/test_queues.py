@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.model.cluster import DeclaredGroup, Pod, Queue
-from desched.model.queues import KAI_QUEUE, MANAGED, QUEUE_NAME
-from desched.planning.eligibility.context import EligibilityContext
+from desched.model.cluster import DeclaredGroup, Pod
+from desched.model.snapshot import FreshPod
 from desched.planning.eligibility.rules import refuse
 from desched.plugins.queues.keys import QueueMode
+from desched.plugins.queues.objects import KAI_QUEUE, MANAGED, QUEUE_NAME, Queue, QueueObjects
 from desched.plugins.queues.plugin import Queues
 from desched.plugins.queues.rule import requeued
-from tests.builders import house, load, node, planned, pod, snapshot, workload
+from tests.builders import NOW, house, load, node, planned, pod, snapshot, workload
 from tests.unit.planning.eligibility.candidate import Candidate
 
 OF_KUEUE = {MANAGED: "true", QUEUE_NAME: "main"}
@@ -28,13 +28,13 @@ RESEARCH = Queue("Volcano", "", "research")
 
 def kueue(*queues: Queue, labels: dict[str, str] = OF_KUEUE, **fields: Any) -> Candidate:
     one = Candidate(labels={"app": "web"} | labels, **fields)
-    one.cluster = {"queues": queues}
+    one.cluster = {"extras": QueueObjects(queues).extras}
     return one
 
 
 def volcano(*queues: Queue, groups: tuple[DeclaredGroup, ...] = (OWN,), **fields: Any) -> Candidate:
     one = Candidate(**(IN_GROUP | fields))
-    one.cluster = {"queues": queues, "declared_groups": groups}
+    one.cluster = {"extras": QueueObjects(queues).extras, "declared_groups": groups}
     return one
 
 
@@ -114,8 +114,7 @@ def test_without_the_right_pods_move_as_before_and_the_plan_says_what_is_not_rea
 )
 def test_pods_that_share_a_workload_do_not_wait_again(labels: dict[str, str]) -> None:
     """kueue pkg/controller/jobs/pod/pod_controller.go:381, 1371-1377."""
-    one = kueue(LOCAL, msgspec.structs.replace(SHARED, waiting=3), labels=labels)
-    one.cluster["queues"] += (RESEARCH,)
+    one = kueue(LOCAL, msgspec.structs.replace(SHARED, waiting=3), RESEARCH, labels=labels)
     if "kueue.x-k8s.io/pod-group-name" in labels:
         one.annotate("kueue.x-k8s.io/pod-group-total-count", "1")
     assert one.reason is None
@@ -211,9 +210,9 @@ def test_a_fresh_look_judges_by_the_queues_of_the_cycle() -> None:
     one = volcano(RESEARCH, groups=(OWN, OTHER))
     context = one.context()
     the_pod: Pod = context.cluster.pods[0]
-    seen = msgspec.structs.replace(context.cluster, declared_groups=(OWN,))
-    fresh: EligibilityContext = msgspec.structs.replace(context, cluster=seen)
-    found = refuse(the_pod, fresh)
+    owner = context.cluster.workload_of(the_pod)
+    look = FreshPod(the_pod, node("n1"), owner, None, (), declared_groups=(OWN,))
+    found = refuse(the_pod, context.with_fresh([look], NOW))
     assert found is not None
     assert found.reason == "queue_busy"
 
@@ -222,6 +221,8 @@ def test_a_plan_has_the_queue_of_each_move() -> None:
     pods = [pod(name, on="hot", labels={"app": "web"} | OF_KUEUE) for name in "ab"]
     used = load({"hot": (0.9, 0.1), "cool": (0.0, 0.0)}, dict.fromkeys("ab", (0.9, 0.1)))
     nodes = [node("hot"), node("cool")]
-    seen = snapshot(nodes, pods, used, [workload("web", 4)], queues=(LOCAL, SHARED))
+    seen = snapshot(
+        nodes, pods, used, [workload("web", 4)], extras=QueueObjects((LOCAL, SHARED)).extras
+    )
     (move,) = planned(seen).evictions
     assert "ClusterQueue team-a (Kueue), where nothing else waits now" in move.queue

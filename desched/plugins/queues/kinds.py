@@ -7,24 +7,32 @@ Sources: kueue apis/kueue/v1beta1 and v1beta2, clusterqueue_types.go and localqu
 (`pendingWorkloads`, the condition `Active`); volcano.sh/apis scheduling/v1beta1 (`QueueState`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from desched.adapters.kubernetes.client.access import (
-    LIST_CLUSTER_QUEUES,
-    LIST_LOCAL_QUEUES,
-    LIST_VOLCANO_QUEUES,
-)
-from desched.adapters.kubernetes.client.api_types import queues as wire
-from desched.adapters.kubernetes.client.paged_reads import Reading
-from desched.api_objects.access import Access
+from desched.api_objects.access import Access, list_and_watch
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
-from desched.api_objects.kinds import Kind
-from desched.model.cluster import Pod, Queue
-from desched.model.queues import KUEUE, VOLCANO, kueue_queue
+from desched.api_objects.kinds import Kind, Lists
+from desched.api_objects.plugin_kinds import PluginKinds, Reads, SystemRights
+from desched.model.cluster import Node, Pod
 from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME
+from desched.plugins.queues import wire
+from desched.plugins.queues.objects import KUEUE, VOLCANO, Queue, QueueObjects, kueue_queue
+
+
+def _rights(kind: str) -> tuple[Access, Access]:
+    """The rights to read these queues."""
+    without = (
+        "pods move whatever else waits in their queue, which may take the share of a replacement"
+    )
+    return list_and_watch(kind, "what waits in the queue of a pod", without, "v1beta1")
+
+
+_CLUSTER_QUEUE_RIGHTS = _rights("kueue.x-k8s.io clusterqueues")
+_LOCAL_QUEUE_RIGHTS = _rights("kueue.x-k8s.io localqueues")
+_VOLCANO_RIGHTS = _rights("scheduling.volcano.sh queues")
 
 _SPEC = RawDecoder(wire.LocalQueueSpec)
 _OF_KUEUE = RawDecoder(wire.KueueStatus)
@@ -33,6 +41,7 @@ _OF_VOLCANO = RawDecoder(wire.VolcanoStatus)
 _VERSIONS = ("v1beta1", "v1beta2")
 
 _Read = Callable[[wire.Queue], Queue]
+_Kinds = tuple[Kind[wire.Queue, Queue], ...]
 
 
 def _cluster_queue(item: wire.Queue) -> Queue:
@@ -85,45 +94,65 @@ def _read_queue(system: str, read: _Read, item: wire.Queue) -> Queue:
         return _queue(system, item, unclear=f"it cannot be read: {error}")
 
 
-def _kinds(
-    system: str, read: _Read, access: Access, *versions: str
-) -> Iterator[Kind[wire.Queue, Queue]]:
-    for version in versions:
-        yield Kind(
-            access._replace(version=version),
-            wire.Queue,
-            partial(_read_queue, system, read),
-            is_optional=True,
-            is_discovered=True,
-        )
+def _kinds(system: str, read: _Read, access: Access, *versions: str) -> _Kinds:
+    build = partial(_read_queue, system, read)
+    return tuple(
+        Kind(access, wire.Queue, build, is_optional=True, is_discovered=True)
+        for access in _versions(access, *versions)
+    )
 
 
-_Kinds = tuple[Kind[wire.Queue, Queue], ...]
+def _versions(access: Access, *versions: str) -> tuple[Access, ...]:
+    return tuple(access._replace(version=version) for version in versions)
 
-_CLUSTER_QUEUES: _Kinds = tuple(_kinds(KUEUE, _cluster_queue, LIST_CLUSTER_QUEUES, *_VERSIONS))
-_LOCAL_QUEUES: _Kinds = tuple(_kinds(KUEUE, _local_queue, LIST_LOCAL_QUEUES, *_VERSIONS))
-QUEUES: _Kinds = (
-    *_CLUSTER_QUEUES,
-    *_LOCAL_QUEUES,
-    *_kinds(VOLCANO, _volcano, LIST_VOLCANO_QUEUES, "v1beta1"),
-)
+
+_CLUSTER_QUEUES = _kinds(KUEUE, _cluster_queue, _CLUSTER_QUEUE_RIGHTS[0], *_VERSIONS)
+_LOCAL_QUEUES = _kinds(KUEUE, _local_queue, _LOCAL_QUEUE_RIGHTS[0], *_VERSIONS)
+_VOLCANO_QUEUES = _kinds(VOLCANO, _volcano, _VOLCANO_RIGHTS[0], "v1beta1")
+QUEUES: _Kinds = (*_CLUSTER_QUEUES, *_LOCAL_QUEUES, *_VOLCANO_QUEUES)
 """All queues. Kueue serves two versions with the same objects; of both, the newer one counts."""
 
 
-def read_queues_of(read: Reading, pod: Pod) -> tuple[Queue, ...]:
+def _all(lists: Lists, _: Sequence[Node]) -> QueueObjects:
+    """The queues, each once."""
+    queues = QueueObjects(tuple(queue for kind in QUEUES for queue in lists.all(kind)))
+    return QueueObjects(tuple(queues.by_key.values()))
+
+
+def _around(reads: Reads, pod: Pod) -> QueueObjects:
     """The LocalQueue and the ClusterQueue in which the replacement of a pod waits again, as now.
 
     What waits in a Queue of Volcano is known by all PodGroups, too many to be read for one pod.
     """
     name = kueue_queue(pod)
-    local = _named(read, _LOCAL_QUEUES, name, pod.namespace) if name else None
+    local = _named(reads, _LOCAL_QUEUES, name, pod.namespace) if name else None
     if local is None:
-        return ()
-    shared = _named(read, _CLUSTER_QUEUES, local.cluster_queue)
-    return (local,) if shared is None else (local, shared)
+        return QueueObjects()
+    shared = _named(reads, _CLUSTER_QUEUES, local.cluster_queue)
+    return QueueObjects((local,) if shared is None else (local, shared))
 
 
-def _named(read: Reading, kinds: _Kinds, name: str, namespace: str = "") -> Queue | None:
-    selector = {"fieldSelector": f"metadata.name={name}"}
-    found = [value for kind in kinds for value in read.listing(kind, namespace, selector).values]
-    return found[-1] if found else None
+def _named(reads: Reads, kinds: _Kinds, name: str, namespace: str = "") -> Queue | None:
+    queues = [reads.by_name(kind, name, namespace) for kind in kinds]
+    return next((queue for queue in reversed(queues) if queue is not None), None)
+
+
+QUEUE_KINDS = PluginKinds(
+    QueueObjects,
+    QUEUES,
+    SystemRights(
+        name="queues",
+        title="queues",
+        unread="Pods move whatever else waits in their queue.",
+        read={
+            KUEUE: _versions(_CLUSTER_QUEUE_RIGHTS[0], *_VERSIONS),
+            VOLCANO: _VOLCANO_RIGHTS[:1],
+        },
+        granted={
+            "kueue": (*_CLUSTER_QUEUE_RIGHTS, *_LOCAL_QUEUE_RIGHTS),
+            "volcano": _VOLCANO_RIGHTS,
+        },
+    ),
+    _all,
+    _around,
+)

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
-from desched.adapters.kubernetes.objects.queues import QUEUES
 from desched.api_objects.memory_bounds import ORDINARY_BYTES, kept_bytes
-from desched.model.cluster import Queue
+from desched.plugins.queues.kinds import QUEUES
+from desched.plugins.queues.objects import Queue
 
 ACTIVE = [{"type": "Active", "status": "True", "reason": "Ready", "message": "Can admit"}]
 STOPPED = [{"type": "Active", "status": "False", "reason": "Stopped"}]
