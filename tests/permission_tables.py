@@ -16,7 +16,6 @@ from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
     METRICS_ACCESS,
-    MODEL_CACHE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     POD_GROUP_ACCESS,
@@ -40,7 +39,6 @@ PERMISSIONS: Mapping[str, Sequence[Access]] = {
     "Load by metrics-server": METRICS_ACCESS,
     "Load by the custom metrics API": CUSTOM_METRICS_ACCESS,
     "PodGroups": tuple(access for rights in POD_GROUP_ACCESS.values() for access in rights),
-    "Model caches": tuple(access for rights in MODEL_CACHE_ACCESS.values() for access in rights),
     **{
         kinds.rights.title.capitalize(): [
             access for rights in kinds.rights.granted.values() for access in rights

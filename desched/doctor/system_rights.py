@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from desched.adapters.kubernetes.client.access import (
     LIST_KUEUE_TOPOLOGIES,
     LIST_VOLCANO_JOBS,
-    MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
 )
-from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.api_objects.plugin_kinds import ReadingPlugin, SystemRights
 from desched.planning.plugin_settings import counts_volcano_jobs
@@ -28,20 +26,12 @@ _WITH_VOLCANO_JOBS = _OF_POD_GROUPS._replace(
     read={**_OF_POD_GROUPS.read, "Volcano-Jobs": [LIST_VOLCANO_JOBS]},
 )
 """The same with Volcano Jobs, which only a policy needs that lets their pods move."""
-_OF_MODEL_CACHES = SystemRights(
-    name="model-caches",
-    title="model caches",
-    unread="Local volumes keep their pods, and other pods move as if they needed no model.",
-    read={system: [kind.access] for system, kind in MODEL_CACHES.items()},
-    granted=MODEL_CACHE_ACCESS,
-)
 
 
 def system_rights(policy: Policy) -> Iterator[tuple[SystemRights, str]]:
     """The rights, each with why the policy does not need them, empty if it does."""
     moves_jobs = counts_volcano_jobs(policy.plugins)
     yield _WITH_VOLCANO_JOBS if moves_jobs else _OF_POD_GROUPS, ""
-    yield _OF_MODEL_CACHES, ""
     for plugin in policy.plugins:
         if isinstance(plugin, ReadingPlugin):
             yield plugin.kinds.rights, plugin.why_unread

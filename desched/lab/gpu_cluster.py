@@ -12,7 +12,6 @@ from desched.lab.history import Usage
 from desched.lab.template import PodTemplate
 from desched.model.cluster import DeclaredGroup, PodVolume, SchedulingClass, VolumeKind
 from desched.model.devices import INTERFACES, amounts_of_networks, interfaces_text, networks_of
-from desched.model.model_caches import CACHE_KEY, LABEL_PREFIX
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Amounts
@@ -35,6 +34,9 @@ RACKS: Mapping[str, Sequence[str]] = {
 }
 OVERLOADED_RACK, RIGHT_RACK = "r1", "r2"
 _BLOCKS = {"r1": "b1", "r2": "b1", "r3": "b2", "r4": "b2"}
+CACHE_KEY, CACHE_LABEL = "desched.io/cache-key", "cache.desched.io/"
+"""The annotation of pods that need a model, and the prefix of the label of nodes that hold it."""
+
 _MODELS = {"llama-70b": ("te4", "te9"), "mistral-7b": ("te3", "te7", "te8")}
 
 HYPER_NODES = (
@@ -116,7 +118,7 @@ def _inference() -> Iterator[AiWorkload]:
 
 def _node(name: str, rack: str) -> AiNode:
     block = _BLOCKS[rack]
-    models = {LABEL_PREFIX + model: "true" for model, on in _MODELS.items() if name in on}
+    models = {CACHE_LABEL + model: "true" for model, on in _MODELS.items() if name in on}
     labels = {
         BLOCK: block,
         RACK: rack,
@@ -162,7 +164,7 @@ def _embed() -> PodTemplate:
 def _cached(app: str, model: str, usage_millicores: int) -> PodTemplate:
     """A server of a model that only some nodes hold, which it prefers."""
     template = _template(app, usage_millicores, 1000, {CACHE_KEY: model}, gpus=2)
-    warm = NodeSelectorTerm((Requirement(LABEL_PREFIX + model, Operator.EXISTS),))
+    warm = NodeSelectorTerm((Requirement(CACHE_LABEL + model, Operator.EXISTS),))
     scheduling = replace(template.scheduling, preferred_node_affinity=((100, warm),))
     return replace(template, scheduling=scheduling)
 

@@ -535,14 +535,6 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     waits: bool = False
 
 
-class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Models that nodes hold, as an object of a system says: each of these is on each of those."""
-
-    system: Plain
-    models: tuple[LabeledName, ...] = ()
-    nodes: tuple[NodeName, ...] = ()
-
-
 class ServerHealth(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How the API server answered the latest requests of this process.
 
@@ -625,7 +617,6 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_times: tuple[Time, Time] | None = None
     server_health: ServerHealth = ServerHealth()
     declared_groups: tuple[DeclaredGroup, ...] = ()
-    model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
     extras: Mapping[Plain, Objects] = {}
@@ -670,19 +661,6 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         return {
             (declared_group.system, declared_group.namespace, declared_group.name): declared_group
             for declared_group in self.declared_groups
-        }
-
-    @cached_property
-    def nodes_by_model(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
-        """The names of the nodes that hold each model, by the system whose objects say so."""
-        nodes_of: dict[str, dict[str, set[str]]] = {}
-        for copies in self.model_copies:
-            of_system = nodes_of.setdefault(copies.system, {})
-            for model in copies.models:
-                of_system.setdefault(model, set()).update(copies.nodes)
-        return {
-            system: {model: frozenset(nodes) for model, nodes in models.items()}
-            for system, models in nodes_of.items()
         }
 
     @cached_property

@@ -33,6 +33,7 @@ class Form(Enum):
     WORKLOAD = auto()  # `Kind namespace/name`, or without the kind
     GANG = auto()  # `gang namespace/name (system)`
     GROUP = auto()  # the name of a group as its pods have it, which depends on its system
+    LABEL = auto()  # `KEY[=VALUE]` of a label
     LABELED = auto()  # the name of an object as the labels of its pods have it
     OWNER = auto()  # the name of a node or of a workload, by the kind of the owner
     POOL = auto()  # with the path of the domain that `balanceScope` makes of it

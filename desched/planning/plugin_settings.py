@@ -58,11 +58,6 @@ class PluginSettings(msgspec.Struct, frozen=True, cache_hash=True):
         return None
 
     @property
-    def node_labels(self) -> frozenset[str]:
-        """The labels of nodes that its settings name."""
-        return frozenset()
-
-    @property
     def owner_kinds(self) -> frozenset[str]:
         """Further kinds of controllers, as group and kind, whose pods the policy lets move."""
         return frozenset()

@@ -13,6 +13,7 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodVolume
 from desched.model.extras import Extras
+from desched.model.names import Mark
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
 from desched.model.snapshot import FreshPod
 from desched.model.state import EvictionRecord, State
@@ -130,13 +131,17 @@ class Plugin(PluginSettings, frozen=True):
 
     For the reasons that it `decides`, rules of desched that keep all such pods count no more.
     `scores` are those of schedulers beside kube-scheduler. `annotations` are those that it reads of
-    pods, workloads and PodGroups, `labels` those of pods.
+    pods, workloads and PodGroups, with what their values name, `labels` those of pods.
     """
 
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
     scores: ClassVar[Mapping[SchedulerProfile, OtherScores]] = {}
-    annotations: ClassVar[frozenset[str]] = frozenset()
+    annotations: ClassVar[Mapping[str, Mark]] = {}
     labels: ClassVar[frozenset[str]] = frozenset()
+
+    def node_labels(self, cluster: ClusterState) -> Iterable[str]:
+        """The labels of nodes that it reads: its settings or other objects name them."""
+        return ()
 
     def read_again(self, seen: ClusterState, looks: Sequence[FreshPod]) -> Extras:
         """Its objects with what was read again just before the eviction of these pods."""

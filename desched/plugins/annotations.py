@@ -1,8 +1,10 @@
 """The annotations of pods, workloads and PodGroups that desched reads; no other is kept."""
 
+from collections.abc import Mapping
+
 from desched.model.checkpoints import CHECKPOINTS
 from desched.model.devices import INTERFACES
-from desched.model.model_caches import KSERVE_CLAIM
+from desched.model.names import Mark
 from desched.model.pod_groups import GROUP_KEYS, PREEMPTABLE
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
@@ -12,6 +14,11 @@ from desched.planning.selection.eviction_cost import (
 )
 from desched.plugins import HOUSE
 
+MARKS: Mapping[str, Mark] = {
+    key: mark for plugin in HOUSE for key, mark in plugin.annotations.items()
+}
+"""What the values of the annotations of plugins name."""
+
 ANNOTATIONS = frozenset(
     {
         *EVICTION_ANNOTATIONS,
@@ -20,12 +27,11 @@ ANNOTATIONS = frozenset(
         COOLDOWN_TIME,
         INTERFACES,
         CHECKPOINTS,
-        KSERVE_CLAIM,
         DELETION_COST_ANNOTATION,
         DISRUPTION_COST_ANNOTATION,
         MIRROR_ANNOTATION,
         SOURCE_ANNOTATION,
-        *(annotation for plugin in HOUSE for annotation in plugin.annotations),
+        *MARKS,
     }
 )
 

@@ -17,7 +17,6 @@ from desched.model.cluster import (
     CSINode,
     DeclaredGroup,
     LargeObjects,
-    ModelCopies,
     Node,
     Owner,
     PersistentVolume,
@@ -76,7 +75,6 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     csi_nodes: Mapping[str, CSINode] = {}
     services: tuple[Service, ...] = ()
     declared_groups: tuple[DeclaredGroup, ...] = ()
-    model_copies: tuple[ModelCopies, ...] = ()
     hyper_nodes: tuple[HyperNode, ...] = ()
     topologies: tuple[Topology, ...] = ()
     extras: Mapping[str, msgspec.Raw] = {}

@@ -12,13 +12,13 @@ priority classes and storage classes. Texts for people, such as the reason of a 
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from desched.model.cluster import DeclaredGroup, Owner
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
-from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM
 from desched.model.names import Form, Instead, Mark, Name
 from desched.model.pod_groups import (
     GENERATED_PREFIX,
@@ -33,6 +33,7 @@ from desched.planning.eligibility.annotations import SAFE_TO_EVICT_VOLUMES_ANNOT
 from desched.planning.eligibility.rules import COOLDOWN_TIME, SYSTEM_NAMESPACES
 from desched.planning.eligibility.volumes import plain_path
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
+from desched.plugins.annotations import MARKS
 from desched.policy.durations import duration_seconds
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import SnapshotContent
@@ -125,18 +126,7 @@ def _kept(policy: Policy) -> Mapping[Name, frozenset[str]]:
 
 
 def _renamed_content(content: SnapshotContent, names: Names) -> SnapshotContent:
-    def renamed(mark: Mark, value: Any, owner: Any) -> Any:
-        match mark:
-            case _ if not value:
-                return value
-            case Instead(text):
-                return text
-            case Name():
-                return names.of(mark, value)
-            case Form():
-                return FORMS[mark](names, value, owner)
-
-    renaming = Renaming(renamed)
+    renaming = Renaming(partial(_renamed, names))
     # A snapshot has the usage of all pods.
     load = replace(content.snapshot.load, pods_of=None, pod_sums={})
     others = tuple(
@@ -154,6 +144,18 @@ def _renamed_content(content: SnapshotContent, names: Names) -> SnapshotContent:
     )
 
 
+def _renamed(names: Names, mark: Mark, value: Any, owner: Any) -> Any:
+    match mark:
+        case _ if not value:
+            return value
+        case Instead(text):
+            return text
+        case Name():
+            return names.of(mark, value)
+        case Form():
+            return FORMS[mark](names, value, owner)
+
+
 def _group_name(names: Names, name: str, group: DeclaredGroup) -> str:
     """As the pods of the group have it, in a field or in a label or annotation."""
     if group.system == "Kubernetes":
@@ -164,6 +166,11 @@ def _group_name(names: Names, name: str, group: DeclaredGroup) -> str:
 def _labeled(names: Names, name: str, _owner: object) -> str:
     """As a pod's label has it."""
     return _value(names, "", name)
+
+
+def _label(names: Names, text: str, _owner: object) -> str:
+    key, is_equal, value = (part.strip() for part in text.partition("="))
+    return key + is_equal + _value(names, key, value)
 
 
 def _uid(names: Names, uid: str, _owner: object) -> str:
@@ -239,11 +246,8 @@ def _annotations(names: Names, annotations: Mapping[str, str], _owner: object) -
 def _annotation(names: Names, key: str, value: str) -> str:
     if key == INTERFACES:
         return interfaces_text(networks_of({key: value}))
-    if key == CACHE_KEY:
-        label, is_equal, held = (part.strip() for part in value.partition("="))
-        return label + is_equal + _value(names, label, held)
-    if key == KSERVE_CLAIM:
-        return names.of(Name.VOLUME, value)
+    if key in MARKS:
+        return str(_renamed(names, MARKS[key], value, None))
     if key == SAFE_TO_EVICT_VOLUMES_ANNOTATION:
         return ",".join(names.of(Name.VOLUME, part) for part in value.split(","))
     return _value(names, key, value)
@@ -268,6 +272,7 @@ FORMS: Mapping[Form, Rename] = {
     Form.WORKLOAD: _workload,
     Form.GANG: _gang,
     Form.GROUP: _group_name,
+    Form.LABEL: _label,
     Form.LABELED: _labeled,
     Form.OWNER: _owner_name,
     Form.POOL: _pool,

@@ -18,7 +18,6 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.devices import SHARING_STRATEGY
-from desched.model.model_caches import KSERVE_LABELS, models_of
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
@@ -43,7 +42,7 @@ NODE_LABELS = frozenset(
         *(key for key, _ in VIRTUAL_LABELS),
     }
 )
-POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *KSERVE_LABELS, *LABELS})
+POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *LABELS})
 """Labels that desched reads whatever the policy and the objects are."""
 
 V = TypeVar("V")
@@ -99,10 +98,9 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *by_policy.nodes,
         *policy.domains.keys,
         *((policy.balance_scope,) if policy.balance_scope else ()),
-        *(label for plugin in policy.plugins for label in plugin.node_labels),
         *(level for topology in cluster.topologies for level in topology.levels),
         *(group.topology.level for group in cluster.declared_groups if group.topology),
-        *(m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))),
+        *(label for plugin in policy.plugins for label in plugin.node_labels(cluster)),
         *(key for scheduling in classes for key, _ in scheduling.node_selector),
         *_keys_of_terms(_node_terms(cluster, classes)),
         *(term.topology_key for term in terms),

@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import (
-    MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
 )
 from desched.plugins.kinds import PLUGIN_KINDS
@@ -63,13 +62,6 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
             {"rights": {"podGroups": {system: True}}},
         )
         for system in POD_GROUP_ACCESS
-    },
-    **{
-        f"model-caches/{system}.yaml": (
-            "model-caches-rbac.yaml",
-            {"rights": {"modelCaches": {system: True}}},
-        )
-        for system in MODEL_CACHE_ACCESS
     },
     **{
         f"{rights.name}/{system}.yaml": (

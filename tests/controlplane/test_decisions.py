@@ -9,9 +9,9 @@ import structlog
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
-from desched.model.cluster import ModelCopies
 from desched.model.network_topology import Topology
 from desched.model.state import SUCCESSES
+from desched.plugins.caches.objects import CacheObjects, ModelCopies
 from desched.plugins.virtual_machines.kubevirt import KIND
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.forks import hold_if_unknown
@@ -361,7 +361,7 @@ def test_models_stay_where_the_objects_of_their_systems_say_that_they_are(sites:
 
     def held() -> Sequence[ModelCopies]:
         with structlog.testing.capture_logs() as logs:
-            found = reader.read_cluster().model_copies
+            found = CacheObjects.of(reader.read_cluster().extras).copies
         unserved = (each for each in logs if each["event"] == "kind.not_served")
         said.update((e["log_level"], e["group"]) for e in unserved if e["group"] in kinds)
         return found

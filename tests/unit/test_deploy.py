@@ -24,7 +24,6 @@ from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
     METRICS_ACCESS,
-    MODEL_CACHE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     POD_GROUP_ACCESS,
@@ -201,7 +200,6 @@ OPTIONAL = [
     (folder, system, rights)
     for folder, systems in (
         ("pod-groups", POD_GROUP_ACCESS),
-        ("model-caches", MODEL_CACHE_ACCESS),
         *((kinds.rights.name, kinds.rights.granted) for kinds in PLUGIN_KINDS),
     )
     for system, rights in systems.items()

@@ -29,7 +29,6 @@ from desched.adapters.kubernetes.objects.declared_owners import (
     read_declared_owners,
 )
 from desched.adapters.kubernetes.objects.device_counts import DeviceObjects, with_devices
-from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.network_topology import (
     HYPER_NODES,
     TOPOLOGIES,
@@ -112,7 +111,6 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     CSI_NODES,
     SERVICES,
     *(kind for kinds in DECLARED_GROUPS.values() for kind in kinds),
-    *MODEL_CACHES.values(),
     HYPER_NODES,
     *TOPOLOGIES,
     *DEVICE_KINDS,
@@ -302,7 +300,6 @@ def cluster_state(
             for kind in kinds
             for declared in read.all(kind)
         ),
-        model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
         hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
         topologies=tuple(
             dict.fromkeys(topology for kind in TOPOLOGIES for topology in read.all(kind))

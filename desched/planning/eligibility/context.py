@@ -15,6 +15,7 @@ from desched.model.cluster import (
     GangKey,
     GroupKey,
     Pod,
+    PodVolume,
     Workload,
 )
 from desched.model.groups import grouped
@@ -232,6 +233,10 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """What plugins know of the replacement of the pod; empty if nothing."""
         notes = (plugin.after_eviction(pod, self) for plugin in self.policy.plugins)
         return "; ".join(filter(None, notes))
+
+    def is_copied(self, volume: PodVolume, pod: Pod) -> bool:
+        """Whether other nodes offer the same data at the path of the volume."""
+        return any(plugin.has_copies(pod, volume, self) for plugin in self.policy.plugins)
 
     def is_taken_over(self, pod: Pod) -> bool:
         """Whether another controller answers the eviction of the pod, and moves it itself."""

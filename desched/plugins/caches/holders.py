@@ -6,9 +6,9 @@ from itertools import chain, islice, zip_longest
 
 from desched.model.cluster import Pod
 from desched.model.groups import grouped
-from desched.model.model_caches import CachedModel
 from desched.model.report import ModelNodes
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.caches.models import CachedModel
 from desched.plugins.caches.needed import models_needed
 
 MOST_MODELS = 20

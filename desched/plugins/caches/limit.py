@@ -6,12 +6,12 @@ kube-scheduler does not know that, so that landings on them are bad ones.
 from collections.abc import Sequence
 
 from desched.model.cluster import Pod
-from desched.model.model_caches import CACHE_KEY, CachedModel
 from desched.model.plan import RefusalReason
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import PlacementLimit
+from desched.plugins.caches.models import CACHE_KEY, CachedModel
 from desched.plugins.caches.needed import models_needed
 
 MOST_NAMED = 5

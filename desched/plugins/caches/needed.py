@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from desched.model.cluster import Pod
-from desched.model.model_caches import CachedModel, models_of
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.caches.models import CachedModel, models_of
+from desched.plugins.caches.objects import CacheObjects
 
 Models = tuple[CachedModel, ...]
 
 
 def models_needed(pod: Pod, context: EligibilityContext) -> Models:
     """The models that the pod needs where it goes."""
-    return models_of(pod, context.cluster.workload_of(pod), context.cluster.nodes_by_model)
+    held = CacheObjects.of(context.cluster.extras).nodes_by_model
+    return models_of(pod, context.cluster.workload_of(pod), held)
 
 
 def is_elsewhere(models: Models, pod: Pod, context: EligibilityContext) -> bool:

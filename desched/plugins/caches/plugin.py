@@ -1,29 +1,44 @@
 """How caches of models take part in a decision."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from desched.model.cluster import Pod, PodVolume
-from desched.model.model_caches import CACHE_KEY, kserve_claim
+from desched.api_objects.plugin_kinds import ReadingPlugin
+from desched.model.cluster import ClusterState, Pod, PodVolume
+from desched.model.names import Form, Mark, Name
 from desched.model.plan import Plan, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.plugins import Plugin
 from desched.plugins.caches.holders import holders
 from desched.plugins.caches.keys import CacheAffinity, CacheKeys
+from desched.plugins.caches.kinds import CACHE_KINDS
 from desched.plugins.caches.limit import ModelLimit
+from desched.plugins.caches.models import (
+    CACHE_KEY,
+    KSERVE_CLAIM,
+    KSERVE_LABELS,
+    kserve_claim,
+    models_of,
+)
 from desched.plugins.caches.needed import Models, is_elsewhere, models_needed
+from desched.plugins.caches.objects import CacheObjects
 
 FOR_MODEL = 0.5
 FOR_DOWNLOAD = 2.0
 
 
-class Caches(Plugin, frozen=True):
+class Caches(ReadingPlugin, frozen=True):
     """Keeps pods on nodes that hold their models."""
 
     cache_affinity: CacheAffinity = CacheAffinity.REQUIRE
     keys = CacheKeys
-    annotations = frozenset({CACHE_KEY})
+    kinds = CACHE_KINDS
+    annotations: ClassVar[Mapping[str, Mark]] = {CACHE_KEY: Form.LABEL, KSERVE_CLAIM: Name.VOLUME}
+    labels = KSERVE_LABELS
+
+    def node_labels(self, cluster: ClusterState) -> Iterable[str]:
+        """The labels that mark the nodes with the models of pods."""
+        return {m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))}
 
     def strict(self) -> "Caches":
         """Caches do not count."""
@@ -40,7 +55,8 @@ class Caches(Plugin, frozen=True):
         """Whether it has a model of KServe, which each node with a copy offers at the same path."""
         if not self._counts or not volume.claim:
             return False
-        return volume.claim == kserve_claim(pod, context.cluster.nodes_by_model)
+        held = CacheObjects.of(context.cluster.extras).nodes_by_model
+        return volume.claim == kserve_claim(pod, held)
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> ModelLimit | None:
         """No pod lands where its models would have to be downloaded, unless it may."""

@@ -70,8 +70,7 @@ class Gpus(Plugin, frozen=True):
     def _reserves(self) -> tuple[Reserve, ...]:
         return self.drains.reserves if self.drains is not None else ()
 
-    @property
-    def node_labels(self) -> frozenset[str]:
+    def node_labels(self, _: ClusterState) -> frozenset[str]:
         """The domains of reserves."""
         return frozenset(reserve.domain for reserve in self._reserves if reserve.domain)
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from desched.model.cluster import MIGRATING_ANNOTATION, Pod
+from desched.model.names import Form
 from desched.model.plan import RefusalReason
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
@@ -51,7 +52,7 @@ def _not_migratable(pod: Pod, context: EligibilityContext) -> Why:
 class VirtualMachines(Plugin, frozen=True):
     """Moves machines by their migration, a few at a time."""
 
-    annotations = frozenset({TAKES_OVER, MIGRATING_ANNOTATION})
+    annotations = dict.fromkeys((TAKES_OVER, MIGRATING_ANNOTATION), Form.LABELED)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

@@ -10,18 +10,8 @@ import pytest
 from desched.model.cluster import (
     DeclaredGroup,
     GroupPart,
-    ModelCopies,
     PodVolume,
     VolumeKind,
-)
-from desched.model.model_caches import (
-    CACHE_KEY,
-    GPUSTACK,
-    KSERVE,
-    KSERVE_CLAIM,
-    KSERVE_MODEL,
-    kserve_claim,
-    models_of,
 )
 from desched.model.names import Form, NodeName, Plain
 from desched.model.pod_groups import TASK, groups_of
@@ -32,6 +22,16 @@ from desched.planning.eligibility.annotations import (
     SAFE_TO_EVICT_VOLUMES_ANNOTATION,
     may_lose,
 )
+from desched.plugins.caches.models import (
+    CACHE_KEY,
+    GPUSTACK,
+    KSERVE,
+    KSERVE_CLAIM,
+    KSERVE_MODEL,
+    kserve_claim,
+    models_of,
+)
+from desched.plugins.caches.objects import CacheObjects, ModelCopies
 from desched.plugins.kinds import PLUGIN_KINDS
 from desched.plugins.queues.objects import MANAGED, QUEUE_NAME, Queue, QueueObjects
 from desched.plugins.queues.requeue import requeue
@@ -269,14 +269,17 @@ def test_nodes_hold_the_same_models_of_objects_by_new_names() -> None:
         ModelCopies(KSERVE, ("llama", "other"), ("n1", "gone")),
         ModelCopies(GPUSTACK, (digest,), ("n0",)),
     )
-    seen = snapshot([node("n0"), node("n1")], [served], load({}), model_copies=copies)
+    seen = snapshot(
+        [node("n0"), node("n1")], [served], load({}), extras=CacheObjects(copies).extras
+    )
     renamed = with_new_names(SnapshotContent(seen, State(), ""), policy()).snapshot.cluster
 
     (one,) = renamed.pods
-    llama, mount = models_of(one, None, renamed.nodes_by_model)
+    held = CacheObjects.of(renamed.extras).nodes_by_model
+    llama, mount = models_of(one, None, held)
     assert [llama.is_on(each) for each in renamed.nodes] == [False, True]
     assert [mount.is_on(each) for each in renamed.nodes] == [True, False]
-    assert kserve_claim(one, renamed.nodes_by_model) == one.volumes[0].claim
+    assert kserve_claim(one, held) == one.volumes[0].claim
     assert not {"llama", "llama-gpu", digest, "gone"} & set(str(renamed).split("'"))
 
 

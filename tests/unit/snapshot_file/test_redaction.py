@@ -15,11 +15,11 @@ from desched.model.cluster import (
     SpreadConstraint,
     StorageClass,
 )
-from desched.model.model_caches import CACHE_KEY
 from desched.model.network_topology import GroupTopology, Topology
 from desched.model.pod_groups import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.plugins.annotations import ANNOTATIONS
+from desched.plugins.caches.models import CACHE_KEY
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.plugins.gpus.plugin import Gpus
 from desched.policy_file.loading import parse_policy

@@ -174,23 +174,6 @@ LIST_HYPER_NODES = POD_GROUP_ACCESS["volcano"][2]
 LIST_KAI_TOPOLOGIES = POD_GROUP_ACCESS["kai"][2]
 LIST_KUEUE_TOPOLOGIES = POD_GROUP_ACCESS["kueue"][0]
 
-_WITHOUT_CACHES = "local volumes keep their pods, and other pods move as if they needed no model"
-
-
-def _model_caches(kind: str) -> tuple[Access, Access]:
-    """The rights to read which nodes hold which models."""
-    return list_and_watch(kind, "which nodes hold a model", _WITHOUT_CACHES, "v1alpha1")
-
-
-MODEL_CACHE_ACCESS: Mapping[str, tuple[Access, ...]] = {
-    "gpustack": _model_caches("worker.gpustack.ai nodemodelstores"),
-    "kserve": _model_caches("serving.kserve.io localmodelcaches"),
-}
-"""What each system with a cache of models needs, by its name in the values of the chart."""
-
-LIST_KSERVE_CACHES = MODEL_CACHE_ACCESS["kserve"][0]
-LIST_MODEL_STORES = MODEL_CACHE_ACCESS["gpustack"][0]
-
 
 GET_VOLCANO_CONFIGURATION = right(
     "get configmaps",

@@ -21,7 +21,6 @@ from desched.adapters.kubernetes.objects.bounded_constraints import (
     without_constraints,
 )
 from desched.adapters.kubernetes.objects.metadata import annotations_of, controller_of, texts_of
-from desched.adapters.kubernetes.objects.model_caches import GPUSTACK_DIGEST, GPUSTACK_DRIVER
 from desched.adapters.kubernetes.objects.scheduling_class import (
     Fingerprint,
     fingerprint,
@@ -43,6 +42,10 @@ from desched.api_objects.metadata import Condition
 from desched.model.cluster import CLAIMS_NOT_READ, Pod, PodVolume, SchedulingClass, VolumeKind
 from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME
+
+GPUSTACK_DRIVER = "model.csi.gpustack.ai"
+GPUSTACK_DIGEST = "manifestDigest"
+"""The CSI driver that mounts a model from the node, and the attribute that names the model."""
 
 _CLAIMS = RawDecoder(list[pods.PodResourceClaim])
 _GROUP = RawDecoder(pods.SchedulingGroup)

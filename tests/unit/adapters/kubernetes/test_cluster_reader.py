@@ -10,13 +10,13 @@ import structlog
 import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import METRICS_ACCESS, REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
-from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, TOPOLOGIES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from desched.model.network_topology import HyperNode, Topology
+from desched.plugins.kinds import PLUGIN_KINDS
 from desched.plugins.queues.kinds import QUEUES
 from desched.plugins.queues.objects import Queue, QueueObjects
 from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
@@ -171,8 +171,7 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     needed = [access for access in REQUIRED_ACCESS if access not in of_others]
     declared = [access.path() for access in needed if access.verb == "list"]
     declared += [kind.access.path() for kinds in DECLARED_GROUPS.values() for kind in kinds]
-    declared += [kind.access.path() for kind in MODEL_CACHES.values()]
-    declared += [kind.access.path() for kind in QUEUES]
+    declared += [kind.access.path() for kinds in PLUGIN_KINDS for kind in kinds.kinds]
     declared += [kind.access.path() for kind in TOPOLOGIES] + [HYPER_NODES.access.path()]
     asked = [path for path in server.paths() if path != "/apis"]
     assert sorted(asked) == sorted([*declared, "/version"])

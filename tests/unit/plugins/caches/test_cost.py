@@ -3,7 +3,7 @@
 import pytest
 
 from desched.model.cluster import Node
-from desched.model.model_caches import CACHE_KEY
+from desched.plugins.caches.models import CACHE_KEY
 from desched.plugins.caches.plugin import Caches
 from tests.builders import context_of, load, node, pod, policy, snapshot
 

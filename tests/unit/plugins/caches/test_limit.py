@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from desched.model.cluster import (
-    ModelCopies,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
     PodVolume,
     VolumeKind,
 )
-from desched.model.model_caches import (
+from desched.model.plan import Plan
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.plugins.caches.keys import CacheAffinity
+from desched.plugins.caches.models import (
     CACHE_KEY,
     GPUSTACK,
     KSERVE,
@@ -21,9 +23,7 @@ from desched.model.model_caches import (
     KSERVE_MODEL,
     KSERVE_NAMESPACE,
 )
-from desched.model.plan import Plan
-from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.plugins.caches.keys import CacheAffinity
+from desched.plugins.caches.objects import CacheObjects, ModelCopies
 from desched.plugins.caches.plugin import Caches
 from desched.policy.policy import Policy
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, SchedulerRules
@@ -235,7 +235,7 @@ def of_kserve(*downloaded: str, **fields: Any) -> dict[str, Any]:
     around = {
         "claims": {("apps", "llama-gpu"): claim},
         "volumes": {"pv": volume},
-        "model_copies": (ModelCopies(KSERVE, ("llama",), downloaded),),
+        "extras": CacheObjects((ModelCopies(KSERVE, ("llama",), downloaded),)).extras,
     }
     return {
         "labels": {"app": "web", KSERVE_MODEL: "llama"},
@@ -274,7 +274,7 @@ def test_a_pod_with_a_further_model_that_it_may_download_keeps_to_the_nodes_of_k
 @pytest.mark.parametrize(
     "change",
     [
-        {"around": of_kserve()["around"] | {"model_copies": ()}},
+        {"around": of_kserve()["around"] | {"extras": {}}},
         {"annotations": {KSERVE_CLAIM: "other"}},
         {"annotations": {}},
         {"labels": {"app": "web"}},
@@ -307,7 +307,11 @@ def test_a_pod_of_gpustack_moves_to_a_node_whose_store_has_its_digest() -> None:
 
     def plan(*stores: str, by: Policy | None = None) -> Plan:
         copies = tuple(ModelCopies(GPUSTACK, (digest,), (name,)) for name in stores)
-        fields: Any = {"volumes": mount, "annotations": {}, "around": {"model_copies": copies}}
+        fields: Any = {
+            "volumes": mount,
+            "annotations": {},
+            "around": {"extras": CacheObjects(copies).extras},
+        }
         return plan_of({"te4": {}, "te5": {}}, by, **fields)
 
     (move,) = plan("hot", "te5").evictions

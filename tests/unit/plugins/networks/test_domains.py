@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from desched.model.cluster import DeclaredGroup, GroupPart, Node
-from desched.model.model_caches import CACHE_KEY
 from desched.model.network_topology import (
     UNKNOWN_TIER,
     GroupTopology,
@@ -21,6 +20,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.network_levels import NodeDomains
 from desched.plugins import HOUSE
 from desched.plugins.caches.keys import CacheAffinity
+from desched.plugins.caches.models import CACHE_KEY
 from desched.plugins.caches.plugin import Caches
 from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import SteeringMode

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from desched.decision import Decision, decide
 from desched.errors import ConfigurationError
-from desched.model.cluster import ModelCopies, PodVolume, VolumeKind
+from desched.model.cluster import PodVolume, VolumeKind
 from desched.model.load import (
     ClusterLoad,
     GpuUsage,
@@ -25,12 +25,13 @@ from desched.model.load import (
     Unknown,
     UnknownReason,
 )
-from desched.model.model_caches import CACHE_KEY, GPUSTACK, KSERVE, KSERVE_MODEL
 from desched.model.plan import RefusalReason
 from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import CoolDown, MoveResult, Pause, PauseScope, State
+from desched.plugins.caches.models import CACHE_KEY, GPUSTACK, KSERVE, KSERVE_MODEL
+from desched.plugins.caches.objects import CacheObjects, ModelCopies
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, PriorityThreshold, Protections, SteeringRules
 from desched.views.explained.explain import explain
@@ -139,10 +140,10 @@ def risky() -> Snapshot:
 
 def pair(hot_labels: Any = None, cool_labels: Any = None, **fields: Any) -> Snapshot:
     """A hot and a cool node, and p1 on the hot one."""
-    copies = fields.pop("model_copies", ())
+    copies = CacheObjects(fields.pop("copies", ())).extras
     nodes = (node("hot", labels=hot_labels or {}), node("cool", labels=cool_labels or {}))
     loads = load({"hot": (0.9, 0.2), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5)})
-    return snapshot(nodes, [pod("p1", on="hot", **fields)], loads, model_copies=copies)
+    return snapshot(nodes, [pod("p1", on="hot", **fields)], loads, extras=copies)
 
 
 GROUP = "cloud.google.com/gke-placement-group"
@@ -249,13 +250,13 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "R1.2 a model of GPUStack": (
         "pod apps/p1",
-        pair(volumes=(MODEL,), model_copies=(ModelCopies(GPUSTACK, ("llama",), ("hot",)),)),
+        pair(volumes=(MODEL,), copies=(ModelCopies(GPUSTACK, ("llama",), ("hot",)),)),
     ),
     "R1.2 a model of KServe, which is downloaded nowhere else": (
         "pod apps/p1",
         pair(
             labels={"app": "web", KSERVE_MODEL: "llama"},
-            model_copies=(ModelCopies(KSERVE, ("llama",), ("hot",)),),
+            copies=(ModelCopies(KSERVE, ("llama",), ("hot",)),),
         ),
     ),
     "a cool-down names its end and the command that ends it": (

@@ -1,6 +1,6 @@
 """Which models and data a pod needs that only some nodes hold.
 
-Labels of the nodes have it, or objects of KServe and GPUStack, see `ClusterState.nodes_by_model`.
+Labels of the nodes have it, or objects of KServe and GPUStack, see `CacheObjects.nodes_by_model`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,7 @@ import msgspec
 
 from desched.model.cluster import Node, Pod, VolumeKind, Workload
 from desched.model.selectors import Operator, Requirement
+from desched.plugins.caches.objects import NodesByModel
 
 CACHE_KEY = "desched.io/cache-key"
 """An annotation of a pod or workload: the label of nodes that hold its model, as `KEY[=VALUE]`."""
@@ -33,9 +34,6 @@ KSERVE_CLAIM = "internal.serving.kserve.io/localmodel-pvc-name"
 is not read, and an annotation with the claim through which it mounts the model."""
 
 KSERVE_LABELS = frozenset({KSERVE_MODEL, KSERVE_NAMESPACE})
-
-NodesByModel = Mapping[str, Mapping[str, frozenset[str]]]
-"""The names of the nodes that hold each model, by system. A system that is not read is missing."""
 
 _DIGEST = "sha256:"
 _SHOWN_OF_DIGEST = len(_DIGEST) + 12

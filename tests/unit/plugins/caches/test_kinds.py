@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
-from desched.model.cluster import ModelCopies
-from desched.model.model_caches import GPUSTACK, KSERVE
+from desched.plugins.caches.kinds import MODEL_CACHES
+from desched.plugins.caches.models import GPUSTACK, KSERVE
+from desched.plugins.caches.objects import ModelCopies
 
 LLAMA, QWEN = f"sha256:{'3' * 64}", f"sha256:{'4' * 64}"
 READY = [{"type": "Ready", "status": "True"}]

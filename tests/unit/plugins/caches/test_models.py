@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from desched.model.model_caches import CACHE_KEY, models_of
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.plugins.caches.models import CACHE_KEY, models_of
 from tests.builders import node, pod, workload
 
 OME = "models.ome.io/clusterbasemodel.llama-70b"
