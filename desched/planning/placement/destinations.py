@@ -176,6 +176,7 @@ class Destinations:
             added,
             self._feedback.crowded_nodes(free.arrays),
             self._bearable(landing),
+            self.only_expected,
         )
         return self._steered(landing, limits)
 
@@ -190,14 +191,12 @@ class Destinations:
     ) -> Destination | Finding[RefusalReason]:
         """The pod's destination, with further soft taints if the landing needs them."""
         view, bad = self.view, limits.bad
-        risk = landing.risk(bad)
-        if risk > limits.most_risk:
+        if not limits.is_harmless(landing):
             steered = self._steer(landing, view, bad, limits.is_harmless)
             if steered is None:
                 return too_risky(landing, bad, limits.free.limits, self._within)
             view, landing = steered, landing.seen_by(steered)
-            risk = landing.risk(bad)
-        expected = limits.expected(landing)
+        risk, expected = landing.risk(bad), limits.expected(landing)
         avoided = bad | limits.crowded
         if limits.crowded[expected]:
             steered = self._steer(landing, view, avoided, limits.is_acceptable)

@@ -77,8 +77,8 @@ class LandingLimits(msgspec.Struct, frozen=True):
 
     `charge` is the expected usage of the replacement. `bad` has the bad nodes, see `Landing.risk`;
     `added_minutes` is the expected overload that each node would gain, shape (nodes,).
-    `most_risk` is the maximum probability of a landing there. `crowded` nodes may not await a
-    further replacement.
+    `most_risk` is the maximum probability of a landing there; with `only_expected` the expected
+    node is none of them, whatever the risk. `crowded` nodes may not await a further replacement.
     """
 
     pod: Pod
@@ -89,9 +89,12 @@ class LandingLimits(msgspec.Struct, frozen=True):
     added_minutes: Floats
     crowded: Mask
     most_risk: float
+    only_expected: bool = False
 
     def is_harmless(self, landing: Landing) -> bool:
         """Whether the risk of the landing is within its limit."""
+        if self.only_expected and landing.harmful(self.bad)[self.expected(landing)]:
+            return False
         return landing.risk(self.bad) <= self.most_risk
 
     def is_acceptable(self, landing: Landing) -> bool:
