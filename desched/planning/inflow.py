@@ -80,7 +80,7 @@ class Inflow:
         self._newcomers, self._due = newcomers, due
         self.guarded: Mask = np.zeros(len(nodes), dtype=bool)
         self._avoided: Mask = np.array([node.avoided_by_others for node in nodes], dtype=bool)
-        self.off = self._avoided
+        self.off = self._avoided.copy()
         self._most_off = 0
 
     @classmethod

@@ -234,8 +234,8 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         notes = (plugin.after_eviction(pod, self) for plugin in self.policy.plugins)
         return "; ".join(filter(None, notes))
 
-    def is_copied(self, volume: PodVolume, pod: Pod) -> bool:
-        """Whether other nodes offer the same data at the path of the volume."""
+    def has_copies(self, pod: Pod, volume: PodVolume) -> bool:
+        """Whether a plugin knows nodes with copies of this volume, and keeps the pod on them."""
         return any(plugin.has_copies(pod, volume, self) for plugin in self.policy.plugins)
 
     def is_taken_over(self, pod: Pod) -> bool:

@@ -75,7 +75,7 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
         if volume.kind is not VolumeKind.CLAIM:
             continue  # a replacement gets new ephemeral claims
         claim = context.cluster.claims.get((pod.namespace, volume.claim))
-        if claim is None or not claim.for_one_node or context.is_copied(volume, pod):
+        if claim is None or not claim.for_one_node or context.has_copies(pod, volume):
             continue
         users = context.claim_users.get((pod.node, pod.namespace, volume.claim), ())
         other = next((user for user in users if user.uid != pod.uid), None)
@@ -134,7 +134,7 @@ def _node_bound(pod: Pod, volume: PodVolume, context: EligibilityContext) -> str
     persistent = context.cluster.volumes.get(claim.volume)
     if persistent is None:
         return f"its volume {claim.volume} was not found"
-    if persistent.local and not context.is_copied(volume, pod):
+    if persistent.local and not context.has_copies(pod, volume):
         return f"its volume {claim.volume} is on a node's own disk"
     if _is_bound_to_one_node(persistent, context):
         return f"its volume {claim.volume} is bound to a node"

@@ -221,13 +221,11 @@ class Destinations:
         """What new pods cost by the requests that move, and by the soft taints of this view."""
         if self._inflow is None:
             return 0.0
-        names = self.free.arrays.names
-        before, after = (
-            [names[i] for i in np.flatnonzero(steered)]
-            for steered in (self.view.steered, view.steered)
-        )
-        cost_minutes = self._inflow.cost_minutes(pod, expected)
-        return cost_minutes + self._inflow.steering_minutes(before, after)
+        minutes = self._inflow.cost_minutes(pod, expected)
+        if (view.steered & ~self.view.steered).any():
+            names = np.array(self.free.arrays.names)
+            minutes += self._inflow.steering_minutes(names[self.view.steered], names[view.steered])
+        return minutes
 
     def take(self, destination: Destination, pod: Pod, charge: Mapping[Resource, float]) -> None:
         """Make the move: the pod is evicted, and its replacement expected at the destination.

@@ -112,7 +112,7 @@ class _VacatedCapacity(FreeCapacity):
 
 
 def _vacate(load: ProjectedLoad, gang: Sequence[GangMember]) -> None:
-    """Take the gang off its nodes; each may receive as much of it again up to its target."""
+    """Take the gang off its nodes; each may receive as much of it again, even above its lines."""
     back = {resource: np.zeros_like(ratios) for resource, ratios in load.ratios.items()}
     for pod, least, charge in gang:
         for resource, ratios in load.ratios.items():
@@ -120,10 +120,8 @@ def _vacate(load: ProjectedLoad, gang: Sequence[GangMember]) -> None:
             denominator = load.denominators[resource][position]
             ratios[position] -= least[resource] / denominator
             back[resource][position] += charge[resource] / denominator
-    targets = load.lines.targets
     most = {r: np.where(share > 0, load.ratios[r] + share, 0.0) for r, share in back.items()}
-    ceilings = {
-        r: np.maximum(ceilings, np.minimum(most[r], targets[r]))
-        for r, ceilings in load.lines.ceilings.items()
-    }
-    load.lines = LoadLines(ceilings, targets)
+    load.lines = LoadLines(
+        {r: np.maximum(ceilings, most[r]) for r, ceilings in load.lines.ceilings.items()},
+        {r: np.maximum(targets, most[r]) for r, targets in load.lines.targets.items()},
+    )

@@ -64,8 +64,7 @@ class Gangs(Plugin, frozen=True):
         if isinstance(hourly, Share) and hourly.ratio < 1:
             notes.warn(
                 f"is Whole, but evictionLimits.workloadHourly lets {hourly.ratio:.0%} of a "
-                "workload's replicas move within an hour, so that a gang stays that is more of its "
-                "workload; "
+                "workload's replicas move within an hour, so a gang with more of them stays; "
                 '"100%" lets it move.',
                 "gangMode",
             )
