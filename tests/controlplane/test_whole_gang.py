@@ -11,7 +11,7 @@ from tests.controlplane.aged_cluster import AgedCluster
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import DEPLOY
 from tests.controlplane.manifests import VOLCANO_GROUPS, Object, deployment, volcano_group
-from tests.controlplane.test_deploy import install
+from tests.controlplane.test_deploy import NAMESPACE, REPLICAS, install
 
 SIZE = 4
 BY = policy(rule(), plugins=house(Gangs(GangMode.WHOLE)))
@@ -19,10 +19,12 @@ BY = policy(rule(), plugins=house(Gangs(GangMode.WHOLE)))
 
 @pytest.fixture
 def cluster(control_plane: ControlPlane) -> AgedCluster:
-    """Four ranks on a node each, of which one is overloaded, and two idle nodes."""
-    nodes = [f"te{i}" for i in range(1, 7)]
-    control_plane.add_node(*nodes)
+    """Four ranks on a node each, of which one is overloaded, and four larger idle nodes."""
+    small, large = [f"te{i}" for i in range(1, 5)], [f"te{i}" for i in range(5, 9)]
+    control_plane.add_node("te0")
     install(control_plane, "overlays/evict-without-steering")
+    control_plane.wait_for_ready_pods(NAMESPACE, REPLICAS)  # off the nodes that are measured
+    control_plane.add_node(*small)
     control_plane.serve(VOLCANO_GROUPS)
     control_plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
     namespace = control_plane.create_namespace()
@@ -31,11 +33,12 @@ def cluster(control_plane: ControlPlane) -> AgedCluster:
     marks["scheduling.k8s.io/group-name"] = "llama"
     control_plane.apply(volcano_group(namespace, "llama", SIZE), ranks)
     control_plane.wait_for_ready_pods(namespace, SIZE, "app=llama")
+    control_plane.add_node(*large, cpu="8")
     account = control_plane.kubeconfig_for("desched-system", "desched")
     found = AgedCluster(account, namespace, BY)
     control_plane.wait_for("settled workloads", found.is_settled)
     on = [pod.node for pod in found.members()]
-    found.ratios = dict.fromkeys(nodes, 0.1) | dict.fromkeys(on, 0.5) | {on[0]: 0.95}
+    found.ratios = dict.fromkeys(["te0", *large], 0.1) | dict.fromkeys(small, 0.5) | {on[0]: 0.95}
     return found
 
 
@@ -50,12 +53,15 @@ def test_a_gang_leaves_as_one_and_is_followed_up_as_one(
     assert len(report.state.in_flight) == SIZE
 
     old = {pod.uid for pod in before}
+    hot = before[0].node
+    assert hot not in {e.expected_node for e in report.plan.evictions}
 
     def replaced() -> bool:
         now = cluster.members()
         return len(now) == SIZE and all(p.ready and p.uid not in old for p in now)
 
     control_plane.wait_for("another pod for each", replaced)
+    assert hot not in {pod.node for pod in cluster.members()}
     cluster.ratios = dict.fromkeys(cluster.ratios, 0.3)
     settled = cluster.cycle().settled
     assert len(settled) == SIZE
