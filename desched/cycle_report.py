@@ -118,7 +118,12 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         recent_loads=tuple(_recent_loads(snapshot)),
         gpu_loads=tuple(_gpu_loads(snapshot)),
         too_large=snapshot.cluster.too_large,
-        **decision.facts,
+        unmet=tuple(
+            warning
+            for plugin in context.policy.plugins
+            for warning in plugin.warnings(context.policy, snapshot.cluster)
+        ),
+        facts=decision.facts,
     )
 
 

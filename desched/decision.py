@@ -1,12 +1,13 @@
 """The decision of a cycle: what became of earlier evictions, and the plan."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from desched import garbage_collection
 from desched.eviction.follow_up import follow_up
+from desched.model.facts import Facts
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
@@ -28,7 +29,7 @@ class Decision(NamedTuple):
 
     `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
     taints. `state` is the one of the context with what plugins keep of the plan. `facts` are what
-    plugins have observed, as fields of the report.
+    plugins have observed, by their names.
     """
 
     context: EligibilityContext
@@ -37,7 +38,7 @@ class Decision(NamedTuple):
     pressure: Pressure
     may_steer: bool
     state: State
-    facts: Mapping[str, Any]
+    facts: Mapping[str, Facts]
 
 
 def decide(
@@ -68,10 +69,11 @@ def decide_in(situation: Situation, out_of_time: OutOfTime, *, may_steer: bool) 
         state = replace(state, newcomers=seen_newcomers(context.book, state))
         context = context.for_planning(state, out_of_time)
         plan = plan_moves(context, pressure, may_steer=may_steer)
-        facts: dict[str, Any] = {}
+        facts: dict[str, Facts] = {}
         for plugin in context.policy.plugins:
             state = plugin.keep(state, plan)
-            facts |= plugin.facts(context, plan)
+            if (observed := plugin.facts(context, plan)) is not None:
+                facts[observed.plugin] = observed
         return Decision(context, plan, settled, pressure, may_steer, state, facts)
 
 

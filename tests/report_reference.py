@@ -19,6 +19,7 @@ import msgspec
 from desched.history.logbook import LoggedMove
 from desched.history.review import Review
 from desched.lab.figures import Backtest, Backtests, Simulated
+from desched.model.facts import Facts
 from desched.model.load import UnknownReason
 from desched.model.plan import NodeReason, NodeVerdict, VerdictReason
 from desched.model.report import CycleReport
@@ -48,12 +49,12 @@ _SIMPLE: Mapping[object, Mapping[str, Any]] = {
 def schema() -> dict[str, Any]:
     """The JSON Schema of all documents; further fields are allowed, as a version may gain some."""
     definitions: dict[str, Any] = {}
-    waiting: list[type] = [*DOCUMENTS, LoggedMove]
+    waiting: list[type] = [*DOCUMENTS, LoggedMove, *_facts()]
     while waiting:
         kind = waiting.pop(0)
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = _definition(kind)
-            hints = typing.get_type_hints(kind).values() if _is_struct(kind) else ()
+            hints = _hints(kind).values() if _is_struct(kind) else ()
             waiting += [each for hint in hints for each in _named_in(hint)]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -83,13 +84,19 @@ def _definition(kind: type) -> dict[str, Any]:
     described = {"description": _prose(inspect.getdoc(kind) or "")}
     if issubclass(kind, StrEnum):
         return {**described, "enum": [each.value for each in kind]}
-    fields = {name: _schema(hint) for name, hint in typing.get_type_hints(kind).items()}
+    fields = {name: _schema(hint) for name, hint in _hints(kind).items()}
     required = list(fields)
     if kind in DOCUMENTS:
         fields["version"] = {"const": _version(kind)}
     if kind is NodeVerdict:
         fields |= {each.key: _column(each) for each in NODE_COLUMNS if each.key not in fields}
     return {**described, "type": "object", "properties": fields, "required": required}
+
+
+def _hints(kind: type) -> Mapping[str, Any]:
+    """The types of the fields of a struct."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in msgspec.structs.fields(kind)}
 
 
 def _version(kind: type) -> str:
@@ -116,10 +123,21 @@ def _schema(hint: Any) -> Mapping[str, Any]:
         exactly = {"minItems": len(items), "maxItems": len(items)}
         return {"type": "array", "prefixItems": items, **exactly}
     if origin is not None and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": _schema(arguments[1])}
+        return {"type": "object", **_values(arguments[1])}
     if isinstance(hint, type) and (_is_struct(hint) or issubclass(hint, StrEnum)):
         return _reference(hint)
     raise TypeError(f"what is {hint}?")
+
+
+def _values(hint: Any) -> Mapping[str, Any]:
+    """The values of a mapping; those of plugins have the plugins' names."""
+    if hint is Facts:
+        return {"properties": {kind.plugin: _reference(kind) for kind in _facts()}}
+    return {"additionalProperties": _schema(hint)}
+
+
+def _facts() -> list[type[Facts]]:
+    return sorted(Facts.__subclasses__(), key=lambda kind: kind.plugin)
 
 
 def _options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -146,7 +164,7 @@ def _named_in(hint: Any) -> Iterator[type]:
     if hint is VerdictReason:
         hint = NodeReason | UnknownReason
     if isinstance(hint, type) and (_is_struct(hint) or issubclass(hint, StrEnum)):
-        yield hint
+        yield from () if hint is Facts else (hint,)
     for argument in typing.get_args(hint):
         yield from _named_in(argument)
 

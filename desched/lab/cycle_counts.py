@@ -9,6 +9,7 @@ import numpy as np
 from desched.history.timeline import IdleReason, IdleTotal, Lines, RefusalTotal, why_idle
 from desched.lab.figures import GpuFigures
 from desched.model.cluster import Node, PodRef
+from desched.model.gpus import ClusterGpus
 from desched.model.plan import NodeVerdict, RefusalReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict
 from desched.model.resources import Resource
@@ -57,8 +58,7 @@ class CycleCounts:
         self.results |= {r.pod.uid: r.result for r in report.settled if r.result is not None}
         if self._policy.deviation:
             self._add_lines(report.plan.nodes)
-        if report.gpus is not None:
-            gpus = report.gpus
+        if (gpus := ClusterGpus.of(report.facts)) is not None:
             self.last_gpus = GpuFigures(gpus.idle, gpus.fragmented, gpus.places)
             self.first_gpus = self.first_gpus or self.last_gpus
         return report

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 import msgspec
 
 from desched.model.cluster import PodRef
+from desched.model.facts import Facts
 from desched.model.plan import RefusalReason
 
 SIZES = (1, 2, 4, 8)
@@ -112,13 +114,15 @@ class GpuWait(msgspec.Struct, frozen=True, gc=False):
         return tuple(pod for node in self.nodes for pod in node.leaving)
 
 
-class ClusterGpus(msgspec.Struct, frozen=True, gc=False):
+class ClusterGpus(Facts, frozen=True):
     """The GPUs of a cluster; sums are over the nodes that are not left out.
 
     `pods` is the number of pods with whole GPUs on all nodes. `movable_pods` of them may move by
     the rules of eligibility, although they have GPUs; `staying` has the others by reason, the most
     frequent first. `waits` are the pods that find no GPUs.
     """
+
+    plugin: ClassVar[str] = "gpus"
 
     gpus: int
     idle: int

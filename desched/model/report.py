@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import LargeObjects, PodRef
-from desched.model.gpus import ClusterGpus
+from desched.model.facts import Facts
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
@@ -124,32 +124,6 @@ class GpuLoad(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
-class GangSpread(msgspec.Struct, frozen=True, gc=False):
-    """How far apart the pods of a gang are.
-
-    `domain` is the narrowest placement domain that has all of them, empty if none has. `closer` is
-    the next narrower one with the most of its pods, and `outside` is how many pods would have to
-    move there; empty and 0 if nothing narrower is known. `overloaded` is whether a pod of it is on
-    an overloaded node.
-    """
-
-    gang: str
-    pods: int
-    nodes: int
-    domain: str
-    closer: str
-    outside: int
-    overloaded: bool
-
-
-class ModelNodes(msgspec.Struct, frozen=True, gc=False):
-    """How many nodes hold a model that pods need, and how many `workloads` these are."""
-
-    model: str
-    nodes: int
-    workloads: int
-
-
 class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     """One pass through observe, plan, confirm, evict and report.
 
@@ -160,10 +134,9 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     acknowledges. `recent_loads` covers the last hour, in a service the time by which the policy
     judges how long load lasts; nodes without any data have none. `gpu_loads` has the
     nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
-    are too large to be kept, by namespace. `impossible_reserves` are the policy's reserves of GPUs
-    that the nodes cannot give, with file and line. `gpus` is what is idle of GPUs and what it is
-    good for, None in a cluster without any. `gangs` is how far apart the pods of up to 50 gangs
-    are, `models` how many nodes hold each of up to 20 models that pods need.
+    are too large to be kept, by namespace. `unmet` is what the policy asks
+    of plugins that cannot be had in this cluster. `facts` is what each plugin has observed beside
+    load.
     """
 
     version: str = REPORT_VERSION
@@ -189,7 +162,5 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     recent_loads: tuple[RecentLoad, ...] = ()
     gpu_loads: tuple[GpuLoad, ...] = ()
     too_large: Mapping[str, LargeObjects] = {}
-    impossible_reserves: tuple[str, ...] = ()
-    gpus: ClusterGpus | None = None
-    gangs: tuple[GangSpread, ...] = ()
-    models: tuple[ModelNodes, ...] = ()
+    unmet: tuple[str, ...] = ()
+    facts: Mapping[str, Facts] = {}

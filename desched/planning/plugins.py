@@ -13,6 +13,7 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodVolume
 from desched.model.extras import Extras
+from desched.model.facts import Facts
 from desched.model.names import Mark
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
 from desched.model.snapshot import FreshPod
@@ -20,6 +21,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.plugin_settings import PluginSettings
 from desched.policy.policy import Policy
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile
+from desched.wording.plugin_views import PluginViews
 
 if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
     from desched.eviction.requests import Attempt, Requests
@@ -131,13 +133,15 @@ class Plugin(PluginSettings, frozen=True):
 
     For the reasons that it `decides`, rules of desched that keep all such pods count no more.
     `scores` are those of schedulers beside kube-scheduler. `annotations` are those that it reads of
-    pods, workloads and PodGroups, with what their values name, `labels` those of pods.
+    pods, workloads and PodGroups, with what their values name, `labels` those of pods. `views` are
+    what people and programs see of it.
     """
 
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
     scores: ClassVar[Mapping[SchedulerProfile, OtherScores]] = {}
     annotations: ClassVar[Mapping[str, Mark]] = {}
     labels: ClassVar[frozenset[str]] = frozenset()
+    views: ClassVar[PluginViews] = PluginViews()
 
     def node_labels(self, cluster: ClusterState) -> Iterable[str]:
         """The labels of nodes that it reads: its settings or other objects name them."""
@@ -253,9 +257,9 @@ class Plugin(PluginSettings, frozen=True):
         """The state with what the next cycle must know of the plan."""
         return state
 
-    def facts(self, context: "EligibilityContext", plan: Plan) -> Mapping[str, Any]:
-        """What was observed, as fields of the `CycleReport`."""
-        return {}
+    def facts(self, context: "EligibilityContext", plan: Plan) -> Facts | None:
+        """What was observed, for the report; None if there is nothing."""
+        return None
 
 
 def scores_of_others(plugins: Iterable[Plugin]) -> Mapping[SchedulerProfile, OtherScores]:

@@ -37,9 +37,8 @@ from desched.model.report import (
 )
 from desched.model.resources import Resource
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
+from desched.plugins import HOUSE
 from desched.policy.durations import duration_text
-from desched.views.drains import DrainsView
-from desched.views.gpus import GpuView
 from desched.views.outlook import describe_outlook
 from desched.views.rendering import View
 from desched.views.status import StateView
@@ -48,14 +47,13 @@ from desched.wording.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
-    describe_spread,
     first_names,
     percent,
     plain,
     words,
 )
 from desched.wording.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
-from desched.wording.section import Section
+from desched.wording.section import Section, Tile
 
 _CHOICES: Mapping[str, str] = {
     "": "possibly on any node where it fits; scheduler.others in the policy can name its profile",
@@ -418,21 +416,17 @@ class CycleView(View):
             pods = f"{count(share.pods, 'pod')} of namespace {share.namespace}"
             yield f"{pods} ({share.reason.value}): {sentence_of(share.reason)}"
 
-    @cached_property
-    def gpus(self) -> GpuView | None:
-        """What is measured of GPUs; None in a cluster without any."""
-        return GpuView(self.report.gpus) if self.report.gpus is not None else None
-
     @property
-    def sections(self) -> Sequence[Section]:
+    def sections(self) -> Iterator[Section]:
         """What plugins have to say beside single nodes and moves."""
-        spreads = [describe_spread(gang) for gang in self.report.gangs if gang.overloaded]
-        return (Section("Gangs on overloaded nodes", spreads), *self.drains.sections)
+        for plugin in HOUSE:
+            yield from plugin.views.sections(self.report)
 
     @property
-    def drains(self) -> DrainsView:
-        """The drains that begin and end, and what waits without one."""
-        return DrainsView(self.report)
+    def tiles(self) -> Iterator[Tile]:
+        """The numbers of plugins."""
+        for plugin in HOUSE:
+            yield from plugin.views.tiles(self.report)
 
     @property
     def settled(self) -> Sequence[EvictionRecord]:
@@ -467,7 +461,7 @@ class CycleView(View):
         report = self.report
         if report.other_deschedulers:
             yield OTHER_DESCHEDULERS.format(others=", ".join(report.other_deschedulers))
-        yield from report.impossible_reserves
+        yield from report.unmet
         if report.plan.unsteered is not None:
             yield describe_unsteered(report.plan.unsteered)
         in_summary = report.result is CycleResult.NOT_ACTING or self._is_held_by_zero

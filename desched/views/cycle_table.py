@@ -70,7 +70,7 @@ def _lines(view: EvictionView) -> Iterator[str]:
 def _print_the_rest(cycle: CycleView, console: Console) -> None:
     """Print what is not about single nodes, and the summary."""
     print_lines("Pending pods without reserved room:", cycle.unreserved, console)
-    for section in (*(cycle.gpus.sections if cycle.gpus else ()), *cycle.sections):
+    for section in cycle.sections:
         lines = section.first(MOST_EXAMPLES, "the JSON of the report has all")
         print_lines(f"{section.title}:", lines, console)
     if cycle.results:

@@ -11,7 +11,6 @@ from desched.model.cluster import DEFAULT_SCHEDULER
 from desched.model.plan import NodeVerdict, ResourcePressure
 from desched.model.text import count_of_nodes
 from desched.policy.durations import duration_text
-from desched.views.drains import describe_drains_of, describe_hold
 from desched.views.explained.values import (
     Explanation,
     LandingForecast,
@@ -26,14 +25,12 @@ from desched.views.explained.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.views.gpus import describe_gpus, describe_wait, in_the_way
 from desched.views.grouped_list import block, plain_table, print_lines, print_section
 from desched.views.outlook import describe_outlook, describe_saving
 from desched.wording.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
-    describe_spread,
     percent,
     plain,
     resource_title,
@@ -63,7 +60,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     if explanation.node is not None:
         _print_node(explanation.node, explanation, console)
     if explanation.pod is not None:
-        _print_pod(explanation.pod, explanation, console)
+        _print_pod(explanation.pod, console)
     if explanation.workload is not None:
         _print_workload(explanation.workload, explanation, console)
 
@@ -79,15 +76,13 @@ def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> 
     if node.arriving:
         names = ", ".join(str(arrival.pod) for arrival in node.arriving)
         console.print(Text(plain(f"It may get the replacements of {names}.")))
-    if node.gpus is not None:
-        console.print(Text(plain(f"{describe_gpus(node.gpus)}.")))
     console.print()
     _print_changes("to relieve or to judge it", node.changes, console)
     _print_pods("on it, the largest load first", node.pods, console)
 
 
 def _judgement(node: NodeExplanation, whole: Explanation) -> Iterator[str]:
-    """What is expected of the node, why it is not relieved, and what it is held for."""
+    """What is expected of the node, why it is not relieved, and what plugins say of it."""
     verdict = node.verdict
     if outlook := describe_outlook(verdict):
         yield f"{outlook}."
@@ -95,10 +90,7 @@ def _judgement(node: NodeExplanation, whole: Explanation) -> Iterator[str]:
         yield f"{verdict.reason}: {describe(verdict.reason, verdict.detail)}"
     if verdict.until is not None:
         yield f"This ends at {clock_time(verdict.until, whole.taken_at)} at the earliest."
-    for drain in node.drains:
-        yield describe_hold(drain, whole.taken_at)
-    for reason in node.held:
-        yield f"New pods are kept off it: {reason}."
+    yield from node.notes
 
 
 def _class_of(node: NodeExplanation) -> str:
@@ -216,25 +208,23 @@ def _verdict_of(pod: PodSummary) -> str:
             return f"stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
 
 
-def _print_pod(pod: PodExplanation, whole: Explanation, console: Console) -> None:
+def _print_pod(pod: PodExplanation, console: Console) -> None:
     summary = pod.summary
     on = f" on {summary.node}" if summary.node else ", which has no node,"
     verdict = f"{summary.pod}{on} {_verdict_of(summary)}"
-    console.print(Text(plain(describe_wait(pod.waits) if pod.waits else verdict), style="bold"))
+    console.print(Text(plain(pod.verdict or verdict), style="bold"))
     console.print(Text(plain(_about(pod))))
-    for line in (*_saving(pod), *describe_drains_of(pod, whole.taken_at)):
+    for line in (*_saving(pod), *pod.notes):
         console.print(Text(plain(line)))
-    for spread in pod.spreads:
-        console.print(Text(plain(f"{describe_spread(spread)}.")))
-    if pod.waits is not None:
+    if pod.verdict:
         console.print()
-        for section in in_the_way(pod.waits):
-            print_lines(f"{section.title}:", section.lines, console)
+        for title, lines in pod.details.items():
+            print_lines(f"{title}:", lines, console)
         return
     for line in _node_lines(pod.node_verdict) if pod.node_verdict else ():
         console.print(Text(plain(line)))
-    if pod.queue:
-        console.print(Text(plain(f"If it is evicted, {pod.queue}.")))
+    if pod.after_eviction:
+        console.print(Text(plain(f"If it is evicted, {pod.after_eviction}.")))
     console.print()
     _print_changes("for it to move", pod.changes, console)
     _print_rules(pod.rules, console)

@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.cycle_report import MOST_NAMES
-from desched.model.drains import Drain, Purpose
+from desched.model.drains import Purpose
 from desched.model.plan import HoldReason
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.model.stored_state import is_done
 from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
+from desched.plugins import HOUSE
 from desched.ports import LeaseRecord
-from desched.views.drains import describe_drain
 from desched.views.rendering import View
 from desched.wording.formatting import (
     MODE_NAMES,
@@ -77,12 +77,6 @@ class StateView:
         return sorted(self._state.pauses, key=lambda pause: (pause.scope, pause.subject))
 
     @cached_property
-    def drains(self) -> Sequence[Drain]:
-        """The drains under way, then those of the last day, newest first."""
-        newest = sorted(self._state.drains, key=lambda drain: drain.began_at, reverse=True)
-        return sorted(newest, key=lambda drain: not drain.under_way)
-
-    @cached_property
     def forecast_quality(self) -> ForecastQuality | None:
         """How good the forecasts of the last day were; None without any landing."""
         return forecast_quality(self._state, self._now)
@@ -101,7 +95,7 @@ class StateView:
         cooling = sorted(self.cool_downs, key=lambda cool_down: cool_down.until)
         return (
             Section("pauses", [pause_line(p, now) for p in (*self.pauses, *self.awaiting_probe)]),
-            Section("drains", [describe_drain(drain, now) for drain in self.drains]),
+            *(each for plugin in HOUSE for each in plugin.views.state_sections(self._state, now)),
             Section("cool-downs", [_cool_down(cool_down, now) for cool_down in cooling]),
             Section(
                 "cooling nodes",
@@ -156,9 +150,11 @@ class Status(View, msgspec.Struct, frozen=True):
             yield Section("POLICY", [f"the newest edit is not in force: {last.refused_edit}"])
         if last is not None and last.edit is not None:
             yield Section("policy", [f"edited {moment(last.edit.at, now)}", *last.edit.changes])
-        for title, lines in StateView(state, now).sections:
-            known_at = [f"as the cycle of {moment(last.at, now)} saw it"] if last else []
-            yield Section(title, [*lines, *known_at] if lines and title == IN_FLIGHT else lines)
+        known_at = [f"as the cycle of {moment(last.at, now)} saw it"] if last else []
+        for section in StateView(state, now).sections:
+            lines = section.lines
+            more = known_at if lines and section.title == IN_FLIGHT else []
+            yield section._replace(lines=[*lines, *more])
 
 
 def print_status(status: Status, console: Console) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from desched.model.report import GangSpread
 from desched.model.resources import Resource
 from desched.model.text import on_one_line
 
@@ -81,13 +80,3 @@ def moment(at: datetime, now: datetime) -> str:
     """A time as `in 12 min (14:05 UTC)` or `12 min ago (13:41 UTC)`."""
     distance = f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
     return f"{distance} ({clock_time(at, now)})"
-
-
-def describe_spread(spread: GangSpread) -> str:
-    """How far apart the pods of a gang are, and what would bring them closer, without a period."""
-    where = f"in {spread.domain}" if spread.domain else "in no common domain"
-    text = f"{spread.gang}: {count(spread.pods, 'pod')} on {count(spread.nodes, 'node')} {where}"
-    if not spread.closer:
-        return text
-    move = f"{count(spread.outside, 'pod')} would have to move for all to be in {spread.closer}"
-    return f"{text}; {move}"

@@ -188,7 +188,7 @@ def test_a_reserve_that_no_node_can_give_is_in_the_report() -> None:
     world = two_moves()
     rules = GpuDrainRules(reserves=(Reserve(8, place="p.yaml:31: reserve[0]"),))
     world.policy = msgspec.structs.replace(world.policy, plugins=house(Gpus(rules)))
-    (found,) = world.run(Mode.DRY_RUN).impossible_reserves
+    (found,) = world.run(Mode.DRY_RUN).unmet
     assert found.startswith("p.yaml:31: reserve[0]: no node has 8 GPUs")
 
 

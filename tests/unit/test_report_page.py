@@ -21,8 +21,8 @@ from tests.repository import ROOT
 from tests.shown import shown
 from tests.stored_snapshots import STORED
 from tests.unit.lab.test_backtest_view import replayed
+from tests.unit.plugins.gpus import test_views as test_gpus
 from tests.unit.service.example_reports import FOLLOWED_UP
-from tests.unit.views import test_gpus
 from tests.unit.views.test_explanation import answer
 
 PAGE = ROOT / "docs" / "report.md"

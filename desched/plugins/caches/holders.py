@@ -6,8 +6,8 @@ from itertools import chain, islice, zip_longest
 
 from desched.model.cluster import Pod
 from desched.model.groups import grouped
-from desched.model.report import ModelNodes
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.caches.facts import ModelNodes
 from desched.plugins.caches.models import CachedModel
 from desched.plugins.caches.needed import models_needed
 

@@ -1,7 +1,7 @@
 """How caches of models take part in a decision."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from desched.api_objects.plugin_kinds import ReadingPlugin
 from desched.model.cluster import ClusterState, Pod, PodVolume
@@ -9,6 +9,7 @@ from desched.model.names import Form, Mark, Name
 from desched.model.plan import Plan, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.plugins.caches.facts import CacheFacts
 from desched.plugins.caches.holders import holders
 from desched.plugins.caches.keys import CacheAffinity, CacheKeys
 from desched.plugins.caches.kinds import CACHE_KINDS
@@ -22,6 +23,7 @@ from desched.plugins.caches.models import (
 )
 from desched.plugins.caches.needed import Models, is_elsewhere, models_needed
 from desched.plugins.caches.objects import CacheObjects
+from desched.plugins.caches.views import CacheViews
 
 FOR_MODEL = 0.5
 FOR_DOWNLOAD = 2.0
@@ -35,6 +37,7 @@ class Caches(ReadingPlugin, frozen=True):
     kinds = CACHE_KINDS
     annotations: ClassVar[Mapping[str, Mark]] = {CACHE_KEY: Form.LABEL, KSERVE_CLAIM: Name.VOLUME}
     labels = KSERVE_LABELS
+    views = CacheViews()
 
     def node_labels(self, cluster: ClusterState) -> Iterable[str]:
         """The labels that mark the nodes with the models of pods."""
@@ -87,6 +90,6 @@ class Caches(ReadingPlugin, frozen=True):
         if requires and not all(each.needed_to_start for each in models):
             yield "With cacheAffinity: Prefer, it may also move to other nodes."
 
-    def facts(self, context: EligibilityContext, _: Plan) -> Mapping[str, Any]:
+    def facts(self, context: EligibilityContext, _: Plan) -> CacheFacts:
         """How many nodes hold each model."""
-        return {"models": tuple(holders(context)) if self._counts else ()}
+        return CacheFacts(tuple(holders(context)) if self._counts else ())

@@ -1,7 +1,6 @@
 """How gangs take part in a decision."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from desched.eviction.requests import Attempt, Requests
 from desched.model.cluster import Pod
@@ -16,10 +15,12 @@ from desched.planning.plugins import Plugin
 from desched.planning.selection.limits import LimitUse
 from desched.plugins.gangs.broken import with_broken_gangs
 from desched.plugins.gangs.evictions import move_whole
+from desched.plugins.gangs.facts import GangFacts
 from desched.plugins.gangs.keys import GangKeys, GangMode, VolcanoJobs
 from desched.plugins.gangs.minimum import needed, surpluses
 from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.spread import gang_spreads
+from desched.plugins.gangs.views import GangViews
 from desched.plugins.gangs.whole_gangs import kept
 from desched.policy.policy import Policy
 from desched.policy.share import Share
@@ -33,6 +34,7 @@ class Gangs(Plugin, frozen=True):
     volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
     keys = GangKeys
     decides = frozenset({RefusalReason.POD_GROUP})
+    views = GangViews()
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -95,6 +97,6 @@ class Gangs(Plugin, frozen=True):
         """Pause the workloads of gangs that broke."""
         return with_broken_gangs(state, settled, context.policy.follow_up, context.now)
 
-    def facts(self, context: EligibilityContext, plan: Plan) -> Mapping[str, Any]:
+    def facts(self, context: EligibilityContext, plan: Plan) -> GangFacts:
         """How far apart the pods of each gang are."""
-        return {"gangs": gang_spreads(context, plan.nodes)}
+        return GangFacts(gang_spreads(context, plan.nodes))

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass, NodeVerdict
-from desched.model.report import GangSpread
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.network_levels import NetworkLevels
+from desched.plugins.gangs.facts import GangSpread
 
 MOST_GANGS = 50
 """Gangs of which the spread is known; those on overloaded nodes first."""

@@ -1,12 +1,12 @@
 """How GPUs take part in a decision."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState
 from desched.model.devices import whole_gpus
+from desched.model.gpus import ClusterGpus
 from desched.model.plan import Plan, PlannedTaint
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
@@ -30,6 +30,7 @@ from desched.plugins.gpus.keys import (
 )
 from desched.plugins.gpus.limit import UnknownGpus
 from desched.plugins.gpus.survey import survey
+from desched.plugins.gpus.views import GpuViews
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy_keys.notes import Notes
@@ -43,6 +44,7 @@ class Gpus(Plugin, frozen=True):
 
     drains: GpuDrainRules | None = None
     in_profiles = GpuFragmentationConfig
+    views = GpuViews()
 
     def enabled(self, args: GpuFragmentationArgs, notes: Notes) -> "Gpus":
         """The same with the rules of these arguments."""
@@ -119,10 +121,9 @@ class Gpus(Plugin, frozen=True):
         """The state with the drains of the plan."""
         return replace(state, drains=plan.drains)
 
-    def facts(self, context: EligibilityContext, _: Plan) -> Mapping[str, Any]:
-        """What is idle of GPUs, and the reserves that the nodes cannot give."""
-        impossible = self.warnings(context.policy, context.cluster)
-        return {"gpus": survey(context), "impossible_reserves": impossible}
+    def facts(self, context: EligibilityContext, _: Plan) -> ClusterGpus | None:
+        """What is idle of GPUs."""
+        return survey(context)
 
     def warnings(self, policy: Policy, cluster: ClusterState) -> tuple[str, ...]:
         """The reserves that the nodes cannot give."""

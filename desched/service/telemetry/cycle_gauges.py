@@ -1,18 +1,18 @@
 """Gauges of the last cycle, and of the state that it hands to the next one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from desched.model.gpus import ClusterGpus, GpuAnswer, GpusLeftOut
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.report import CycleReport, NotActing
 from desched.model.state import PauseScope
+from desched.plugins import HOUSE
 from desched.service.telemetry.help_texts import HELP_TEXTS
 from desched.views.cycle import CycleView
 
@@ -58,10 +58,9 @@ class CycleGauges(Collector):
         yield _family("desched_too_large_objects", ["namespace"], _too_large(report))
         if (dark := report.observed.unknown_gpu_nodes) is not None:
             yield _family("desched_unknown_gpu_nodes", [], [([], dark)])
-        if report.gpus is not None:
-            yield from _gpu_families(report.gpus)
-        models = [([model.model], model.nodes) for model in report.models]
-        yield _family("desched_model_nodes", ["model"], models)
+        for plugin in HOUSE:
+            for gauge in plugin.views.gauges(report):
+                yield _filled(*gauge)
         quality = cycle.state.forecast_quality
         for name, ratio in zip(_FORECAST_NAMES, quality or (), strict=bool(quality)):
             yield _family(name, [], [([], ratio)])
@@ -70,46 +69,19 @@ class CycleGauges(Collector):
 def _family(
     name: str, labels: list[str], samples: Iterable[tuple[list[str], float]]
 ) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, HELP_TEXTS[name], labels=labels)
+    return _filled(name, HELP_TEXTS[name], labels, samples)
+
+
+def _filled(
+    name: str,
+    help_text: str,
+    labels: Sequence[str],
+    samples: Iterable[tuple[Sequence[str], float]],
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
     for label_values, value in samples:
         family.add_metric(label_values, value)
     return family
-
-
-def _gpu_families(gpus: ClusterGpus) -> Iterator[GaugeMetricFamily]:
-    """The gauges of a cluster with GPUs."""
-    for name, number in (
-        ("desched_gpus", gpus.gpus),
-        ("desched_idle_gpus", gpus.idle),
-        ("desched_fragmented_gpus", gpus.fragmented),
-        ("desched_gpu_pods", gpus.pods),
-        ("desched_movable_gpu_pods", gpus.movable_pods),
-    ):
-        yield _family(name, [], [([], number)])
-    places = (([str(size)], number) for size, number in gpus.places.items())
-    yield _family("desched_gpu_places", ["gpus"], places)
-    left_out = Counter(node.left_out for node in gpus.nodes)
-    values = (([reason.value], left_out[reason]) for reason in GpusLeftOut)
-    yield _family("desched_gpu_nodes_left_out", ["reason"], values)
-    waits = Counter[GpuAnswer]()
-    for wait in gpus.waits:
-        waits[wait.answer] += len(wait.pods)
-    answers = (([answer.value], waits[answer]) for answer in GpuAnswer)
-    yield _family("desched_pods_waiting_for_gpus", ["answer"], answers)
-    counted = [node for node in gpus.nodes if node.left_out is None]
-    idle = (([node.node], node.idle) for node in counted)
-    yield _family("desched_node_idle_gpus", ["node"], idle)
-    fragmented = (([node.node], node.fragmented) for node in counted)
-    yield _family("desched_node_fragmented_gpus", ["node"], fragmented)
-    domains = [([domain.level, domain.domain], domain) for domain in gpus.domains]
-    of_domains = ((labels, each.idle) for labels, each in domains)
-    yield _family("desched_domain_idle_gpus", ["level", "domain"], of_domains)
-    of_sizes = (
-        ([*labels, str(size)], number)
-        for labels, each in domains
-        for size, number in each.places.items()
-    )
-    yield _family("desched_domain_gpu_places", ["level", "domain", "gpus"], of_sizes)
 
 
 def _minutes(report: CycleReport, kind: NodeClass) -> float:
@@ -138,10 +110,6 @@ def _saturated_pools(cycle: CycleView) -> int:
     return len(pools | ({""} if plan.hold is HoldReason.CLUSTER_SATURATED else set()))
 
 
-def _drained_nodes(cycle: CycleView) -> int:
-    return len({node for drain in cycle.state.drains if drain.under_way for node in drain.nodes})
-
-
 _Found = Callable[[CycleView], Iterable[StrEnum | None]]
 
 # Each has one series for every value, 0 for a value that is not found; others are not counted.
@@ -162,8 +130,6 @@ _NUMBERS: tuple[tuple[str, Callable[[CycleView], float]], ...] = (
     ("desched_evictions_in_flight", lambda c: len(c.report.state.in_flight)),
     ("desched_workloads_cooling_down", lambda c: len(c.state.cool_downs)),
     ("desched_nodes_cooling_down", lambda c: len(c.state.cooling_nodes)),
-    ("desched_drains_under_way", lambda c: sum(d.under_way for d in c.state.drains)),
-    ("desched_drained_nodes", _drained_nodes),
     ("desched_state_bytes", lambda c: len(msgspec.json.encode(c.report.state))),
 )
 

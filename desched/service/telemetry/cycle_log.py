@@ -6,15 +6,15 @@ from typing import Any
 
 import structlog
 
-from desched.model.drains import FAILED_ENDS, Drain, Purpose
+from desched.model.drains import Purpose
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass, PlannedEviction, RefusalReason
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import EvictionRecord
 from desched.model.text import shortened
+from desched.plugins import HOUSE
 from desched.service.telemetry.new_results import is_acting_replica
 from desched.views.cycle import CycleView
-from desched.views.drains import describe_drain, describe_unserved
 from desched.wording.reasons import describe_unsteered
 
 MOST_NAMES = 10
@@ -31,22 +31,14 @@ def log_cycle(report: CycleReport) -> None:
     log = _log.info if passing else _log.warning
     log("cycle.completed", **essentials(report))
     if is_acting_replica(report):
-        _log_drains(CycleView(report))
+        for plugin in HOUSE:
+            for event in plugin.views.log_events(report):
+                log = _log.warning if event.warning else _log.info
+                log(event.name, **{name: _shown(value) for name, value in event.fields.items()})
 
 
-def _log_drains(cycle: CycleView) -> None:
-    """Log `drain.begun` and `drain.ended`, the latter as a warning if its moves were in vain."""
-    for drain in cycle.drains.begun:
-        _log.info("drain.begun", **_drain(drain), until=f"{drain.until:%Y-%m-%dT%H:%M:%SZ}")
-    for drain in cycle.drains.ended:
-        if drain.end is not None:
-            log = _log.warning if drain.end in FAILED_ENDS else _log.info
-            log("drain.ended", **_drain(drain), end=drain.end.value, why=shortened(drain.why))
-
-
-def _drain(drain: Drain) -> Mapping[str, Any]:
-    nodes, moves = _cut(drain.nodes), drain.moves
-    return {"demand": str(drain), "gpus": drain.gpus, "nodes": nodes, "moves": moves}
+def _shown(value: object) -> object:
+    return _cut(value) if isinstance(value, tuple) else value
 
 
 def essentials(report: CycleReport) -> Mapping[str, Any]:
@@ -65,7 +57,11 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "observe_seconds": round(report.observe_seconds, 3),
         "plan_seconds": round(report.plan_seconds, 3),
     }
-    drains = [each for each in held.drains if each.under_way]
+    of_plugins = {
+        name: _cut(map(shortened, texts))
+        for plugin in HOUSE
+        for name, texts in plugin.views.log_fields(report).items()
+    }
     optional = {
         "overloaded": _cut(names[NodeClass.OVERLOADED]),
         "unknown": {
@@ -88,8 +84,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "paused": _first(str(pause) for pause in held.pauses),
         "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
         "purposes": _counts(e.purpose.value for e in plan.evictions if e.purpose in _NAMED),
-        "drains": _cut(describe_drain(drain, report.started_at) for drain in drains),
-        "unserved": _cut(map(shortened, describe_unserved(plan.unserved))),
+        **of_plugins,
         "too_large": _first(f"{name}: {item}" for name, item in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),
         "acknowledged_deschedulers": list(report.acknowledged_deschedulers),

@@ -1,7 +1,6 @@
 """The metrics of desched itself, for Prometheus."""
 
 import platform
-from collections.abc import Iterator
 from enum import StrEnum
 from itertools import product
 
@@ -17,14 +16,15 @@ from prometheus_client.exposition import generate_latest
 
 from desched import __version__
 from desched.errors import ObservationSource
-from desched.model.drains import DrainEnd, Purpose
+from desched.model.drains import Purpose
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.state import MoveResult
+from desched.plugins import HOUSE
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.cycle_gauges import CycleGauges
 from desched.service.telemetry.help_texts import HELP_TEXTS
 from desched.service.telemetry.new_results import NewResults, is_acting_replica
-from desched.views.drains import DrainsView
+from desched.wording.plugin_views import Counted
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
@@ -68,7 +68,8 @@ class ServiceMetrics:
         self._observation_failures = self._counter("desched_observation_failures", "source")
         self._evictions = self._counter("desched_evictions", "mode", "namespace", "verdict")
         self._moves = self._counter("desched_moves", "result", "purpose")
-        self._drains = self._counter("desched_drains", "end")
+        views = (plugin.views for plugin in HOUSE)
+        self._of_plugins = {c.name: self._counter_of(c) for view in views for c in view.counted}
         self._leadership_changes = self._counter("desched_leadership_changes")
         self._state_problems = self._counter("desched_state_problems")
         self._taints_removed = self._counter("desched_taints_removed")
@@ -88,7 +89,6 @@ class ServiceMetrics:
         for counter, values in (
             (self._skipped, SkippedTick),
             (self._observation_failures, ObservationSource),
-            (self._drains, DrainEnd),
         ):
             for value in values:
                 counter.labels(value.value)
@@ -97,6 +97,13 @@ class ServiceMetrics:
 
     def _counter(self, name: str, *labels: str) -> Counter:
         return Counter(name, HELP_TEXTS[name], labels, registry=self._registry)
+
+    def _counter_of(self, counted: Counted) -> Counter:
+        """The counter of a plugin, with a series for each value."""
+        counter = Counter(counted.name, counted.help, [counted.label], registry=self._registry)
+        for value in counted.values:
+            counter.labels(value)
+        return counter
 
     def _gauge(self, name: str, *labels: str) -> Gauge:
         return Gauge(name, HELP_TEXTS[name], labels, registry=self._registry)
@@ -111,8 +118,9 @@ class ServiceMetrics:
         for record in self._results.of(report):
             if record.result is not None:
                 self._moves.labels(record.result.value, record.purpose.value).inc()
-        for end in _ends_of_drains(report):
-            self._drains.labels(end.value).inc()
+        for plugin in HOUSE if is_acting_replica(report) else ():
+            for counted, value in plugin.views.counts(report):
+                self._of_plugins[counted.name].labels(value).inc()
         self._last_cycle.report = report
 
     def cycle_failed(self, how: FailedCycle) -> None:
@@ -165,9 +173,3 @@ class ServiceMetrics:
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
-
-
-def _ends_of_drains(report: CycleReport) -> Iterator[DrainEnd]:
-    """The ends of drains in this cycle; none unless this replica acts."""
-    if is_acting_replica(report):
-        yield from (drain.end for drain in DrainsView(report).ended if drain.end is not None)

@@ -11,7 +11,6 @@ from desched.model.plan import NodeVerdict, PlannedEviction, ResourcePressure
 from desched.model.resources import Resource
 from desched.planning.overload.huge_pages import ordinary_bytes
 from desched.views.explained.changes import changes_for_node
-from desched.views.explained.drains import drains_of, held_beside_drains, measured_gpus
 from desched.views.explained.pods import PodOutcomes, largest_first
 from desched.views.explained.values import LoadSummary, NodeExplanation, PodSummary, StayingLoad
 
@@ -27,7 +26,6 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
     loads = tuple(_loads(node, verdict, pods, decision))
-    gpus = measured_gpus(decision)
     return NodeExplanation(
         verdict,
         loads,
@@ -35,11 +33,11 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         leaving,
         tuple(eviction for eviction in plan.evictions if node.name in eviction.likely_nodes),
         changes_for_node(verdict, plan, loads, _unknown_gpus(node, decision)),
-        next((gpu_node for gpu_node in gpus.nodes if gpu_node.node == node.name), None)
-        if gpus
-        else None,
-        tuple(drain for drain in drains_of(decision) if node.name in drain.nodes),
-        held_beside_drains(node.name, decision),
+        tuple(
+            note
+            for plugin in context.policy.plugins
+            for note in plugin.views.explain_node(node.name, decision)
+        ),
     )
 
 

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.drains import Purpose
 from desched.model.plan import Finding, RefusalReason
+from desched.model.state import EvictionRecord
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
-from desched.views.explained.drains import drains_of, eviction_of, measured_gpus, unserved
 from desched.views.explained.landing import placement_of
 from desched.views.explained.pods import PodOutcomes
 from desched.views.explained.values import PodExplanation, RuleLine, RuleOutcome
+from desched.wording.section import PodAnswer
 
 
 def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
@@ -29,9 +28,8 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     ]
     placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
-    gangs = {str(replace(group, part="")) for group in context.gangs_of(pod)}
-    gpus = measured_gpus(decision)
-    waits = next((wait for wait in gpus.waits if pod.ref in wait.pods), None) if gpus else None
+    answers = [plugin.views.explain_pod(pod, decision) for plugin in context.policy.plugins]
+    answered = next((answer for answer in answers if answer.verdict), PodAnswer())
     changes = changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision)
     return PodExplanation(
         outcomes.summary(pod),
@@ -42,14 +40,19 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         next((node for node in decision.plan.nodes if node.node == pod.node), None),
         eviction,
         placement,
-        () if waits else changes,
-        waits,
-        eviction_of(pod, decision),
-        tuple(drain for drain in drains_of(decision) if pod.ref in drain.pods),
-        unserved(pod, decision),
-        tuple(spread for spread in decision.facts.get("gangs", ()) if spread.gang in gangs),
+        () if answered.verdict else changes,
+        _moved(pod, decision),
+        tuple(note for answer in answers for note in answer.notes),
         context.after_eviction(pod),
+        answered.verdict,
+        answered.details,
     )
+
+
+def _moved(pod: Pod, decision: Decision) -> EvictionRecord | None:
+    """The eviction of the pod, or the one after which it replaces another; None without one."""
+    records = decision.state.evictions
+    return next((record for record in records if pod.ref in {record.pod, record.replacement}), None)
 
 
 def _rules(pod: Pod, context: EligibilityContext) -> Iterator[RuleLine]:

@@ -1,15 +1,13 @@
 """Explanations as values; docs/report.schema.json has their JSON."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
 from desched.model.cluster import PodRef
-from desched.model.drains import Drain
-from desched.model.gpus import GpuWait, NodeGpus
-from desched.model.plan import HoldReason, NodeVerdict, PlannedEviction, RefusalReason, Unserved
-from desched.model.report import GangSpread
+from desched.model.plan import HoldReason, NodeVerdict, PlannedEviction, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, MoveResult
 
@@ -95,9 +93,8 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     """A node with its load and its pods, the largest load first.
 
     `leaving` are planned evictions from the node, `arriving` those whose replacements are expected
-    on it. `changes` is what would have to change for it to be relieved, or to be judged. `gpus` is
-    what is idle of its GPUs, None without any. `drains` are those that hold it, under way or
-    planned; `held` has for what it is held beside them.
+    on it. `changes` is what would have to change for it to be relieved, or to be judged. `notes`
+    is what plugins say of it.
     """
 
     verdict: NodeVerdict
@@ -106,9 +103,7 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     leaving: tuple[PlannedEviction, ...] = ()
     arriving: tuple[PlannedEviction, ...] = ()
     changes: tuple[str, ...] = ()
-    gpus: NodeGpus | None = None
-    drains: tuple[Drain, ...] = ()
-    held: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class RuleLine(msgspec.Struct, frozen=True):
@@ -200,14 +195,11 @@ class Placement(msgspec.Struct, frozen=True):
 class PodExplanation(msgspec.Struct, frozen=True):
     """A pod with what each rule finds, and where it could go.
 
-    `spreads` is how far apart the pods of its gangs are.
     `placement` is None if the pod has no node, or if its usage or that of all nodes is not known.
-    `changes` is
-    what would have to change for it to move, empty for a pod that waits for GPUs: `waits` is what
-    keeps it from getting some.
-    `moved` is its own eviction, or the one after which it replaces a pod, as long as desched
-    follows it. `drains` are those for it, under way or planned, and `unserved` is why none is, if
-    the policy allows one. `queue` is in which queue its replacement would wait again.
+    `changes` is what would have to change for it to move. `moved` is its own eviction, or the one
+    after which it replaces a pod, as long as desched follows it. `notes` is what plugins say of it,
+    and `after_eviction` what they know of its replacement. A `verdict` of a plugin takes the place
+    of rules and changes, with `details` by their heading.
     """
 
     summary: PodSummary
@@ -219,12 +211,11 @@ class PodExplanation(msgspec.Struct, frozen=True):
     eviction: PlannedEviction | None = None
     placement: Placement | None = None
     changes: tuple[str, ...] = ()
-    waits: GpuWait | None = None
     moved: EvictionRecord | None = None
-    drains: tuple[Drain, ...] = ()
-    unserved: Unserved | None = None
-    spreads: tuple[GangSpread, ...] = ()
-    queue: str = ""
+    notes: tuple[str, ...] = ()
+    after_eviction: str = ""
+    verdict: str = ""
+    details: Mapping[str, tuple[str, ...]] = {}
 
 
 class BudgetSummary(msgspec.Struct, frozen=True):

@@ -99,11 +99,9 @@ def cycle_values(cycle: CycleView, most_nodes: int) -> Mapping[str, object]:
         ]
         for node in nodes
     }
-    gpu_rows, gpus_left = cycle.gpus.rows(most_nodes) if cycle.gpus else ((), 0)
     return {
         "cycle": cycle,
-        "gpu_rows": gpu_rows,
-        "gpus_left": gpus_left,
+        "most_nodes": most_nodes,
         "tiles": list(_tiles(cycle)),
         "nodes": nodes,
         "nodes_left": left,
@@ -123,7 +121,6 @@ def _tiles(cycle: CycleView) -> Iterator[Sequence[str]]:
         yield str(unknown), "with unknown load", "warn"
     yield str(len(cycle.evictions)), "evictions planned", ""
     yield str(len(cycle.refusals)), "pods on overloaded nodes stay", ""
-    if cycle.gpus is not None:
-        yield from cycle.gpus.tiles
+    yield from cycle.tiles
     if in_flight := len(cycle.report.state.in_flight):
         yield str(in_flight), "evictions in flight", ""

@@ -31,7 +31,6 @@ from desched.model.report import (
     CycleResult,
     EvictionVerdict,
     Mode,
-    ModelNodes,
     ObservedCounts,
     Outcome,
 )
@@ -45,6 +44,7 @@ from desched.model.state import (
     PauseScope,
     State,
 )
+from desched.plugins.caches.facts import CacheFacts, ModelNodes
 from tests.builders import certain, planned_eviction, pressure
 
 POD = PodRef("shop", "web-1", "uid-1")
@@ -148,8 +148,7 @@ GPUS = ClusterGpus(
 
 FOLLOWED_UP = msgspec.structs.replace(
     REPORT,
-    gpus=GPUS,
-    models=(ModelNodes("llama-70b", 2, 5),),
+    facts={"gpus": GPUS, "caches": CacheFacts((ModelNodes("llama-70b", 2, 5),))},
     settled=(LANDED, BACK),
     state=State(
         evictions=(LANDED, BACK, IN_FLIGHT),

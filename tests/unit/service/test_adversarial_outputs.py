@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from desched.cli import main
+from desched.model.facts import Facts
 from desched.model.landing import LandingChance
 from desched.model.plan import PlannedTaint, ResourceRelief
 from desched.model.report import (
@@ -41,7 +42,7 @@ HOSTILE = "".join(STEERING_TEXTS) + '<script>alert(1)</script>[bold]"}\\ [/]'
 
 
 def poisoned(value: Any) -> Any:
-    """The same with every text hostile; what is an enumeration's stays."""
+    """The same with every text hostile; enumerations and the names of plugins stay."""
     match value:
         case Enum() | datetime():
             return value
@@ -53,7 +54,10 @@ def poisoned(value: Any) -> Any:
         case tuple():
             return tuple(map(poisoned, value))
         case dict():
-            return {poisoned(key): poisoned(item) for key, item in value.items()}
+            return {
+                key if isinstance(item, Facts) else poisoned(key): poisoned(item)
+                for key, item in value.items()
+            }
         case _:
             return value
 

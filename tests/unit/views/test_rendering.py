@@ -198,9 +198,7 @@ CASES: dict[str, CycleReport] = {
     "a descheduler that is acknowledged": changed(
         report(node("a")), acknowledged_deschedulers=("Volcano descheduler in x",)
     ),
-    "a reserve that the nodes cannot give": changed(
-        report(node("a")), impossible_reserves=(IMPOSSIBLE,)
-    ),
+    "a reserve that the nodes cannot give": changed(report(node("a")), unmet=(IMPOSSIBLE,)),
     "the first look has loads, and from when they can be judged": report(fresh("a"), fresh("b")),
     "a node without any load has a question mark beside others": report(
         fresh("a"), NodeVerdict("dark", NodeClass.UNKNOWN)

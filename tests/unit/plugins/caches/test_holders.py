@@ -1,8 +1,8 @@
 """How many nodes hold the models that pods need."""
 
 from desched.decision import decide
-from desched.model.report import ModelNodes
 from desched.model.state import State
+from desched.plugins.caches.facts import CacheFacts, ModelNodes
 from desched.plugins.caches.holders import MOST_CHARACTERS, MOST_MODELS
 from tests.builders import load, node, pod, policy, snapshot
 
@@ -17,8 +17,9 @@ def models(*needed: tuple[str, str]) -> tuple[ModelNodes, ...]:
     ]
     nodes = [node("a", labels={"cache.desched.io/llama": "true"}), node("b")]
     seen = snapshot(nodes, pods, load({"a": (0.1, 0.1), "b": (0.1, 0.1)}))
-    found: tuple[ModelNodes, ...] = decide(seen, policy(), State()).facts["models"]
-    return found
+    facts = CacheFacts.of(decide(seen, policy(), State()).facts)
+    assert facts is not None
+    return facts.models
 
 
 def test_each_model_has_its_nodes_and_its_workloads() -> None:

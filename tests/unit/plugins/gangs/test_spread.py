@@ -7,8 +7,8 @@ import pytest
 
 from desched.decision import decide
 from desched.model.network_topology import HyperNode
-from desched.model.report import GangSpread
 from desched.model.state import State
+from desched.plugins.gangs.facts import GangFacts, GangSpread
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from tests.builders import load, node, pod, policy, snapshot
@@ -36,8 +36,9 @@ def seen(*on: str, labels: Mapping[str, Mapping[str, str]] = NETWORK, **cluster:
 
 
 def spreads(found: Any) -> tuple[GangSpread, ...]:
-    spread: tuple[GangSpread, ...] = decide(found, policy(), State()).facts["gangs"]
-    return spread
+    facts = GangFacts.of(decide(found, policy(), State()).facts)
+    assert facts is not None
+    return facts.spreads
 
 
 @pytest.mark.parametrize(
@@ -79,4 +80,5 @@ def test_the_explanation_of_a_pod_has_its_gang() -> None:
     decision = decide(seen("a", "c"), policy(), State())
     found = explain(parse_subject("pod/apps/rank-1"), decision, "the lab")
     assert found.pod is not None
-    assert [each.domain for each in found.pod.spreads] == [f"{BLOCK}=b1"]
+    (note,) = found.pod.notes
+    assert f"2 pods on 2 nodes in {BLOCK}=b1" in note

@@ -9,8 +9,9 @@ from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
 from desched.model.drains import DrainEnd, Purpose
 from desched.model.plan import HoldReason, NodeOutlook
-from desched.model.report import Mode, ModelNodes, NotActing
+from desched.model.report import Mode, NotActing
 from desched.model.state import MoveResult
+from desched.plugins.caches.facts import CacheFacts, ModelNodes
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
@@ -122,7 +123,7 @@ def test_gpus_are_shown_for_the_cluster_its_nodes_and_its_domains(metrics):
 
 def test_the_nodes_that_hold_a_model_are_counted(metrics):
     models = (ModelNodes("llama-70b", 2, 5), ModelNodes("gpt", 0, 1))
-    metrics.cycle_completed(msgspec.structs.replace(REPORT, models=models))
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, facts={"caches": CacheFacts(models)}))
     assert values(metrics, "desched_model_nodes") == {("llama-70b",): 2, ("gpt",): 0}
 
 

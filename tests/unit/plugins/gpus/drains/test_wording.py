@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from desched.model.drains import Drain, Purpose
 from desched.model.plan import Unserved
 from desched.model.report import Mode
+from desched.plugins.gpus.drains.progress import begun_in, ended_in
+from desched.plugins.gpus.drains.wording import describe_drain, describe_unserved
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
-from desched.views.drains import DrainsView, describe_drain, describe_unserved
 from desched.views.pages.cycle_page import cycle_page
 from desched.views.rendering import rendered
 from tests.unit.service.example_reports import (
@@ -97,13 +98,13 @@ def test_programs_read_the_purpose_of_each_eviction(report):
 
 
 def test_a_cycle_has_the_drains_that_it_began_and_ended():
-    began = DrainsView(drain_move(DRAINING))
-    assert (began.begun, began.ended) == ([DRAINING], [])
+    began = drain_move(DRAINING)
+    assert (begun_in(began), ended_in(began)) == ([DRAINING], [])
     ended = begun_earlier(LANDED_DRAIN)
-    found = DrainsView(with_drain(ended))
-    assert (found.begun, found.ended) == ([], [ended])
+    found = with_drain(ended)
+    assert (begun_in(found), ended_in(found)) == ([], [ended])
     earlier = replace(ended, ended_at=STARTED_AT - HOUR)
-    assert not DrainsView(with_drain(earlier)).ended
+    assert not ended_in(with_drain(earlier))
 
 
 def test_the_page_has_them_too():

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from desched.model.gpus import (
     SIZES,
@@ -17,7 +16,7 @@ from desched.model.gpus import (
 from desched.model.groups import grouped
 from desched.wording.formatting import count, first_names, percent
 from desched.wording.reasons import describe, sentence_of
-from desched.wording.section import Section
+from desched.wording.section import Cell, CellMap, Section, Tile
 
 MOST_NAMES = 3
 LARGEST_FIRST = SIZES[::-1]
@@ -25,30 +24,13 @@ SHADES = 4
 """Colours of nodes of which some GPUs are idle, by their share."""
 
 
-class GpuCell(NamedTuple):
-    """A node in the map of idle GPUs."""
-
-    of: NodeGpus
-
-    @property
-    def text(self) -> str:
-        """How many are idle, a question mark if that is not known."""
-        return "?" if self.of.left_out else str(self.of.idle)
-
-    @property
-    def shade(self) -> str:
-        """The class of its colour: 0 if none is idle, one more than SHADES if all are."""
-        of = self.of
-        if of.left_out:
-            return "left-out"
-        if of.idle == of.gpus:
-            return f"idle-{SHADES + 1}"
-        return f"idle-{-(-of.idle * SHADES // of.gpus)}"
-
-    @property
-    def title(self) -> str:
-        """The node in words."""
-        return f"{self.of.node}: {describe_gpus(self.of)}"
+_KEY = (
+    ("0", "none"),
+    ("1", "few"),
+    ("4", "most"),
+    ("5", "all"),
+    ("unknown", "not known, or the node takes no pods"),
+)
 
 
 class GpuView:
@@ -61,7 +43,7 @@ class GpuView:
     def sections(self) -> Sequence[Section]:
         """The cluster as a whole, its placement domains, and the pods that wait for GPUs."""
         return (
-            Section("GPUs", list(self.lines)),
+            Section("GPUs", list(self.lines), self.map),
             Section("GPUs by placement domain", self.domains),
             Section("Pods that wait for GPUs", self.waits),
         )
@@ -110,20 +92,27 @@ class GpuView:
         return list(map(describe_wait, self.gpus.waits))
 
     @property
-    def tiles(self) -> Iterator[Sequence[str]]:
-        """Numbers with their labels, and a tone for those that need attention."""
-        yield str(self.gpus.idle), "idle GPUs", ""
+    def tiles(self) -> Iterator[Tile]:
+        """How many GPUs are idle, and how many pods wait for some."""
+        yield Tile(str(self.gpus.idle), "idle GPUs")
         if waiting := sum(len(wait.pods) for wait in self.gpus.waits):
-            yield str(waiting), "pods wait for GPUs", "warn"
+            yield Tile(str(waiting), "pods wait for GPUs", "warn")
 
-    def rows(self, most: int) -> tuple[Sequence[tuple[str, Sequence[GpuCell]]], int]:
-        """The map of idle GPUs, at most this many nodes, and how many are left.
-
-        Each row is a placement domain, the narrowest one of its nodes.
-        """
+    @property
+    def map(self) -> CellMap:
+        """The nodes with GPUs; each row is the narrowest placement domain of its nodes."""
         nodes = sorted(self.gpus.nodes, key=lambda gpu_node: (gpu_node.domain, gpu_node.node))
-        by_domain = grouped((gpu_node.domain, GpuCell(gpu_node)) for gpu_node in nodes[:most])
-        return list(by_domain.items()), max(0, len(nodes) - most)
+        rows = grouped((node.domain or "in no placement domain", _cell(node)) for node in nodes)
+        return CellMap("gpus", "Idle GPUs of each node:", _KEY, list(rows.items()))
+
+
+def _cell(node: NodeGpus) -> Cell:
+    """How many GPUs of a node are idle, coloured by their share."""
+    title = f"{node.node}: {describe_gpus(node)}"
+    if node.left_out:
+        return Cell("?", "unknown", title)
+    shade = SHADES + 1 if node.idle == node.gpus else -(-node.idle * SHADES // node.gpus)
+    return Cell(str(node.idle), str(shade), title)
 
 
 def describe_gpus(node: NodeGpus) -> str:
@@ -152,11 +141,14 @@ def describe_wait(wait: GpuWait) -> str:
     return f"{who}; {names} {closest}{inside}: {_in_the_way(wait.leaving)}."
 
 
-def in_the_way(wait: GpuWait) -> Iterator[Section]:
+def in_the_way(wait: GpuWait) -> Mapping[str, tuple[str, ...]]:
     """The pods that would have to leave each of the closest nodes, and which of them may."""
-    for node in wait.nodes:
-        lines = list(map(_pod_in_the_way, node.leaving))
-        yield Section(f"On {node.node}, for {count(node.places, 'pod')}", lines)
+    return {
+        f"On {node.node}, for {count(node.places, 'pod')}": tuple(
+            map(_pod_in_the_way, node.leaving)
+        )
+        for node in wait.nodes
+    }
 
 
 def _pod_in_the_way(pod: PodInTheWay) -> str:

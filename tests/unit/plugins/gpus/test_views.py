@@ -12,18 +12,25 @@ from desched.cycle_report import CycleInfo
 from desched.decision import decide
 from desched.lab.clock import VirtualClock
 from desched.model.cluster import PodRef
-from desched.model.gpus import ClosestNode, GpuAnswer, GpusLeftOut, GpuWait, PodInTheWay
+from desched.model.gpus import (
+    ClosestNode,
+    ClusterGpus,
+    GpuAnswer,
+    GpusLeftOut,
+    GpuWait,
+    PodInTheWay,
+)
 from desched.model.load import ClusterLoad
 from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, Mode
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
+from desched.plugins.gpus.gpu_view import GpuView, describe_wait
 from desched.views.cycle import CycleView
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation
 from desched.views.explanation import print_explanation
-from desched.views.gpus import GpuView, describe_wait
 from desched.views.pages.cycle_page import cycle_page
 from tests.builders import NOW, load, node, policy, snapshot, workload
 from tests.shown import shown
@@ -52,6 +59,12 @@ def report(of: Snapshot) -> CycleReport:
     return planned_report(of, policy(), State(), info, VirtualClock(NOW))
 
 
+def measured() -> ClusterGpus:
+    gpus = ClusterGpus.of(report(seen()).facts)
+    assert gpus is not None
+    return gpus
+
+
 def test_a_plan_shows_what_is_idle_who_waits_and_which_node_is_closest() -> None:
     text = " ".join(shown(report(seen())).split())
 
@@ -68,8 +81,8 @@ def test_a_plan_shows_what_is_idle_who_waits_and_which_node_is_closest() -> None
 def test_a_cluster_without_gpus_shows_nothing_of_it(form: Any) -> None:
     found = report(seen([node("a")], []))
 
-    assert found.gpus is None
-    text = shown(found, form).lower().replace('"gpus":null', "").replace('"gpus": null', "")
+    assert ClusterGpus.of(found.facts) is None
+    text = shown(found, form).lower()
     assert "idle gpu" not in text
     assert "places" not in text
     assert "<h2>GPUs" not in cycle_page(CycleView(found))
@@ -85,42 +98,40 @@ def test_pods_that_wait_where_no_node_has_gpus_are_shown() -> None:
 def test_a_page_maps_idle_gpus_by_domain_and_node() -> None:
     html = cycle_page(CycleView(report(seen())))
 
-    rows = html.partition('<table id="gpus">')[2].partition("</table>")[0]
+    rows = html.partition('<table class="map" id="gpus">')[2].partition("</table>")[0]
     assert rows.index(f"{RACK}=r0") < rows.index("g0: 5 of 8 GPUs idle") < rows.index(f"{RACK}=r1")
-    assert 'class="gpu idle-3" title="g0: 5 of 8' in rows
+    assert 'class="cell shade-3" title="g0: 5 of 8' in rows
     assert "g0 is closest" in html
     assert "<b>1</b> pods wait for GPUs" in html
 
 
 def test_a_page_has_only_so_many_nodes() -> None:
-    gpus = report(seen()).gpus
-    assert gpus is not None
+    whole = GpuView(measured()).map
+    first = whole.first(3)
 
-    rows, left = GpuView(gpus).rows(3)
-
-    assert ([(domain, len(cells)) for domain, cells in rows], left) == (
-        [(f"{RACK}=r0", 2), (f"{RACK}=r1", 1)],
-        1,
-    )
+    assert [(domain, len(cells)) for domain, cells in first.rows] == [
+        (f"{RACK}=r0", 2),
+        (f"{RACK}=r1", 1),
+    ]
+    assert (whole.size, first.size) == (4, 3)
 
 
 @pytest.mark.parametrize(
     ("idle", "left_out", "shade", "text"),
     [
-        (0, None, "idle-0", "0"),
-        (1, None, "idle-1", "1"),
-        (7, None, "idle-4", "7"),
-        (8, None, "idle-5", "8"),
-        (0, GpusLeftOut.SHARED, "left-out", "?"),
+        (0, None, "0", "0"),
+        (1, None, "1", "1"),
+        (7, None, "4", "7"),
+        (8, None, "5", "8"),
+        (0, GpusLeftOut.SHARED, "unknown", "?"),
     ],
 )
 def test_a_node_is_coloured_by_what_is_idle(
     idle: int, left_out: GpusLeftOut | None, shade: str, text: str
 ) -> None:
-    gpus = report(seen()).gpus
-    assert gpus is not None
+    gpus = measured()
     one = replace(gpus.nodes[0], idle=idle, left_out=left_out)
-    (((_, (cell,)),), _) = GpuView(replace(gpus, nodes=(one,))).rows(10)
+    ((_, (cell,)),) = GpuView(replace(gpus, nodes=(one,))).map.rows
 
     assert (cell.shade, cell.text) == (shade, text)
 
@@ -201,11 +212,10 @@ def test_a_pod_that_waits_for_gpus_is_explained_by_the_closest_node() -> None:
 
 
 def test_an_explanation_of_a_pod_that_waits_is_the_wait_of_the_plan() -> None:
-    found, gpus = explained("apps/large").pod, report(seen()).gpus
+    found = explained("apps/large").pod
 
     assert found is not None
-    assert gpus is not None
-    assert (found.waits, found.changes) == (gpus.waits[0], ())
+    assert (found.verdict, found.changes) == (describe_wait(measured().waits[0]), ())
 
 
 def test_a_node_is_explained_with_its_idle_gpus() -> None:
@@ -219,5 +229,5 @@ def test_other_pods_wait_for_no_gpus() -> None:
     found = explained("apps/a0").pod
 
     assert found is not None
-    assert found.waits is None
+    assert not found.verdict
     assert found.changes
