@@ -13,6 +13,6 @@ class Facts(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, facts: "Mapping[str, Facts]") -> Self | None:
-        """Those of the plugin; None if it has observed nothing."""
+        """Return those of this plugin, None if it has observed nothing."""
         own = facts.get(cls.plugin)
         return own if isinstance(own, cls) else None

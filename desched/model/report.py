@@ -12,7 +12,7 @@ from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
 
-REPORT_VERSION = "desched.io/report/v1"
+REPORT_VERSION = "desched.io/report/v2"
 
 
 class Mode(StrEnum):
@@ -134,9 +134,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     acknowledges. `recent_loads` covers the last hour, in a service the time by which the policy
     judges how long load lasts; nodes without any data have none. `gpu_loads` has the
     nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
-    are too large to be kept, by namespace. `unmet` is what the policy asks
-    of plugins that cannot be had in this cluster. `facts` is what each plugin has observed beside
-    load.
+    are too large to be kept, by namespace. `unmet` is what the policy asks of plugins that this
+    cluster cannot give. `facts` is what each plugin has observed beside load, by its name.
     """
 
     version: str = REPORT_VERSION

@@ -11,7 +11,7 @@ from desched.model.plan import HoldReason, NodeVerdict, PlannedEviction, Refusal
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, MoveResult
 
-EXPLANATION_VERSION = "desched.io/explanation/v1"
+EXPLANATION_VERSION = "desched.io/explanation/v2"
 
 
 class PodOutcome(StrEnum):

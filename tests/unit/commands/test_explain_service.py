@@ -91,7 +91,7 @@ def test_a_service_without_a_decision_is_unknown(url, answers, capsys):
     ("status", "body"),
     [
         (HTTPStatus.OK, b"<html>"),
-        (HTTPStatus.OK, b'{"version": "desched.io/explanation/v1", "target": 3}'),
+        (HTTPStatus.OK, b'{"version": "desched.io/explanation/v2", "target": 3}'),
         (HTTPStatus.OK, b"\xff"),
         (HTTPStatus.FORBIDDEN, b"no"),
         (HTTPStatus.MOVED_PERMANENTLY, b""),

@@ -59,7 +59,7 @@ class Shown(NamedTuple):
 
 
 def cycle(value: Any) -> Shown:
-    return Shown(lambda: with_all(value), print_cycle, "report/v1", 60, CycleView)
+    return Shown(lambda: with_all(value), print_cycle, "report/v2", 60, CycleView)
 
 
 def status() -> Status:
@@ -79,7 +79,7 @@ VIEWS = {
     "held cycle": cycle(HELD),
     "status": Shown(status, print_status, "status/v1"),
     **{
-        question: Shown(partial(answer, question), print_explanation, "explanation/v1")
+        question: Shown(partial(answer, question), print_explanation, "explanation/v2")
         for question in QUESTIONS
     },
     "simulation": Shown(simulated, print_simulation, "simulation/v1"),

@@ -237,7 +237,7 @@ def test_the_last_line_is_a_sentence_about_what_happened(result: CycleResult) ->
 
 def test_json_holds_enumerations_as_values_iso_times_and_four_decimals() -> None:
     document = json.loads(shown(report(node("a", 0.123456789)), "json"))
-    assert document["version"] == "desched.io/report/v1"
+    assert document["version"] == "desched.io/report/v2"
     assert document["mode"] == "dry_run"
     assert document["started_at"] == "2026-01-01T00:00:00Z"
     assert document["duration_seconds"] == 0.1235

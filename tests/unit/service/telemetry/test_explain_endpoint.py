@@ -46,7 +46,7 @@ def test_before_the_first_cycle_it_names_why_there_is_no_answer():
 def test_a_pod_of_the_last_decision_is_explained():
     status, found = asked(deciding(), kind="pod", name="apps/p1")
     assert status == 200
-    assert found["version"] == "desched.io/explanation/v1"
+    assert found["version"] == "desched.io/explanation/v2"
     assert found["target"] == "the lab"
     assert found["pod"]["summary"]["node"] == "hot"
 
