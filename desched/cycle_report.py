@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from desched.decision import Decision
 from desched.eviction.action import Acted
-from desched.history.logged_cycle import BEGUN
 from desched.model.load import Unknown
 from desched.model.plan import NodeClass, Plan
 from desched.model.report import (
+    MAY_HAVE_BEGUN,
     CycleReport,
     CycleResult,
     EvictionVerdict,
@@ -85,7 +85,7 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         mode=info.mode.value,
         result=_result(plan, acted, info.mode).value,
         overloaded=_overloaded(plan)[:MOST_NAMES],
-        evicted=sum(outcome.verdict in BEGUN for outcome in acted.outcomes),
+        evicted=sum(outcome.verdict in MAY_HAVE_BEGUN for outcome in acted.outcomes),
         hold=hold,
         hold_detail=plan.hold_detail,
         held_since=(began_before or watch.started_at) if hold else None,
@@ -175,4 +175,4 @@ def _acted_on(outcomes: Sequence[Outcome]) -> CycleResult:
     verdicts = {outcome.verdict for outcome in outcomes}
     if EvictionVerdict.UNKNOWN in verdicts:
         return CycleResult.STOPPED
-    return CycleResult.EVICTED if verdicts & BEGUN else CycleResult.NOT_EVICTED
+    return CycleResult.EVICTED if verdicts & MAY_HAVE_BEGUN else CycleResult.NOT_EVICTED

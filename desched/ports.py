@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from desched.errors import ObservationError
-from desched.history.stored import StoredLogbook
 from desched.model.cluster import ClusterState, PodRef
 from desched.model.load import ClusterLoad, PodChoice
 from desched.model.plan import PlannedEviction
@@ -237,24 +236,6 @@ class StateStore(Protocol):
             StateConflict: somebody else wrote meanwhile; nothing is stored.
             StateRefused: nothing can be stored until a person grants or creates something.
             StopActing: it may not have been stored; the next load returns the truth.
-        """
-
-
-class LogbookStore(Protocol):
-    """Stores the logbook outside the process, apart from the state."""
-
-    def load(self) -> StoredLogbook:
-        """The stored logbook; none, with a problem, if it cannot be used.
-
-        Raises:
-            ObservationError: it could not be read in time, or there is no place for it.
-        """
-
-    def save(self, packed: bytes) -> None:
-        """Store it in place of the one that this store loaded or saved last.
-
-        Raises:
-            ObservationError: it may not have been stored.
         """
 
 

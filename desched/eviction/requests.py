@@ -10,10 +10,9 @@ from desched.errors import StopActing
 from desched.eviction.fresh_looks import FreshLooks
 from desched.eviction.journal import Journal
 from desched.eviction.pacing import BURST, Patience, Rate, is_ahead
-from desched.history.logged_cycle import BEGUN
 from desched.model.drains import Purpose
 from desched.model.plan import PlannedEviction, RefusalReason
-from desched.model.report import EvictionVerdict, Outcome
+from desched.model.report import MAY_HAVE_BEGUN, EvictionVerdict, Outcome
 from desched.model.snapshot import FreshPod
 from desched.planning.eligibility.context import EligibilityContext
 from desched.ports import Announcement, EvictionAnswer, World
@@ -63,7 +62,7 @@ class Attempt(msgspec.Struct):
     @property
     def begun(self) -> bool:
         """Whether the pod is being evicted, or may be."""
-        return self.outcome is not None and self.outcome.verdict in BEGUN
+        return self.outcome is not None and self.outcome.verdict in MAY_HAVE_BEGUN
 
     def close(self, outcome: Outcome) -> None:
         """Set the final outcome."""

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from desched.history.logbook import Entry, LoggedMove, LoggedStep, SeenNode
 from desched.history.timeline import Lines, why_idle
 from desched.model.plan import NodeClass, NodeVerdict, PlannedEviction
-from desched.model.report import CycleReport, EvictionVerdict, Mode
+from desched.model.report import MAY_HAVE_BEGUN, CycleReport, Mode
 from desched.model.state import EvictionRecord
-
-BEGUN = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
-"""After these verdicts the pod left its node, or may have."""
 
 
 def entry_of(report: CycleReport) -> Entry:
@@ -72,7 +69,7 @@ def _moves(report: CycleReport) -> Iterator[LoggedMove]:
         return
     planned = {eviction.pod: eviction for eviction in report.plan.evictions}
     for outcome in report.outcomes:
-        if outcome.verdict in BEGUN and outcome.pod in planned:
+        if outcome.verdict in MAY_HAVE_BEGUN and outcome.pod in planned:
             yield _move(planned[outcome.pod], report, outcome.verdict.value)
 
 

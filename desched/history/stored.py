@@ -6,7 +6,7 @@ Whatever is invalid becomes a problem, never an exception; the next write then b
 import zlib
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -27,6 +27,24 @@ class StoredLogbook(NamedTuple):
 
     book: Logbook | None = None
     problem: str = ""
+
+
+class LogbookStore(Protocol):
+    """Stores the logbook outside the process, apart from the state."""
+
+    def load(self) -> StoredLogbook:
+        """The stored logbook; none, with a problem, if it cannot be used.
+
+        Raises:
+            ObservationError: it could not be read in time, or there is no place for it.
+        """
+
+    def save(self, packed: bytes) -> None:
+        """Store it in place of the one that this store loaded or saved last.
+
+        Raises:
+            ObservationError: it may not have been stored.
+        """
 
 
 class _Envelope(msgspec.Struct, gc=False):

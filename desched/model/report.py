@@ -40,6 +40,12 @@ class EvictionVerdict(StrEnum):
     UNKNOWN = "unknown"  # the response was not understood; the pod may or may not be evicted
 
 
+MAY_HAVE_BEGUN = frozenset(
+    {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN}
+)
+"""After these verdicts the pod left its node, or may have."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What happened to one planned eviction, and when.
 

@@ -12,10 +12,10 @@ from desched.errors import ObservationError
 from desched.history.logbook import Entry
 from desched.history.logged_cycle import entry_of
 from desched.history.steps import updated
-from desched.history.stored import encode_logbook
+from desched.history.stored import LogbookStore, encode_logbook
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
-from desched.ports import Clock, Fence, LogbookStore
+from desched.ports import Clock, Fence
 
 WRITTEN_EVERY = timedelta(minutes=10)
 MOST_WAITING = 48

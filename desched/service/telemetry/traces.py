@@ -33,7 +33,7 @@ from desched.ports import (
 
 NAME = "desched"
 
-BEGUN = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER})
+ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER})
 """Verdicts without an error; the others mark the span of an eviction."""
 
 
@@ -134,7 +134,7 @@ class _Evictions:
             span.set_attributes({**names, "k8s.pod.uid": pod.uid})
             answer = self._evictor.evict(pod, reason)
             span.set_attribute("desched.verdict", answer.verdict.value)
-            if answer.verdict not in BEGUN:
+            if answer.verdict not in ACCEPTED:
                 span.set_status(Status(StatusCode.ERROR, answer.detail))
             return answer
 
