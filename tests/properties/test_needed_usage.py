@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -157,6 +157,7 @@ WORLDS = st.one_of(
 
 @slow
 @given(WORLDS)
+@example(((drawn(64422).seen, State()), WHOLE))  # GPUs of a gang with pods on other nodes
 def test_a_decision_from_the_usage_of_needed_pods_is_that_of_all_usage(
     world: tuple[tuple[Snapshot, State], Policy],
 ) -> None:

@@ -72,7 +72,11 @@ class WholeGangs:
         groups = tuple(self._context.gangs_of(member))
         if any(group.key != gang.key or not group.whole for group in groups):
             return RefusalReason.POD_GROUP.value
-        if finding := refuse_beside({RefusalReason.POD_GROUP}, member, self._context):
-            unread = self._context.is_unread(finding.reason, member)
-            return "its usage was not read" if unread else finding.reason.value
-        return RefusalReason.CONSTRAINT_NOT_EVALUATED.value if member.scheduling.unevaluated else ""
+        beside, read = {RefusalReason.POD_GROUP}, self._context.book.has_read_of(member)
+        if not read:
+            beside.add(RefusalReason.USAGE_UNKNOWN)
+        if finding := refuse_beside(beside, member, self._context):
+            return finding.reason.value
+        if member.scheduling.unevaluated:
+            return RefusalReason.CONSTRAINT_NOT_EVALUATED.value
+        return "" if read else "its usage was not read"
