@@ -5,6 +5,8 @@ those that may move, the places are found where they could land, after what is u
 Then moves are chosen, node by node, and after them those of plugins. What they do becomes the plan.
 """
 
+from typing import NamedTuple
+
 from desched.model.plan import Finding, HoldReason, Plan, RefusalReason
 from desched.planning.composition import (
     ChosenMoves,
@@ -35,10 +37,8 @@ def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bo
     The order of the snapshot's objects does not matter. If desched may not steer, it plans without
     soft taints, and counts what that costs.
     """
-    pressure = restrain(pressure, context.state, context.now)
     eligibility = Eligibility(context)
-    if not context.policy.relieves_staying_excess:
-        pressure = without_staying_excess(pressure, eligibility)
+    pressure = _of_moves(pressure, eligibility)
     sifted = sift(pressure, eligibility)
     mode = context.policy.steering.mode
     if may_steer or mode is SteeringMode.OFF:
@@ -87,11 +87,28 @@ def _choose(
     return select_moves(nodes, destinations, quota, filter(None, reliefs), price=price)
 
 
-def destinations_before(
-    context: EligibilityContext, pressure: Pressure, *, may_steer: bool = True
-) -> Destinations:
-    """The destinations of a plan before its first move; at least one node must be known."""
+def _of_moves(pressure: Pressure, eligibility: Eligibility) -> Pressure:
+    """The classes by which moves are chosen: some nodes wait, and some load stays."""
+    context = eligibility.context
     pressure = restrain(pressure, context.state, context.now)
+    if context.policy.relieves_staying_excess:
+        return pressure
+    return without_staying_excess(pressure, eligibility)
+
+
+class BeforeMoves(NamedTuple):
+    """What a plan chooses its first move by; at least one node must be known."""
+
+    pressure: Pressure
+    destinations: Destinations
+
+
+def before_moves(
+    context: EligibilityContext, pressure: Pressure, *, may_steer: bool = True
+) -> BeforeMoves:
+    """The classes and the destinations of a plan before its first move."""
+    pressure = _of_moves(pressure, Eligibility(context))
     mode = context.policy.steering.mode if may_steer else SteeringMode.OFF
     taints, room = SoftTaints.of(context, pressure, mode), StartingRoom.of(context, pressure)
-    return room.destinations(taints.steerable(room.free.arrays), taints.inflow)
+    destinations = room.destinations(taints.steerable(room.free.arrays), taints.inflow)
+    return BeforeMoves(pressure, destinations)

@@ -75,6 +75,7 @@ def test_the_first_rule_that_refuses_is_the_reason_of_the_plan(seed: int) -> Non
 @slow
 @given(seeds)
 @example(190)  # in a saturated pool
+@example(939)  # and other load stays there
 def test_the_first_move_of_a_plan_lands_where_the_pod_would_alone(seed: int) -> None:
     made = decision(seed)
     for eviction in made.plan.evictions[:1]:

@@ -9,10 +9,9 @@ from desched.model.cluster import Pod
 from desched.model.landing import expected_on
 from desched.planning.arrays import Ints
 from desched.planning.placement.destination import Destination
-from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.examination import PlacesExamined, examine
 from desched.planning.placement.projected_load import NO_LIMITS
-from desched.planning.planner import destinations_before
+from desched.planning.planner import BeforeMoves, before_moves
 from desched.planning.selection.candidates import Candidate, candidate_of
 from desched.planning.selection.excess import most_of_destination
 from desched.views.explained.values import (
@@ -36,26 +35,24 @@ def placement_of(pod: Pod, decision: Decision) -> Placement | None:
     placed = pod.node in context.cluster.node_by_name and not pod.finished
     if not (pressure.known and placed):
         return None
-    destinations = destinations_before(context, pressure, may_steer=decision.may_steer)
+    before = before_moves(context, pressure, may_steer=decision.may_steer)
     candidate = candidate_of(pod, context, pressure.outlook.pasts)
     if not all(candidate.usage.values()):
         return None
-    return _Placing(destinations, candidate, decision).placement()
+    return _Placing(before, candidate, decision).placement()
 
 
 class _Placing:
     """The examination of one pod, as values."""
 
-    def __init__(
-        self, destinations: Destinations, candidate: Candidate, decision: Decision
-    ) -> None:
-        self._free = destinations.free
+    def __init__(self, before: BeforeMoves, candidate: Candidate, decision: Decision) -> None:
+        self._free = before.destinations.free
         self._candidate = candidate
         self._decision = decision
-        source = decision.pressure.known.get(candidate.pod.node)
+        source = before.pressure.known.get(candidate.pod.node)
         at_most = most_of_destination(source, [candidate]) if source else NO_LIMITS
         self._found: PlacesExamined = examine(
-            candidate.pod, candidate.charge, destinations, at_most
+            candidate.pod, candidate.charge, before.destinations, at_most
         )
 
     def placement(self) -> Placement:

@@ -19,7 +19,7 @@ from desched.planning.newcomers import Due
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destination import Destination
-from desched.planning.planner import destinations_before
+from desched.planning.planner import before_moves
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from desched.policy.schedulers import SchedulerRules, ScoringStrategy
@@ -306,7 +306,7 @@ def test_a_move_counts_for_what_the_next_one_costs() -> None:
     seen = snapshot([node(n) for n in NAMES], [*webs, own, *others], of_load, [workload("web", 9)])
     book = UsageBook(seen, steering(mode=SteeringMode.OFF), NOW)
     context = EligibilityContext.of(book, State(newcomers=JOBS))
-    destinations = destinations_before(context, classify(book, context.state))
+    destinations = before_moves(context, classify(book, context.state)).destinations
     charge = {Resource.CPU: 100.0}
     first, alone = (destinations.destination_of(web, charge) for web in webs)
     assert isinstance(first, Destination)

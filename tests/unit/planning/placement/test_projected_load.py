@@ -9,7 +9,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.projected_load import LEAST_SHARE, ProjectedLoad
-from desched.planning.planner import destinations_before
+from desched.planning.planner import before_moves
 from tests.builders import NOW, load, node, pod, policy, snapshot
 
 USAGE = {Resource.CPU: 1000.0, Resource.MEMORY: 0.0}
@@ -24,7 +24,7 @@ def projected() -> ProjectedLoad:
     )
     book = UsageBook(seen, policy(), NOW)
     context = EligibilityContext.of(book, State())
-    return destinations_before(context, classify(book, State())).free.load
+    return before_moves(context, classify(book, State())).destinations.free.load
 
 
 @pytest.mark.parametrize(("share", "counts"), [(0.5, True), (0.01, True), (LEAST_SHARE / 2, False)])

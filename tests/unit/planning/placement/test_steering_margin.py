@@ -14,7 +14,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destination import Destination
-from desched.planning.planner import destinations_before
+from desched.planning.planner import before_moves
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, ResourceRule, SteeringRules
 from tests.builders import (
@@ -101,7 +101,7 @@ def test_the_replacement_is_reserved_where_it_is_likeliest_even_above_the_ceilin
     seen, by = neighbours(0.62), steering(most=0)
     book = UsageBook(seen, by, seen.taken_at)
     context = EligibilityContext.of(book, State())
-    destinations = destinations_before(context, classify(book, State()))
+    destinations = before_moves(context, classify(book, State())).destinations
     web = next(one for one in seen.cluster.pods if one.name == "web")
     found = destinations.destination_of(web, {Resource.CPU: 400.0})
     assert isinstance(found, Destination)

@@ -22,7 +22,7 @@ from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import classify
 from desched.planning.overload.outlook import Pasts
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.planner import destinations_before
+from desched.planning.planner import before_moves
 from desched.planning.selection.candidates import OverloadedNode, candidate_of
 from desched.planning.selection.outcomes import JointMove, NodeSelection, Stuck
 from desched.planning.selection.trial import Move, Trial
@@ -369,7 +369,7 @@ def test_a_gang_stays_of_which_the_plan_moves_a_pod_alone() -> None:
     book = UsageBook(seen, WHOLE, NOW)
     context = EligibilityContext.of(book, State())
     pressure = classify(book, State())
-    free = destinations_before(context, pressure)
+    free = before_moves(context, pressure).destinations
     pasts = Pasts(book, State())
     ranks = tuple(candidate_of(one, context, pasts) for one in seen.cluster.pods)
     node_ = OverloadedNode(pressure.known["te1"], (), ())
