@@ -25,11 +25,11 @@ from benchmarks.measures import measured_by
 from desched.decision import decide
 from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClass, Workload
 from desched.model.load import ClusterLoad, Level, Measured, PodUsage
-from desched.model.network_topology import HyperNode
 from desched.model.plan import Plan
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.policy.policy import Policy
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -154,7 +154,9 @@ def with_gangs(seen: Snapshot) -> Snapshot:
         ]
         below = [each.name for each in found]
         hyper_nodes += found
-    changed = msgspec.structs.replace(state, pods=pods, hyper_nodes=tuple(hyper_nodes))
+    changed = msgspec.structs.replace(
+        state, pods=pods, extras=NetworkObjects(tuple(hyper_nodes)).extras
+    )
     return msgspec.structs.replace(seen, cluster=changed)
 
 

@@ -36,6 +36,7 @@ class CheckName(StrEnum):
     RIGHTS_LOGBOOK = "rights_logbook"
     RIGHTS_OWN_EVENTS = "rights_own_events"
     POD_GROUPS = "pod_groups"
+    NETWORKS = "networks"
     MODEL_CACHES = "model_caches"
     QUEUES = "queues"
     CLUSTER = "cluster"

@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator
 
-from desched.adapters.kubernetes.client.access import (
-    LIST_KUEUE_TOPOLOGIES,
-    LIST_VOLCANO_JOBS,
-    POD_GROUP_ACCESS,
-)
+from desched.adapters.kubernetes.client.access import LIST_VOLCANO_JOBS, POD_GROUP_ACCESS
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.api_objects.plugin_kinds import ReadingPlugin, SystemRights
 from desched.planning.plugin_settings import counts_volcano_jobs
@@ -14,12 +10,9 @@ from desched.policy.policy import Policy
 
 _OF_POD_GROUPS = SystemRights(
     name="pod-groups",
-    title="PodGroups or topologies",
+    title="PodGroups",
     unread="Pods of gangs whose minimum only they have stay.",
-    read={
-        **{system: [kind.access for kind in kinds] for system, kinds in POD_GROUPS.items()},
-        "Kueue": [LIST_KUEUE_TOPOLOGIES],
-    },
+    read={system: [kind.access for kind in kinds] for system, kinds in POD_GROUPS.items()},
     granted=POD_GROUP_ACCESS,
 )
 _WITH_VOLCANO_JOBS = _OF_POD_GROUPS._replace(

@@ -12,10 +12,11 @@ from desched.lab.history import Usage
 from desched.lab.template import PodTemplate
 from desched.model.cluster import DeclaredGroup, PodVolume, SchedulingClass, VolumeKind
 from desched.model.devices import INTERFACES, amounts_of_networks, interfaces_text, networks_of
-from desched.model.network_topology import GroupTopology, HyperNode
+from desched.model.group_topology import GroupTopology
 from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.network.objects import HyperNode, NetworkObjects
 
 MIB = 1024**2
 CPU_MILLICORES = 8000
@@ -45,6 +46,7 @@ HYPER_NODES = (
     HyperNode("b2", 2, "block", (), ("r3", "r4")),
 )
 """The racks and blocks, as Volcano knows them."""
+NETWORK = NetworkObjects(HYPER_NODES)
 
 _IN_A_RACK = GroupTopology(hard=True, highest_tier=1)
 GANG = DeclaredGroup("Volcano", "train", "llama", 8, topology=_IN_A_RACK)

@@ -7,7 +7,7 @@ from desched.lab.gpu_cluster import (
     CPU_MILLICORES,
     GANG,
     GPU,
-    HYPER_NODES,
+    NETWORK,
     RACK,
     ai_nodes,
     ai_workloads,
@@ -103,7 +103,7 @@ def ai_scenario() -> Simulation:
             extended=node.devices,
         )
     empty = cluster.read_cluster()
-    cluster.adopt_surroundings(replace(empty, declared_groups=(GANG,), hyper_nodes=HYPER_NODES))
+    cluster.adopt_surroundings(replace(empty, declared_groups=(GANG,), extras=NETWORK.extras))
     for ai_workload in ai_workloads():
         cluster.add_namespace(ai_workload.namespace)
         if ai_workload.bare:

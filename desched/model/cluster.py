@@ -11,6 +11,7 @@ import msgspec
 from desched.model.bounds import Count, Int32, Time
 from desched.model.cache import cached
 from desched.model.extras import Objects
+from desched.model.group_topology import GroupTopology
 from desched.model.groups import grouped
 from desched.model.names import (
     Annotations,
@@ -31,7 +32,6 @@ from desched.model.names import (
     VolumeName,
     WorkloadName,
 )
-from desched.model.network_topology import GroupTopology, HyperNode, HyperNodeTree, Topology
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.model.volcano_scheduler import VolcanoConfiguration
@@ -617,8 +617,6 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_times: tuple[Time, Time] | None = None
     server_health: ServerHealth = ServerHealth()
     declared_groups: tuple[DeclaredGroup, ...] = ()
-    hyper_nodes: tuple[HyperNode, ...] = ()
-    topologies: tuple[Topology, ...] = ()
     extras: Mapping[Plain, Objects] = {}
     volcano_configurations: Mapping[Plain, VolcanoConfiguration] = {}
     declared_owners: Mapping[ControllerKey, Annotations] = {}
@@ -661,38 +659,6 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         return {
             (declared_group.system, declared_group.namespace, declared_group.name): declared_group
             for declared_group in self.declared_groups
-        }
-
-    @cached_property
-    def hyper_node_tree(self) -> HyperNodeTree:
-        """Where each node is in the network, by HyperNodes."""
-        return HyperNodeTree(self.hyper_nodes)
-
-    def why_unclear(self, topology: GroupTopology) -> str:
-        """Why it is not known where a group with this topology may be; empty if it is."""
-        if not topology.by_labels:
-            return self.hyper_node_tree.lacks(topology)
-        if not topology.topology:
-            return ""
-        levels = self._levels_by_name.get(topology.topology)
-        if levels is None:
-            return f"Topology {topology.topology} is not known"
-        wanted = (topology.level, topology.preferred_level)
-        missing = next((level for level in wanted if level and level not in levels), "")
-        return missing and f"Topology {topology.topology} has no level {missing}"
-
-    def levels_to(self, topology: GroupTopology) -> tuple[str, ...]:
-        """The labels from the widest to that of the domain, if these are known."""
-        levels = self._levels_by_name.get(topology.topology, (topology.level,))
-        return levels[: levels.index(topology.level) + 1]
-
-    @cached_property
-    def _levels_by_name(self) -> Mapping[str, tuple[str, ...]]:
-        """The levels of the Topologies of KAI, which alone are named."""
-        return {
-            topology.name: topology.levels
-            for topology in self.topologies
-            if topology.system == "KAI"
         }
 
     @cached_property

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from desched.model.checkpoints import checkpoints
 from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, GroupPart, Pod, Workload
-from desched.model.network_topology import GroupTopology
+from desched.model.group_topology import GroupTopology
 
 _NUMBER = re.compile(r" *[0-9]{1,9} *")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Pod, PodVolume
+from desched.model.cluster import ClusterState, Node, Pod, PodVolume
 from desched.model.extras import Extras
 from desched.model.facts import Facts
 from desched.model.names import Mark
@@ -150,6 +150,13 @@ class Plugin(PluginSettings, frozen=True):
     def read_again(self, seen: ClusterState, looks: Sequence[FreshPod]) -> Extras:
         """Its objects with what was read again just before the eviction of these pods."""
         return {}
+
+    def node_domains(self, key: str, cluster: ClusterState) -> Callable[[Node], str | None] | None:
+        """The domain of each node on the level that the key names; None if it knows no such level.
+
+        A node that is in none, or of which that is not known, has None.
+        """
+        return None
 
     @property
     def rules(self) -> "tuple[Rule, ...]":

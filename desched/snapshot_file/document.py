@@ -41,7 +41,6 @@ from desched.model.load import (
     SeenLoad,
     Unknown,
 )
-from desched.model.network_topology import HyperNode, Topology
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
@@ -75,8 +74,6 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     csi_nodes: Mapping[str, CSINode] = {}
     services: tuple[Service, ...] = ()
     declared_groups: tuple[DeclaredGroup, ...] = ()
-    hyper_nodes: tuple[HyperNode, ...] = ()
-    topologies: tuple[Topology, ...] = ()
     extras: Mapping[str, msgspec.Raw] = {}
     volcano_configurations: Mapping[str, VolcanoConfiguration] = {}
     declared_owners: tuple[tuple[str, str, Mapping[str, str]], ...] = ()

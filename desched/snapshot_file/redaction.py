@@ -98,7 +98,6 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *by_policy.nodes,
         *policy.domains.keys,
         *((policy.balance_scope,) if policy.balance_scope else ()),
-        *(level for topology in cluster.topologies for level in topology.levels),
         *(group.topology.level for group in cluster.declared_groups if group.topology),
         *(label for plugin in policy.plugins for label in plugin.node_labels(cluster)),
         *(key for scheduling in classes for key, _ in scheduling.node_selector),

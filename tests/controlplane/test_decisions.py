@@ -9,8 +9,8 @@ import structlog
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
-from desched.model.network_topology import Topology
 from desched.model.state import SUCCESSES
+from desched.network.objects import NetworkObjects, Topology
 from desched.plugins.caches.objects import CacheObjects, ModelCopies
 from desched.plugins.virtual_machines.kubevirt import KIND
 from tests.controlplane.cluster import ControlPlane
@@ -317,6 +317,7 @@ def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> No
     )
     unknown = "its network topology is not evaluated, because no HyperNodes are known"
     assert why() == {f"{named} {unknown}"}
+    sites.plane.apply((DEPLOY / "networks" / "volcano.yaml").read_text())
     sites.plane.serve(HYPER_NODES)
     sites.plane.apply(hyper_node("rack", 1, "^gang-hot$"))
     (within,) = why()
@@ -324,7 +325,8 @@ def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> No
     sites.plane.serve(TOPOLOGIES)
     sites.plane.apply(kueue_topology("dc", "example.com/rack"))
     reader = KubernetesReader(connect(sites.plane.admin_kubeconfig, None))
-    assert reader.read_cluster().topologies == (Topology("Kueue", "dc", ("example.com/rack",)),)
+    network = NetworkObjects.of(reader.read_cluster().extras)
+    assert network.topologies == (Topology("Kueue", "dc", ("example.com/rack",)),)
     sites.plane.apply(hyper_node("rack", 1, "^gang-"))
     assert evicted(sites.look("gang", "--evict")) == ["llama"]
 

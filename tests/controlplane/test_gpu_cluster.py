@@ -22,7 +22,8 @@ GANGS_AND_MODELS = {"pod_group", "model_cache"}
 def site(empty_sites: Sites) -> Sites:
     empty_sites.build(gpu_site())
     empty_sites.plane.serve(VOLCANO_GROUPS)
-    empty_sites.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
+    for folder in ("networks", "pod-groups"):
+        empty_sites.plane.apply((DEPLOY / folder / "volcano.yaml").read_text())
     empty_sites.plane.serve(HYPER_NODES)
     empty_sites.plane.apply(*gpu_hyper_nodes())
     rack = {"mode": "hard", "highestTierAllowed": 1}

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from desched.model.network_topology import UNKNOWN_TIER, HyperNode
+from desched.network.objects import UNKNOWN_TIER, HyperNode
 
 
 def hyper_nodes(

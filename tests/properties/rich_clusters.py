@@ -28,6 +28,7 @@ from desched.model.cluster import (
     VolumeKind,
     Workload,
 )
+from desched.model.group_topology import GroupTopology
 from desched.model.load import (
     ClusterLoad,
     Level,
@@ -37,7 +38,6 @@ from desched.model.load import (
     Unknown,
     UnknownReason,
 )
-from desched.model.network_topology import GroupTopology, Topology
 from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
@@ -51,6 +51,7 @@ from desched.model.state import (
     RecentMove,
     State,
 )
+from desched.network.objects import NetworkObjects, Topology
 from desched.policy_file.loading import PolicyText
 from tests.builders import GIB, NOW, certain, selector
 from tests.properties.random_networks import hyper_nodes
@@ -329,10 +330,12 @@ class RichCluster:
             "v1.36.0",
             self.pods[0].ref if self._often(0.1) else None,
             (NOW, NOW),
-            hyper_nodes=hyper_nodes(self._gangs, [n.name for n in self.nodes], "acme-"),
-            topologies=(Topology("Kueue", "acme-hall", (ZONE, "team")),)
-            if self._gangs.random() < 0.3
-            else (),
+            extras=NetworkObjects(
+                hyper_nodes(self._gangs, [n.name for n in self.nodes], "acme-"),
+                (Topology("Kueue", "acme-hall", (ZONE, "team")),)
+                if self._gangs.random() < 0.3
+                else (),
+            ).extras,
             declared_groups=(self._declared_group(),),
             declared_owners={
                 ("ns-acme-tools", "uid-roll"): {"desched.io/evict": "true"},

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desched.model.cluster import DeclaredGroup, Pod
-from desched.model.network_topology import GroupTopology, HyperNode
+from desched.model.group_topology import GroupTopology
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.plugins.gangs.keys import GangMode
 from desched.plugins.gangs.plugin import Gangs
 from desched.policy.compatibility import SteeringMode
@@ -95,7 +96,7 @@ def drawn(seed: int) -> Drawn:
         [*ranks, *fillers],
         load(loads, usage | {each.name: (0.1, 0.1) for each in fillers}),
         [workload("llama", len(on))],
-        hyper_nodes=tree,
+        extras=NetworkObjects(tuple(tree)).extras,
         declared_groups=(
             DeclaredGroup(
                 "Volcano",

@@ -6,16 +6,17 @@ The reference knows only the definitions in docs/plugins/networks.md, and looks 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desched.model.cluster import DeclaredGroup, Node, Pod
-from desched.model.network_topology import GroupTopology, HyperNode, Topology
+from desched.model.cluster import ClusterState, DeclaredGroup, Node, Pod
+from desched.model.group_topology import GroupTopology
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.snapshot import Snapshot
+from desched.network.objects import HyperNode, NetworkObjects, Topology
 from desched.plugins.networks.keys import (
     PlacementDomainsSection,
     placement_domains,
@@ -159,8 +160,10 @@ def drawn(seed: int) -> Drawn:
         pods,
         load(loads, {each.name: (NEEDED_CORES, 0.1) for each in pods}),
         [workload(f"w{i}", 4) for i in range(len(pods))],
-        hyper_nodes=tree,
-        topologies=tuple(each for each in TOPOLOGIES if chance.random() < (0.9 if by_kai else 0.3)),
+        extras=NetworkObjects(
+            tree,
+            tuple(each for each in TOPOLOGIES if chance.random() < (0.9 if by_kai else 0.3)),
+        ).extras,
         declared_groups=(
             DeclaredGroup("coscheduling", "apps", "gang-1", minima[1]),
             DeclaredGroup(
@@ -199,7 +202,8 @@ class Reference:
     def __init__(self, of: Drawn) -> None:
         self._of = of
         self._state = of.seen.cluster
-        self._tree = {each.name: each for each in self._state.hyper_nodes}
+        self._network = NetworkObjects.of(self._state.extras)
+        self._tree = {each.name: each for each in self._network.hyper_nodes}
         self.levels = cache(self._levels)
         self.above = cache(self._above)
 
@@ -237,7 +241,7 @@ class Reference:
         labels = self._state.node_by_name[name].labels
         chains = {
             each.name: [(key,) for key in each.levels if key != HOST]
-            for each in self._state.topologies
+            for each in self._network.topologies
         }
         found = {title: self._by_labels(labels, each) for title, each in chains.items()}
         parts = [] if self.is_in_doubt(name) else [self._tree[each] for each in self.above(name)]
@@ -314,7 +318,7 @@ class Reference:
     def is_in_level(self, one: Pod, target: str) -> bool:
         """Whether this node and all peers have the values of KAI's required level and above it."""
         said = self._of.topology
-        if said is None or not said.level or OWN not in self._state.topologies:
+        if said is None or not said.level or OWN not in self._network.topologies:
             return False
         keys = OWN.levels[: OWN.levels.index(said.level) + 1]
         nodes = (target, *(each.node for each in self.peers(one)))
@@ -364,8 +368,9 @@ def check_move(
     peers, topology = reference.peers(one), of.topology
     assert reference.is_inside(one, move.expected_node, REQUIRE)  # R0.2, R0.3, R2.4
     if of.gangs[one.name] == 2 and peers and topology is not None:
-        state = of.seen.cluster  # R2.4: without these, its topology is not known
-        assert OWN in state.topologies if topology.topology else state.hyper_nodes
+        # R2.4: without these, its topology is not known
+        network = NetworkObjects.of(of.seen.cluster.extras)
+        assert OWN in network.topologies if topology.topology else network.hyper_nodes
     counts = {of.domains.mode, *of.domains.modes.values()} != {IGNORE}
     if peers and counts and not reference.is_hard(one):
         assert not any(map(reference.is_in_doubt, (one.node, *(p.node for p in peers))))  # X4
@@ -380,13 +385,19 @@ def check_move(
 
 
 def shuffled(seen: Snapshot, chance: random.Random) -> Snapshot:
-    lists = ("nodes", "pods", "hyper_nodes", "topologies", "declared_groups")
-    mixed = {}
-    for name in lists:
-        values = list(getattr(seen.cluster, name))
-        chance.shuffle(values)
-        mixed[name] = tuple(values)
-    return msgspec.structs.replace(seen, cluster=msgspec.structs.replace(seen.cluster, **mixed))
+    def mixed(of: ClusterState | NetworkObjects, *names: str) -> dict[str, Any]:
+        lists = {name: list(getattr(of, name)) for name in names}
+        for values in lists.values():
+            chance.shuffle(values)
+        return {name: tuple(values) for name, values in lists.items()}
+
+    network = NetworkObjects.of(seen.cluster.extras)
+    cluster = msgspec.structs.replace(
+        seen.cluster,
+        **mixed(seen.cluster, "nodes", "pods", "declared_groups"),
+        extras=NetworkObjects(**mixed(network, "hyper_nodes", "topologies")).extras,
+    )
+    return msgspec.structs.replace(seen, cluster=cluster)
 
 
 @settings(max_examples=2 * settings().max_examples)

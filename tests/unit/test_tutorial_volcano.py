@@ -9,7 +9,6 @@ import msgspec
 import yaml
 from rich.console import Console
 
-from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, hyper_nodes
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
@@ -21,6 +20,8 @@ from desched.model.cluster import DeclaredGroup, SchedulingClass
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
+from desched.network.objects import NetworkObjects
+from desched.plugins.networks.kinds import HYPER_NODES, hyper_nodes
 from desched.policy.policy import Policy
 from desched.policy_file.loading import load_policy, parse_policy, validate_policy
 from tests.repository import ROOT
@@ -86,7 +87,9 @@ def report(title: str, usage: Mapping[str, int]) -> str:
     state = cluster.read_cluster()
     found = HYPER_NODES.decoder().page(page(network())).values
     tree = hyper_nodes(found, state.nodes)
-    around = msgspec.structs.replace(state, declared_groups=(group(title),), hyper_nodes=tree)
+    around = msgspec.structs.replace(
+        state, declared_groups=(group(title),), extras=NetworkObjects(tree).extras
+    )
     cluster.adopt_surroundings(around)
     world = simulation.world(acting=False)
     seen, _ = run_cycle(world, POLICY, State(), CycleInfo(1, Mode.DRY_RUN, "test"))

@@ -29,11 +29,6 @@ from desched.adapters.kubernetes.objects.declared_owners import (
     read_declared_owners,
 )
 from desched.adapters.kubernetes.objects.device_counts import DeviceObjects, with_devices
-from desched.adapters.kubernetes.objects.network_topology import (
-    HYPER_NODES,
-    TOPOLOGIES,
-    hyper_nodes,
-)
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.resource_claims import (
@@ -111,8 +106,6 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     CSI_NODES,
     SERVICES,
     *(kind for kinds in DECLARED_GROUPS.values() for kind in kinds),
-    HYPER_NODES,
-    *TOPOLOGIES,
     *DEVICE_KINDS,
     *(kind for plugin_kinds in PLUGIN_KINDS for kind in plugin_kinds.kinds),
 )
@@ -299,10 +292,6 @@ def cluster_state(
             for kinds in DECLARED_GROUPS.values()
             for kind in kinds
             for declared in read.all(kind)
-        ),
-        hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
-        topologies=tuple(
-            dict.fromkeys(topology for kind in TOPOLOGIES for topology in read.all(kind))
         ),
         extras=_extras(read, nodes),
         own_pod=own_pod,

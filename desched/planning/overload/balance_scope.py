@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from desched.model.cluster import ClusterState, Node
-from desched.policy.placement_domains import tier_of
 from desched.policy.policy import Policy
 
 
@@ -43,12 +42,9 @@ class BalanceScope:
 
     @cached_property
     def _find(self) -> Callable[[Node], str | None]:
-        tier = tier_of(self._policy.balance_scope)
-        return self._by_labels if tier is None else lambda node: self._by_tier(node, tier)
-
-    def _by_tier(self, node: Node, tier: int) -> str | None:
-        path = self._cluster.hyper_node_tree.place(node.name).path
-        return next((hyper_node.name for hyper_node in path if hyper_node.tier == tier), None)
+        scope = self._policy.balance_scope
+        found = (plugin.node_domains(scope, self._cluster) for plugin in self._policy.plugins)
+        return next((domain for domain in found if domain is not None), self._by_labels)
 
     def _by_labels(self, node: Node) -> str | None:
         values = [_first(keys, node.labels) for keys in self._levels]

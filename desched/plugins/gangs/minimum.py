@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from desched.model.cluster import Pod
 from desched.model.plan import RefusalReason
 from desched.model.pod_groups import PodGroup
+from desched.network.objects import NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Why
 from desched.planning.selection.limits import LimitUse
@@ -26,8 +27,8 @@ def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     """Why not even all pods of the gang together may leave; empty if they may."""
     if str(group) in context.derived(_moving):
         return "its move as a whole is not judged yet"
-    topology = group.topology
-    if topology is not None and (unclear := context.cluster.why_unclear(topology)):
+    network = NetworkObjects.of(context.cluster.extras)
+    if group.topology is not None and (unclear := network.why_unclear(group.topology)):
         return unclear
     minimum, available = context.gang_counts[group.key]
     return f"{minimum} needed, {available} available" if available < minimum else ""

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass, NodeVerdict
+from desched.network.levels import NetworkLevels
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.network_levels import NetworkLevels
 from desched.plugins.gangs.facts import GangSpread
 
 MOST_GANGS = 50

@@ -14,11 +14,11 @@ from desched.model.devices import is_whole_gpu, whole_gpus
 from desched.model.gpus import ClosestNode, GpuAnswer, GpuWait, PodInTheWay
 from desched.model.groups import grouped
 from desched.model.pod_groups import PodGroup
+from desched.network.levels import Domain, NetworkLevels
 from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.network_levels import Domain, NetworkLevels
 from desched.plugins.gpus.leaving import Leaving
 from desched.plugins.gpus.room import GpuRoom
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from desched.model.cluster import DEFAULT_SCHEDULER, GangKey, Pod
 from desched.model.devices import gpus_of, has_fast_network
+from desched.network.levels import Bound, Domain, NetworkLevels, numbered
 from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.network_levels import Bound, Domain, NetworkLevels, numbered
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.plugins.networks.hyper_node_choice import HyperNodeChoice

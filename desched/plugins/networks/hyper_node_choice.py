@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.network.levels import Domain
 from desched.planning.arrays import Ints, Positions
 from desched.planning.kube_scheduler.filters.resources import named
-from desched.planning.network_levels import Domain
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.policy.placement_domains import tier_of
 

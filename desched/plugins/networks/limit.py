@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
+from desched.network.levels import Domain
 from desched.planning.arrays import Mask
-from desched.planning.network_levels import Domain
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.plugins import PlacementLimit
 from desched.plugins.networks.domains import Domains

@@ -265,7 +265,7 @@ def test_rights_are_asked_for_the_topologies_and_model_caches_that_the_cluster_h
     ]
     checks = run(policy=policy)
 
-    assert "has Kueue, but the account may not list topologies" in checks["pod_groups"]["found"]
+    assert "has Kueue, but the account may not list topologies" in checks["networks"]["found"]
     assert "has KServe, but the account may not list" in checks["model_caches"]["found"]
 
 

@@ -224,6 +224,13 @@ POD_GROUPS = cases(
     examination(server_version=SILENT),
 )
 
+NETWORKS = cases(
+    Name.NETWORKS,
+    examination(),
+    examination(systems={"networks": (groups("Volcano", folder="deploy/networks"),)}),
+    examination(systems={"networks": (groups("Kueue", folder="deploy/networks", is_read=False),)}),
+)
+
 QUEUE_FILES = "deploy/queues"
 UNREADABLE_QUEUES = groups(
     "Kueue", folder=QUEUE_FILES, missing=("list localqueues",), without=("pods move anyway",)
@@ -725,6 +732,7 @@ CASES = [
     *API_SERVER,
     *RIGHTS,
     *POD_GROUPS,
+    *NETWORKS,
     *MODEL_CACHES,
     *QUEUES,
     *POLICY,

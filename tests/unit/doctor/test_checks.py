@@ -35,6 +35,7 @@ OF_OTHERS = {
     "node",  # a label of series
     "rights.podGroups",  # values of the chart
     "rights.modelCaches",
+    "rights.networks",
     "rights.queues",
     "rights.volcanoConfiguration",
     "KUBERNETES_VIRTUAL_GPUS=true",  # a setting of DCGM's exporter

@@ -8,7 +8,7 @@ import pytest
 
 from desched.model.checkpoints import CHECKPOINTS
 from desched.model.cluster import DeclaredGroup, GroupPart, Pod
-from desched.model.network_topology import GroupTopology
+from desched.model.group_topology import GroupTopology
 from desched.model.pod_groups import (
     GROUP_KEYS,
     GROUP_PREFIXES,

@@ -15,9 +15,10 @@ from desched.model.cluster import (
     SpreadConstraint,
     StorageClass,
 )
-from desched.model.network_topology import GroupTopology, Topology
+from desched.model.group_topology import GroupTopology
 from desched.model.pod_groups import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.network.objects import NetworkObjects, Topology
 from desched.plugins.annotations import ANNOTATIONS
 from desched.plugins.caches.models import CACHE_KEY
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
@@ -155,7 +156,14 @@ def with_pod(**scheduling: object) -> ClusterState:
             set(),
             set(),
         ),
-        (cluster_with(topologies=(Topology("Kueue", "t", ("key",)),)), {"key"}, set(), set()),
+        (
+            cluster_with(
+                extras=NetworkObjects(topologies=(Topology("Kueue", "t", ("key",)),)).extras
+            ),
+            {"key"},
+            set(),
+            set(),
+        ),
         (
             cluster_with(
                 declared_groups=(

@@ -133,36 +133,16 @@ def _pod_groups(group: str, version: str) -> tuple[Access, Access]:
 
 _SPARED = "which pods of a Volcano Job can move (`volcanoJobs: Surplus`)"
 _JOBS_STAY = "all pods of Volcano Jobs stay"
-_LABELS_COUNT = "only labels of nodes name the levels of the network"
-_LEVELS = "the levels of the network between nodes"
-
-
-def _levels(kind: str, version: str, without: str = _LABELS_COUNT) -> tuple[Access, Access]:
-    """The rights to read what describes the network."""
-    return list_and_watch(kind, _LEVELS, without, version)
-
 
 POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
     "coscheduling": _pod_groups("scheduling.x-k8s.io", "v1alpha1"),
-    "kai": (
-        *_pod_groups("scheduling.run.ai", "v2alpha2"),
-        *_levels("kai.scheduler topologies", "v1alpha1"),
-    ),
+    "kai": _pod_groups("scheduling.run.ai", "v2alpha2"),
     "koordinator": _pod_groups("scheduling.sigs.k8s.io", "v1alpha1"),
     "kubernetes": _pod_groups("scheduling.k8s.io", "v1beta1"),
-    "kueue": _levels("kueue.x-k8s.io topologies", "v1beta1"),
-    "volcano": (
-        *_pod_groups("scheduling.volcano.sh", "v1beta1"),
-        *_levels(
-            "topology.volcano.sh hypernodes",
-            "v1alpha1",
-            "pods with a network topology stay, and only labels of nodes name the levels of the "
-            "network",
-        ),
-    ),
+    "volcano": _pod_groups("scheduling.volcano.sh", "v1beta1"),
     "volcano-jobs": list_and_watch("batch.volcano.sh jobs", _SPARED, _JOBS_STAY, "v1alpha1"),
 }
-"""What each system with PodGroups or a topology needs, by its name in the values of the chart."""
+"""What each system with PodGroups needs, by its name in the values of the chart."""
 
 LIST_VOLCANO_JOBS = POD_GROUP_ACCESS["volcano-jobs"][0]
 LIST_COSCHEDULING_GROUPS = POD_GROUP_ACCESS["coscheduling"][0]
@@ -170,9 +150,6 @@ LIST_KAI_GROUPS = POD_GROUP_ACCESS["kai"][0]
 LIST_KOORDINATOR_GROUPS = POD_GROUP_ACCESS["koordinator"][0]
 LIST_KUBERNETES_GROUPS = POD_GROUP_ACCESS["kubernetes"][0]
 LIST_VOLCANO_GROUPS = POD_GROUP_ACCESS["volcano"][0]
-LIST_HYPER_NODES = POD_GROUP_ACCESS["volcano"][2]
-LIST_KAI_TOPOLOGIES = POD_GROUP_ACCESS["kai"][2]
-LIST_KUEUE_TOPOLOGIES = POD_GROUP_ACCESS["kueue"][0]
 
 
 GET_VOLCANO_CONFIGURATION = right(

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.objects.metadata import texts_of
-from desched.adapters.kubernetes.objects.selectors import decoded_selector, label_selector
 from desched.api_objects.kinds import Kind
+from desched.api_objects.selectors import decoded_selector, label_selector
 from desched.model.cluster import PodDisruptionBudget, Service
 
 

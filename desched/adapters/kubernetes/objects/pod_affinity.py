@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from desched.adapters.kubernetes.client.api_types import scheduling
-from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
+from desched.api_objects.selectors import lenient_label_selector
 from desched.model.cluster import PodAffinityTerm, SpreadConstraint
 
 HARD = "DoNotSchedule"

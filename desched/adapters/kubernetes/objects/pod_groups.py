@@ -21,15 +21,15 @@ from desched.adapters.kubernetes.client.access import (
 )
 from desched.adapters.kubernetes.client.api_types import pod_groups
 from desched.adapters.kubernetes.objects.metadata import annotations_of, texts_of
-from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.api_objects import metadata
 from desched.api_objects.access import Access
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
 from desched.api_objects.kinds import Kind
 from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES, ORDINARY_BYTES, kept_bytes
 from desched.api_objects.metadata import Int32
+from desched.api_objects.selectors import label_selector
 from desched.model.cluster import DeclaredGroup, GroupPart
-from desched.model.network_topology import GroupTopology
+from desched.model.group_topology import GroupTopology
 from desched.model.pod_groups import (
     BUDGET_LEAST,
     BUDGET_MOST,

@@ -14,13 +14,13 @@ from desched.adapters.kubernetes.objects.pod_affinity import (
     spread_constraints,
 )
 from desched.adapters.kubernetes.objects.pod_requests import pod_requests, scored_requests
-from desched.adapters.kubernetes.objects.selectors import (
+from desched.api_objects.decoding import RawDecoder
+from desched.api_objects.selectors import (
     invalid_bounds,
     node_selector_term,
     node_selector_terms,
     unknown_operators,
 )
-from desched.api_objects.decoding import RawDecoder
 from desched.model.cluster import HostPort, SchedulingClass, Toleration
 from desched.model.selectors import NodeSelectorTerm
 

@@ -3,8 +3,8 @@
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import storage
 from desched.adapters.kubernetes.objects.metadata import texts_of
-from desched.adapters.kubernetes.objects.selectors import node_selector_terms
 from desched.api_objects.kinds import Kind
+from desched.api_objects.selectors import node_selector_terms
 from desched.model.cluster import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.eligibility.controllers import LONGEST_NAME

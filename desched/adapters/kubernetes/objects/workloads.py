@@ -13,13 +13,13 @@ from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.bounded_constraints import LARGEST_CONSTRAINTS_BYTES
 from desched.adapters.kubernetes.objects.metadata import annotations_of, controller_of
 from desched.adapters.kubernetes.objects.pod_requests import pod_requests, requests_of_template
-from desched.adapters.kubernetes.objects.selectors import decoded_selector, lenient_label_selector
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VerticalAutoscaler
 from desched.api_objects.access import Access
 from desched.api_objects.decoding import RawDecoder
 from desched.api_objects.kinds import Kind
 from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
 from desched.api_objects.metadata import Metadata
+from desched.api_objects.selectors import decoded_selector, lenient_label_selector
 from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector

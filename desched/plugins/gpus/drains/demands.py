@@ -13,6 +13,7 @@ from desched.model.plan import RefusalReason, Unserved
 from desched.model.pod_groups import PodGroup
 from desched.model.resources import Amounts
 from desched.model.state import PauseScope
+from desched.network.objects import NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
 from desched.plugins.gpus.drains.reserves import lacking, resource_of
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
@@ -194,7 +195,7 @@ def _incomplete(demand: Demand, gang: PodGroup, context: EligibilityContext) -> 
     if missing > 0:
         return f"{missing} of the {minimum} pods that it needs do not wait for a node"
     topology = gang.topology
-    return context.cluster.why_unclear(topology) if topology is not None else ""
+    return NetworkObjects.of(context.cluster.extras).why_unclear(topology) if topology else ""
 
 
 def moves_today(namespace: str, context: EligibilityContext) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from desched.model.cluster import ClusterState, Node
 from desched.model.devices import whole_gpus
+from desched.network.objects import NetworkObjects
 from desched.plugins.gpus.drains.rules import Reserve
 from desched.policy.placement_domains import tier_of
 from desched.policy.policy import Policy
@@ -35,7 +36,8 @@ def _obstacles(reserve: Reserve, nodes: Sequence[Node], cluster: ClusterState) -
     elif len(large) < reserve.nodes:
         yield f"it needs {reserve.nodes} nodes with {shape}, the cluster has {len(large)}"
     elif tier is not None:
-        if all(hyper_node.tier != tier for hyper_node in cluster.hyper_nodes):
+        hyper_nodes = NetworkObjects.of(cluster.extras).hyper_nodes
+        if all(hyper_node.tier != tier for hyper_node in hyper_nodes):
             yield f"there is no HyperNode of tier {tier}"
     elif key:
         sizes = Counter(node.labels[key] for node in large if key in node.labels)

@@ -10,10 +10,10 @@ from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
 from desched.model.resources import Resource
+from desched.network.levels import NetworkLevels, numbered
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.network_levels import NetworkLevels, numbered
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.plugins.gpus.drains.demands import Demand
 from desched.plugins.gpus.drains.reserves import domain_of

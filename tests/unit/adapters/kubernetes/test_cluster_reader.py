@@ -10,13 +10,13 @@ import structlog
 import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import METRICS_ACCESS, REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
-from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, TOPOLOGIES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
-from desched.model.network_topology import HyperNode, Topology
+from desched.network.objects import HyperNode, NetworkObjects, Topology
 from desched.plugins.kinds import PLUGIN_KINDS
+from desched.plugins.networks.kinds import HYPER_NODES, TOPOLOGIES
 from desched.plugins.queues.kinds import QUEUES
 from desched.plugins.queues.objects import Queue, QueueObjects
 from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
@@ -172,7 +172,6 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     declared = [access.path() for access in needed if access.verb == "list"]
     declared += [kind.access.path() for kinds in DECLARED_GROUPS.values() for kind in kinds]
     declared += [kind.access.path() for kinds in PLUGIN_KINDS for kind in kinds.kinds]
-    declared += [kind.access.path() for kind in TOPOLOGIES] + [HYPER_NODES.access.path()]
     asked = [path for path in server.paths() if path != "/apis"]
     assert sorted(asked) == sorted([*declared, "/version"])
 
@@ -559,10 +558,8 @@ def test_the_network_is_read_where_it_is_described(server: FakeApiServer) -> Non
 
     found = reader_of(server).read_cluster()
 
-    assert found.hyper_nodes == (HyperNode("s0", 1),)
-    assert found.topologies == tuple(
-        Topology(system, "dc", ("example.com/rack",)) for system in ("Kueue", "KAI")
-    )
+    topologies = (Topology(system, "dc", ("example.com/rack",)) for system in ("Kueue", "KAI"))
+    assert found.extras == NetworkObjects((HyperNode("s0", 1),), tuple(topologies)).extras
 
 
 def test_a_queue_that_two_versions_serve_is_there_once(server: FakeApiServer) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from desched.model.network_topology import HyperNode
 from desched.model.plan import NodeClass, NodeReason, Plan
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.plugins.networks.plugin import Networks
 from desched.policy.placement_domains import PlacementDomains
@@ -60,7 +60,7 @@ def test_a_domain_is_a_value_or_the_path_of_values_to_a_level(
     """R0.1, S0.5: what lacks a level, or is in doubt, is in no domain."""
     nodes = [node(name, labels=dict(each)) for name, each in labels.items()]
     hyper_nodes = tuple(e for e in HYPER_NODES if "c" not in labels or e.name != "s2")
-    seen = snapshot(nodes, [], load({}), hyper_nodes=hyper_nodes)
+    seen = snapshot(nodes, [], load({}), extras=NetworkObjects(hyper_nodes).extras)
     found = BalanceScope(seen.cluster, policy(balance_scope=scope))
     assert {each.name: found.domain(each) for each in nodes} == expected
 

@@ -9,13 +9,14 @@ import pytest
 
 from desched.decision import decide
 from desched.model.cluster import DeclaredGroup, GroupPart, Pod, Workload
+from desched.model.group_topology import GroupTopology
 from desched.model.load import LoadHistory, PodUsage
-from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Finding, NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.needed_usage import needed_pods
@@ -607,7 +608,7 @@ def test_a_hard_topology_keeps_the_gang_in_its_hyper_node(tier: int, moves: int)
     seen = training(
         ranks={name: {"annotations": marks} for name in RANKS},
         declared_groups=(group,),
-        hyper_nodes=tree,
+        extras=NetworkObjects(tree).extras,
     )
 
     assert len(evicted(planned(seen, WHOLE))) == moves

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from desched.decision import decide
-from desched.model.network_topology import HyperNode
 from desched.model.state import State
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.plugins.gangs.facts import GangFacts, GangSpread
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
@@ -68,7 +68,7 @@ def test_hyper_nodes_count_before_labels() -> None:
         HyperNode("s1", 1, nodes=("b", "d", "e")),
         HyperNode("top", 2, hyper_nodes=("s0", "s1")),
     )
-    (gang,) = spreads(seen("a", "b", "c", hyper_nodes=tree))
+    (gang,) = spreads(seen("a", "b", "c", extras=NetworkObjects(tree).extras))
     assert (gang.domain, gang.closer, gang.outside) == ("HyperNode top", "HyperNode s0", 1)
 
 

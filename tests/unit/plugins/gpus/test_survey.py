@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from desched.model.cluster import ClusterState, Node, Owner, Pod, Taint
 from desched.model.gpus import GpusLeftOut
 from desched.model.load import Level, Measured
-from desched.model.network_topology import HyperNode
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.plugins.gpus.survey import survey
 from desched.snapshot_file.redaction import labels_read
 from tests.builders import amounts, context_of, load, node, pod, policy, snapshot
@@ -117,7 +117,7 @@ def test_gpus_are_counted_for_each_domain_of_the_network() -> None:
 def test_gpus_are_counted_for_hyper_nodes_and_for_groups_of_nodes() -> None:
     nodes = [gpu_node("g1", labels={"nvidia.com/gpu.clique": "7"}), gpu_node("g2", labels={})]
     tree = (HyperNode("s0", 1, "", ("g1",), ()), HyperNode("s1", 1, "", ("g2",), ()))
-    found = surveyed(nodes, [gpu_pod("p", on="g1")], hyper_nodes=tree)
+    found = surveyed(nodes, [gpu_pod("p", on="g1")], extras=NetworkObjects(tree).extras)
     assert {(d.level, d.domain, d.idle) for d in found.domains} == {
         ("topology.volcano.sh/tier-1", "s0", 7),
         ("topology.volcano.sh/tier-1", "s1", 8),

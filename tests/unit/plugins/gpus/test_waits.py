@@ -7,8 +7,8 @@ import pytest
 
 from desched.model.cluster import Node, Owner, Pod, Taint
 from desched.model.gpus import ClusterGpus, GpuAnswer, GpuWait
-from desched.model.network_topology import HyperNode
 from desched.model.state import State
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.plugins.gpus.survey import survey
@@ -215,7 +215,9 @@ def test_a_gang_stays_within_one_domain_of_its_topology() -> None:
     """g1 and g3 are idle, but in different domains; beside g3 fewer pods are in the way."""
     members = [waiting(f"w{i}", annotations=HARD) for i in range(2)]
     pods = [gpu_pod("a", on="g2"), gpu_pod("b", on="g2"), gpu_pod("c", on="g4"), *members]
-    found = wait_of([gpu_node(f"g{i}") for i in range(1, 5)], pods, hyper_nodes=TREE)
+    found = wait_of(
+        [gpu_node(f"g{i}") for i in range(1, 5)], pods, extras=NetworkObjects(TREE).extras
+    )
     assert shown(found) == {"g3": [], "g4": ["c"]}
     assert "s1" in found.detail
 
@@ -223,13 +225,17 @@ def test_a_gang_stays_within_one_domain_of_its_topology() -> None:
 def test_a_gang_whose_pods_run_stays_in_their_domain() -> None:
     member = gpu_pod("w0", on="g1", gpus=8, annotations=HARD)
     pods = [member, gpu_pod("a", on="g2"), waiting("w1", annotations=HARD)]
-    found = wait_of([gpu_node(f"g{i}") for i in range(1, 5)], pods, hyper_nodes=TREE)
+    found = wait_of(
+        [gpu_node(f"g{i}") for i in range(1, 5)], pods, extras=NetworkObjects(TREE).extras
+    )
     assert shown(found) == {"g2": ["a"]}
 
 
 def test_a_gang_for_which_no_domain_is_large_enough_gets_no_node() -> None:
     members = [waiting(f"w{i}", annotations=HARD) for i in range(3)]
-    found = wait_of([gpu_node(f"g{i}") for i in range(1, 5)], members, hyper_nodes=TREE)
+    found = wait_of(
+        [gpu_node(f"g{i}") for i in range(1, 5)], members, extras=NetworkObjects(TREE).extras
+    )
     assert (found.answer, found.nodes) == (GpuAnswer.NO_DOMAIN, ())
 
 

@@ -8,16 +8,12 @@ import msgspec
 import pytest
 
 from desched.model.cluster import DeclaredGroup, GroupPart, Node
-from desched.model.network_topology import (
-    UNKNOWN_TIER,
-    GroupTopology,
-    HyperNode,
-    Topology,
-)
+from desched.model.group_topology import GroupTopology
 from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector
+from desched.network.levels import NodeDomains
+from desched.network.objects import UNKNOWN_TIER, HyperNode, NetworkObjects, Topology
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.network_levels import NodeDomains
 from desched.plugins import HOUSE
 from desched.plugins.caches.keys import CacheAffinity
 from desched.plugins.caches.models import CACHE_KEY
@@ -303,7 +299,8 @@ def gang_plan(
         {"hot": (0.9, 0.1)} | {n: (0.75 if n in full else 0.1, 0.1) for n in cool},
         {"a": (1.0, 0.1)} | dict.fromkeys(places, (0.01, 0.01)),
     )
-    return planned(snapshot(nodes, [one, *peers], used, **fields), by)
+    network = NetworkObjects(fields.pop("hyper_nodes", ()), fields.pop("topologies", ()))
+    return planned(snapshot(nodes, [one, *peers], used, extras=network.extras, **fields), by)
 
 
 @pytest.mark.parametrize(

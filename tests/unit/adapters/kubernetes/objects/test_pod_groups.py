@@ -8,7 +8,7 @@ import pytest
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.model.cluster import DeclaredGroup, GroupPart
-from desched.model.network_topology import GroupTopology
+from desched.model.group_topology import GroupTopology
 from desched.model.pod_groups import SUB_GROUP, SYSTEMS, TASK
 from desched.model.selectors import LabelSelector, Operator, Requirement
 

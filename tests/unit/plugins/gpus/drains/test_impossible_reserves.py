@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import Node
 from desched.model.load import ClusterLoad
-from desched.model.network_topology import HyperNode
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.plugins.gpus.plugin import Gpus
@@ -33,7 +33,9 @@ def in_racks(**racks: int) -> list[Node]:
 def found(reserve: Reserve, nodes: Sequence[Node], tiers: Sequence[int] = ()) -> tuple[str, ...]:
     reserve = replace(reserve, place="p:3: reserve[0]")
     hyper_nodes = tuple(HyperNode(f"h{tier}", tier) for tier in tiers)
-    cluster = snapshot(nodes, [], ClusterLoad({}, {}), hyper_nodes=hyper_nodes).cluster
+    cluster = snapshot(
+        nodes, [], ClusterLoad({}, {}), extras=NetworkObjects(hyper_nodes).extras
+    ).cluster
     return impossible_reserves([reserve], policy(), cluster)
 
 

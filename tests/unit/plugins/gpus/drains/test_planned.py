@@ -16,12 +16,13 @@ from desched.model.cluster import (
     VolumeKind,
 )
 from desched.model.drains import Drain, DrainEnd, Purpose
-from desched.model.network_topology import GroupTopology, HyperNode
+from desched.model.group_topology import GroupTopology
 from desched.model.plan import HoldReason, Plan
 from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State
+from desched.network.objects import HyperNode, NetworkObjects
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
@@ -332,7 +333,8 @@ def test_a_gang_gets_all_its_nodes_in_one_domain(labels: dict[str, str]) -> None
     more = [runs("more", f"g{i}") for i in (1, 2, 3, 5, 6, 7)]
     even_more = [runs("still-more", f"g{i}") for i in (1, 2, 3)]
     plan = planned(
-        seen(NODES, [*SPREAD, *more, *even_more, *ranks(2, labels=labels)], hyper_nodes=RACKS,
+        seen(NODES, [*SPREAD, *more, *even_more, *ranks(2, labels=labels)],
+             extras=NetworkObjects(RACKS).extras,
              declared_groups=(gang(GroupTopology(hard=True, highest_tier=1)),)),
         drains(),
     )  # fmt: skip

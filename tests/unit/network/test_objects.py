@@ -2,12 +2,8 @@
 
 import pytest
 
-from desched.model.network_topology import (
-    UNKNOWN_TIER,
-    GroupTopology,
-    HyperNode,
-    HyperNodeTree,
-)
+from desched.model.group_topology import GroupTopology
+from desched.network.objects import UNKNOWN_TIER, HyperNode, HyperNodeTree
 
 SEED = (
     HyperNode("s0", 1, "rack", ("te0", "te1")),

@@ -18,7 +18,8 @@ import numpy as np
 
 from desched.model.cache import cached
 from desched.model.cluster import ClusterState
-from desched.model.network_topology import GroupTopology, Place
+from desched.model.group_topology import GroupTopology
+from desched.network.objects import NetworkObjects, Place
 from desched.planning.arrays import Ints, Mask, Positions
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.policy.placement_domains import (
@@ -194,7 +195,7 @@ class NetworkLevels:
 
     def __init__(self, arrays: NodeArrays, cluster: ClusterState, rungs: Rungs) -> None:
         self._arrays = arrays
-        self._cluster = cluster
+        self._objects = NetworkObjects.of(cluster.extras)
         self._rungs = rungs
 
     @property
@@ -212,7 +213,7 @@ class NetworkLevels:
 
     def doubt(self, positions: Iterable[int]) -> str:
         """Why it is not known where one of these nodes is; empty if it is."""
-        if not self._cluster.hyper_nodes:
+        if not self._objects.hyper_nodes:
             return ""
         return next((d for i in positions if (d := self._places[i].doubt)), "")
 
@@ -273,21 +274,21 @@ class NetworkLevels:
 
     def allowed(self, topology: GroupTopology) -> Sequence[Domain] | str:
         """The domains one of which has a group with a hard topology, or why they are not known."""
-        if unclear := self._cluster.why_unclear(topology):
+        if unclear := self._objects.why_unclear(topology):
             return unclear
         if topology.by_labels:
-            domains = self._by_labels(self._cluster.levels_to(topology)).each()
+            domains = self._by_labels(self._objects.levels_to(topology)).each()
             return [domain for domain in domains if domain.level == topology.level]
-        highest = self._cluster.hyper_node_tree.highest_tier(topology)
+        highest = self._objects.tree.highest_tier(topology)
         tiers = ((step, tier_of(step.level)) for step in self._domains[0].each())
         return [step for step, tier in tiers if tier is not None and tier <= highest]
 
     def in_domain(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
         """The bound of a hard topology, given the nodes of the peers, or why it is not known."""
-        if unclear := self._cluster.why_unclear(topology):
+        if unclear := self._objects.why_unclear(topology):
             return unclear
         if topology.by_labels:
-            return self._in_level(self._cluster.levels_to(topology), sorted(positions))
+            return self._in_level(self._objects.levels_to(topology), sorted(positions))
         return self._in_highest_tier(topology, positions)
 
     def _in_level(self, levels: tuple[str, ...], positions: Sequence[int]) -> Bound | str:
@@ -302,7 +303,7 @@ class NetworkLevels:
         return Bound(levels, first, len(levels), text)
 
     def _in_highest_tier(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
-        tree = self._cluster.hyper_node_tree
+        tree = self._objects.tree
         tier = tree.highest_tier(topology)
         places = {i: self._places[i] for i in sorted(positions)}
         outside = next((i for i, place in places.items() if not place.path), None)
@@ -327,14 +328,14 @@ class NetworkLevels:
     @cached_property
     def _places(self) -> Sequence[Place]:
         """Where each node is, by HyperNodes."""
-        tree = self._cluster.hyper_node_tree
+        tree = self._objects.tree
         return [tree.place(name) for name in self._arrays.names]
 
     @cached_property
     def _topologies(self) -> Sequence[NodeDomains]:
         return [
             NodeDomains.by_labels(self._arrays, [(key,) for key in topology.levels])
-            for topology in sorted(self._cluster.topologies, key=lambda it: (it.name, it.system))
+            for topology in sorted(self._objects.topologies, key=lambda it: (it.name, it.system))
         ]
 
     @cached_property

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.objects.network_topology import (
+from desched.api_objects.kinds import Kind
+from desched.network.objects import UNKNOWN_TIER, HyperNode, Topology
+from desched.plugins.networks.kinds import (
     HYPER_NODES,
     TOPOLOGIES,
     hyper_nodes,
 )
-from desched.api_objects.kinds import Kind
-from desched.model.network_topology import UNKNOWN_TIER, HyperNode, Topology
 from tests.builders import node
 
 NODES = [node(f"te{i}", labels={"rack": f"r{i // 2}", "te": ""}) for i in range(4)]

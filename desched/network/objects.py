@@ -5,10 +5,12 @@ Sources: volcano.sh/apis topology/v1alpha1, kueue.x-k8s.io/v1beta1, kai.schedule
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
 
+from desched.model.extras import Objects
+from desched.model.group_topology import GroupTopology
 from desched.model.names import Instead, LabelValue, NodeName, ObjectName, Plain
 
 UNKNOWN_TIER = 2**31 - 1
@@ -34,33 +36,6 @@ class Topology(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     system: Plain
     name: ObjectName
     levels: tuple[Plain, ...] = ()
-
-
-class GroupTopology(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Where a system keeps a group: if `hard`, in one domain, else near to each other.
-
-    For Volcano the domain is a HyperNode up to a tier, by number or name; without a tier, Volcano
-    treats it as not hard. For others it has one value of the label `level`, and of those above it
-    in the Topology that is named, if any. With `preferred_level`, they are also near to each other.
-    """
-
-    hard: bool
-    highest_tier: int | None = None
-    highest_tier_name: LabelValue = ""
-    level: Plain = ""
-    preferred_level: Plain = ""
-    topology: ObjectName = ""
-
-    @property
-    def is_hard(self) -> bool:
-        """Whether there is a domain that its pods must not leave."""
-        by_tier = self.highest_tier is not None or bool(self.highest_tier_name)
-        return self.hard and (by_tier or bool(self.level))
-
-    @property
-    def by_labels(self) -> bool:
-        """Whether labels of nodes name its domains."""
-        return bool(self.level or self.preferred_level or self.topology)
 
 
 class Place(NamedTuple):
@@ -157,3 +132,44 @@ class HyperNodeTree:
 
 def _why_unreadable(hyper_node: HyperNode) -> str:
     return f"HyperNode {hyper_node.name} cannot be read: {hyper_node.unreadable}"
+
+
+class NetworkObjects(Objects, frozen=True):
+    """What describes the network between the nodes."""
+
+    plugin: ClassVar[str] = "networks"
+
+    hyper_nodes: tuple[HyperNode, ...] = ()
+    topologies: tuple[Topology, ...] = ()
+
+    @cached_property
+    def tree(self) -> HyperNodeTree:
+        """Where each node is, by HyperNodes."""
+        return HyperNodeTree(self.hyper_nodes)
+
+    def why_unclear(self, topology: GroupTopology) -> str:
+        """Why it is not known where a group with this topology may be; empty if it is."""
+        if not topology.by_labels:
+            return self.tree.lacks(topology)
+        if not topology.topology:
+            return ""
+        levels = self._levels_by_name.get(topology.topology)
+        if levels is None:
+            return f"Topology {topology.topology} is not known"
+        wanted = (topology.level, topology.preferred_level)
+        missing = next((level for level in wanted if level and level not in levels), "")
+        return missing and f"Topology {topology.topology} has no level {missing}"
+
+    def levels_to(self, topology: GroupTopology) -> tuple[str, ...]:
+        """The labels from the widest to that of the domain, if these are known."""
+        levels = self._levels_by_name.get(topology.topology, (topology.level,))
+        return levels[: levels.index(topology.level) + 1]
+
+    @cached_property
+    def _levels_by_name(self) -> Mapping[str, tuple[str, ...]]:
+        """The levels of the Topologies of KAI, which alone are named."""
+        return {
+            topology.name: topology.levels
+            for topology in self.topologies
+            if topology.system == "KAI"
+        }

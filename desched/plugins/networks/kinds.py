@@ -11,21 +11,37 @@ from typing import Any
 import msgspec
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from desched.adapters.kubernetes.client.access import (
-    LIST_HYPER_NODES,
-    LIST_KAI_TOPOLOGIES,
-    LIST_KUEUE_TOPOLOGIES,
-)
-from desched.adapters.kubernetes.client.api_types import network_topology as wire
-from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.api_objects import metadata
+from desched.api_objects.access import Access, list_and_watch
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
-from desched.api_objects.kinds import Kind
+from desched.api_objects.kinds import Kind, Lists
+from desched.api_objects.plugin_kinds import PluginKinds, SystemRights
+from desched.api_objects.selectors import label_selector
 from desched.model.cluster import Node
 from desched.model.groups import grouped
-from desched.model.network_topology import UNKNOWN_TIER, HyperNode, Topology
 from desched.model.selectors import LabelSelector
 from desched.model.text import shortened
+from desched.network.objects import UNKNOWN_TIER, HyperNode, NetworkObjects, Topology
+from desched.plugins.networks import wire
+
+
+def _rights(kind: str, version: str, without: str) -> tuple[Access, Access]:
+    """The rights to read what describes the network."""
+    return list_and_watch(kind, "the levels of the network between nodes", without, version)
+
+
+_LABELS_COUNT = "only labels of nodes name the levels of the network"
+_HYPER_NODE_RIGHTS = _rights(
+    "topology.volcano.sh hypernodes",
+    "v1alpha1",
+    f"pods with a network topology stay, and {_LABELS_COUNT}",
+)
+_KUEUE_RIGHTS = _rights("kueue.x-k8s.io topologies", "v1beta1", _LABELS_COUNT)
+_KAI_RIGHTS = _rights("kai.scheduler topologies", "v1alpha1", _LABELS_COUNT)
+_KUEUE_LISTS = tuple(
+    _KUEUE_RIGHTS[0]._replace(version=version) for version in ("v1beta1", "v1beta2")
+)
+"""Kueue served both versions for a while, with the same objects, and then the newer one only."""
 
 _HYPER_NODE = RawDecoder(wire.HyperNodeSpec)
 _TOPOLOGY = RawDecoder(wire.TopologySpec)
@@ -155,15 +171,39 @@ def _pattern(text: str) -> SchemaValidator:
 
 
 HYPER_NODES: Kind[Any, SelectingHyperNode] = Kind(
-    LIST_HYPER_NODES, wire.Described, _selecting, is_optional=True, is_discovered=True
+    _HYPER_NODE_RIGHTS[0], wire.Described, _selecting, is_optional=True, is_discovered=True
 )
 
 TOPOLOGIES: tuple[Kind[Any, Topology], ...] = tuple(
     Kind(access, wire.Described, partial(_topology, system), is_optional=True, is_discovered=True)
     for system, access in (
-        ("Kueue", LIST_KUEUE_TOPOLOGIES),
-        ("Kueue", LIST_KUEUE_TOPOLOGIES._replace(version="v1beta2")),
-        ("KAI", LIST_KAI_TOPOLOGIES),
+        *(("Kueue", access) for access in _KUEUE_LISTS),
+        ("KAI", _KAI_RIGHTS[0]),
     )
 )
-"""Kueue served both versions for a while, with the same objects, and then the newer one only."""
+
+
+def _all(lists: Lists, nodes: Sequence[Node]) -> NetworkObjects:
+    """The HyperNodes with their members, and the Topologies, each once."""
+    topologies = (topology for kind in TOPOLOGIES for topology in lists.all(kind))
+    return NetworkObjects(
+        hyper_nodes(lists.all(HYPER_NODES), nodes), tuple(dict.fromkeys(topologies))
+    )
+
+
+NETWORK_KINDS = PluginKinds(
+    NetworkObjects,
+    (HYPER_NODES, *TOPOLOGIES),
+    SystemRights(
+        name="networks",
+        title="network topologies",
+        unread="Only labels of nodes name the levels of the network.",
+        read={
+            "KAI": _KAI_RIGHTS[:1],
+            "Kueue": _KUEUE_LISTS,
+            "Volcano": _HYPER_NODE_RIGHTS[:1],
+        },
+        granted={"kai": _KAI_RIGHTS, "kueue": _KUEUE_RIGHTS, "volcano": _HYPER_NODE_RIGHTS},
+    ),
+    _all,
+)
