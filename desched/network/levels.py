@@ -20,15 +20,15 @@ from desched.model.cache import cached
 from desched.model.cluster import ClusterState
 from desched.model.group_topology import GroupTopology
 from desched.network.objects import NetworkObjects, Place
-from desched.planning.arrays import Ints, Mask, Positions
-from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.policy.placement_domains import (
+from desched.network.placement_domains import (
     HOSTS,
     DomainMode,
     PlacementDomains,
     key_of_tier,
     tier_of,
 )
+from desched.planning.arrays import Ints, Mask, Positions
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 
 Rungs = Sequence[tuple[str, ...]]
 """From the widest to the narrowest, each with alternative keys of labels."""

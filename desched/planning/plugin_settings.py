@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import msgspec
 
 from desched.model.pod_groups import VOLCANO_JOB_KIND
-from desched.policy.placement_domains import PlacementDomains
 from desched.policy.policy import Policy
 
 if TYPE_CHECKING:  # they need pydantic, which planning does not load
@@ -51,11 +50,6 @@ class PluginSettings(msgspec.Struct, frozen=True, cache_hash=True):
     def moves_without_overload(self) -> bool:
         """Whether the policy lets it move pods although no node is overloaded."""
         return False
-
-    @property
-    def known_domains(self) -> PlacementDomains | None:
-        """The placement domains of the policy, if it knows them."""
-        return None
 
     @property
     def owner_kinds(self) -> frozenset[str]:

@@ -17,7 +17,6 @@ from desched.policy.compatibility import (
     SteeringMode,
 )
 from desched.policy.follow_up import FollowUpRules
-from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.schedulers import SchedulerRules
 from desched.policy.share import Share
 
@@ -302,12 +301,6 @@ class Policy(msgspec.Struct, frozen=True):
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     balance_scope: str = ""
     plugins: tuple["Plugin", ...] = ()
-
-    @property
-    def domains(self) -> PlacementDomains:
-        """The placement domains that a plugin knows; without one, those of the known platforms."""
-        found = (plugin.known_domains for plugin in self.plugins)
-        return next((domains for domains in found if domains is not None), KNOWN_DOMAINS)
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

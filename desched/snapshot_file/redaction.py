@@ -96,7 +96,6 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
     nodes = {
         *NODE_LABELS,
         *by_policy.nodes,
-        *policy.domains.keys,
         *((policy.balance_scope,) if policy.balance_scope else ()),
         *(group.topology.level for group in cluster.declared_groups if group.topology),
         *(label for plugin in policy.plugins for label in plugin.node_labels(cluster)),

@@ -17,12 +17,12 @@ from desched.model.group_topology import GroupTopology
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.snapshot import Snapshot
 from desched.network.objects import HyperNode, NetworkObjects, Topology
+from desched.network.placement_domains import DomainMode
 from desched.plugins.networks.keys import (
     PlacementDomainsSection,
     placement_domains,
 )
 from desched.plugins.networks.plugin import Networks
-from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
     STEERED,

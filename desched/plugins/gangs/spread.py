@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass, NodeVerdict
 from desched.network.levels import NetworkLevels
+from desched.network.plugin import domains_of
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.plugins.gangs.facts import GangSpread
@@ -36,7 +37,7 @@ def _spreads(context: EligibilityContext, hot: set[str]) -> Iterator[GangSpread]
     if not ranked:
         return
     arrays = NodeArrays(context.cluster.nodes)
-    network = NetworkLevels(arrays, context.cluster, context.policy.domains.rungs)
+    network = NetworkLevels(arrays, context.cluster, domains_of(context.policy).rungs)
     for name in ranked[:MOST_GANGS]:
         on = [arrays.index[node] for node in nodes_of[name] if node in arrays.index]
         spread = network.spread(on)

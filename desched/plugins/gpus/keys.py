@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from desched.network.placement_domains import NO_TIER, names_no_tier
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.policy.durations import duration_text
-from desched.policy.placement_domains import NO_TIER, names_no_tier
 from desched.policy.wording import quoted
 from desched.policy_keys.notes import Notes
 from desched.policy_keys.profile_plugin import ProfilePlugin

@@ -11,6 +11,7 @@ from desched.model.cluster import SchedulingClass
 from desched.model.devices import whole_gpus
 from desched.model.gpus import SIZES, ClusterGpus, DomainGpus, GpuAnswer, NodeGpus, StayingPods
 from desched.network.levels import Domain, NetworkLevels
+from desched.network.plugin import domains_of
 from desched.planning.arrays import Floats, Ints
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
@@ -136,14 +137,14 @@ def _by_size(found: Ints) -> Mapping[int, int]:
 def _of_network(context: EligibilityContext, arrays: NodeArrays) -> Iterable[Domain]:
     """The placement domains of the network."""
     found = dict[tuple[str, str], Domain]()
-    for each in NetworkLevels(arrays, context.cluster, context.policy.domains.rungs).each:
+    for each in NetworkLevels(arrays, context.cluster, domains_of(context.policy).rungs).each:
         found.setdefault((each.level, each.name), each)  # labels and a Topology may share levels
     return found.values()
 
 
 def _groups(context: EligibilityContext, arrays: NodeArrays) -> Iterator[Domain]:
     """The placement domains of labels that group nodes."""
-    known = context.policy.domains
+    known = domains_of(context.policy)
     for key in (*known.groups, *known.accelerator_groups):
         domains = arrays.domains(key)
         for number in range(domains.count):

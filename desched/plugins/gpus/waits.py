@@ -15,6 +15,7 @@ from desched.model.gpus import ClosestNode, GpuAnswer, GpuWait, PodInTheWay
 from desched.model.groups import grouped
 from desched.model.pod_groups import PodGroup
 from desched.network.levels import Domain, NetworkLevels
+from desched.network.plugin import domains_of
 from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
@@ -92,7 +93,7 @@ class ClosestNodes:
         self._room = room
         self._leaving = leaving
         self._admission = NodeFilter(arrays)
-        self._network = NetworkLevels(arrays, context.cluster, context.policy.domains.rungs)
+        self._network = NetworkLevels(arrays, context.cluster, domains_of(context.policy).rungs)
         self._context = context
 
     def answers(self, waiting: Sequence[Waiting]) -> Iterator[GpuWait]:

@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from desched.model.cluster import DEFAULT_SCHEDULER, GangKey, Pod
 from desched.model.devices import gpus_of, has_fast_network
 from desched.network.levels import Bound, Domain, NetworkLevels, numbered
+from desched.network.placement_domains import DomainMode
+from desched.network.plugin import domains_of
 from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.plugins.networks.hyper_node_choice import HyperNodeChoice
-from desched.policy.placement_domains import DomainMode
 
 
 class NetworkBounds(NamedTuple):
@@ -42,7 +43,7 @@ class Domains:
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
         self._context = context
         self._arrays = arrays
-        self._domains = context.policy.domains
+        self._domains = domains_of(context.policy)
         self._known: dict[tuple[int, tuple[str, ...], NetworkBounds], Mask] = {}
 
     def outside(self, pod: Pod, *, loosened: int = 0) -> Mask:

@@ -17,10 +17,10 @@ import numpy as np
 
 from desched.model.cluster import Pod
 from desched.network.levels import Domain
+from desched.network.placement_domains import tier_of
 from desched.planning.arrays import Ints, Positions
 from desched.planning.kube_scheduler.filters.resources import named
 from desched.planning.placement.free_capacity import FreeCapacity
-from desched.policy.placement_domains import tier_of
 
 FULLER_RATIO = 0.05
 """By how much of its CPU and memory a HyperNode must be fuller than another one to be chosen for

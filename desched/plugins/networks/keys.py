@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec.structs import replace
 from pydantic import Field
 
-from desched.policy.placement_domains import (
+from desched.network.placement_domains import (
     KNOWN_DOMAINS,
     NO_TIER,
     DomainMode,

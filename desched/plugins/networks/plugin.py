@@ -1,11 +1,12 @@
 """How networks take part in a decision."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from desched.api_objects.plugin_kinds import ReadingPlugin
-from desched.model.cluster import ClusterState, Node
+from desched.model.cluster import ClusterState
 from desched.model.plan import RefusalReason
 from desched.network.objects import NetworkObjects
+from desched.network.placement_domains import NO_TIER, DomainMode, names_no_tier, tier_of
+from desched.network.plugin import NetworkPlugin
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.plugins.networks.domains import Domains
@@ -18,14 +19,15 @@ from desched.plugins.networks.keys import (
 )
 from desched.plugins.networks.kinds import NETWORK_KINDS
 from desched.plugins.networks.limit import DomainLimit
-from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains, tier_of
+from desched.plugins.networks.scopes import DomainOfNode, by_labels, by_tier
+from desched.policy.policy import Policy
+from desched.policy.wording import quoted
 from desched.policy_keys.notes import Notes
 
 
-class Networks(ReadingPlugin, frozen=True):
+class Networks(NetworkPlugin, frozen=True):
     """Keeps pods in the parts of the network where they are."""
 
-    placement_domains: PlacementDomains = KNOWN_DOMAINS
     keys = NetworkKeys
     kinds = NETWORK_KINDS
     decides = frozenset({RefusalReason.PLACEMENT_DOMAIN})
@@ -44,28 +46,23 @@ class Networks(ReadingPlugin, frozen=True):
         """The labels and their modes."""
         return domain_settings(self.placement_domains)
 
-    @property
-    def known_domains(self) -> PlacementDomains:
-        """Those of the policy."""
-        return self.placement_domains
+    def check(self, policy: Policy, notes: Notes) -> None:
+        """Refuse a balanceScope that names no tier."""
+        if names_no_tier(policy.balance_scope):
+            notes.refuse(f"found {quoted(policy.balance_scope)}, which {NO_TIER}", "balanceScope")
 
     def node_labels(self, cluster: ClusterState) -> Iterable[str]:
-        """The labels of the levels of Topologies."""
+        """Those of placement domains, and of the levels of Topologies."""
         topologies = NetworkObjects.of(cluster.extras).topologies
-        return {level for topology in topologies for level in topology.levels}
+        levels = (level for topology in topologies for level in topology.levels)
+        return {*self.placement_domains.keys, *levels}
 
-    def node_domains(self, key: str, cluster: ClusterState) -> Callable[[Node], str | None] | None:
-        """The HyperNode of each node, for the key of a tier."""
-        tree, tier = NetworkObjects.of(cluster.extras).tree, tier_of(key)
-        if tier is None:
-            return None
-
-        def hyper_node(node: Node) -> str | None:
-            return next(
-                (part.name for part in tree.place(node.name).path if part.tier == tier), None
-            )
-
-        return hyper_node
+    def node_domains(self, key: str, cluster: ClusterState) -> DomainOfNode | None:
+        """By HyperNodes for the key of a tier, else by labels if it is one of a level."""
+        tier = tier_of(key)
+        if tier is not None:
+            return by_tier(tier, cluster)
+        return by_labels(key, self.placement_domains.rungs, cluster)
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> DomainLimit:
         """No pod lands outside its placement domains."""

@@ -17,7 +17,6 @@ from desched.policy.compatibility import (
 )
 from desched.policy.durations import duration_text
 from desched.policy.eviction_price import MOST_PRICE_MINUTES
-from desched.policy.placement_domains import NO_TIER, names_no_tier
 from desched.policy.policy import (
     MOST_STEERED_NODES,
     MetricsType,
@@ -25,7 +24,6 @@ from desched.policy.policy import (
     Policy,
     ResourceRule,
 )
-from desched.policy.wording import quoted
 from desched.policy_file.sections.acting_window import ActingWindowSection
 from desched.policy_file.sections.follow_up import FollowUpSection
 from desched.policy_file.sections.limits import EvictionLimitsSection
@@ -298,8 +296,6 @@ def _check_gpu(args: LoadAwareArgs, watched: set[str], notes: Notes) -> None:
 
 def check_load_aware(args: LoadAwareArgs, policy: Policy, notes: Notes) -> None:
     """Note what is wrong with keys of LoadAware itself, or worth knowing of them."""
-    if names_no_tier(args.balance_scope or ""):
-        notes.refuse(f"found {quoted(args.balance_scope)}, which {NO_TIER}", "balanceScope")
     _check_price(policy, notes)
     _warn_of_other_meanings(args, notes)
 

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from desched.network.plugin import domains_of
 from desched.planning.selection.slow_start import FIRST_CYCLES
 from desched.plugins import HOUSE
 from desched.plugins.caches.keys import CacheAffinity
@@ -81,7 +82,7 @@ def test_what_is_turned_off_is_off():
     assert (policy.limits.node, policy.limits.namespace, policy.limits.workload) == (None,) * 3
     assert not policy.protections.single_replicas
     assert not policy.protections.gpu_pods
-    assert not policy.domains.keys
+    assert not domains_of(policy).keys
     assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
 
 

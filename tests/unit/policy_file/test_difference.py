@@ -10,11 +10,11 @@ import pytest
 
 from desched.model.cluster import SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.network.placement_domains import DomainMode
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.plugins.gpus.plugin import Gpus
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
-from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import DestinationWindow, PriorityThreshold
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile
 from desched.policy.share import Share

@@ -11,6 +11,7 @@ from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
 from desched.model.resources import Resource
 from desched.network.levels import NetworkLevels, numbered
+from desched.network.plugin import domains_of
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
@@ -124,7 +125,7 @@ class Search:
 
     @cached
     def _network(self, arrays: NodeArrays) -> NetworkLevels:
-        return NetworkLevels(arrays, self._context.cluster, self._context.policy.domains.rungs)
+        return NetworkLevels(arrays, self._context.cluster, domains_of(self._context.policy).rungs)
 
     def _free_node(
         self, pod: Pod, free: FreeCapacity, within: Mask, used: Sequence[str]

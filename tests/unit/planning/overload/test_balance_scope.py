@@ -7,9 +7,9 @@ import pytest
 
 from desched.model.plan import NodeClass, NodeReason, Plan
 from desched.network.objects import HyperNode, NetworkObjects
+from desched.network.placement_domains import PlacementDomains
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.plugins.networks.plugin import Networks
-from desched.policy.placement_domains import PlacementDomains
 from tests.builders import (
     evicted,
     house,

@@ -17,6 +17,8 @@ from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.network.objects import HyperNode, NetworkObjects
+from desched.network.placement_domains import DomainMode
+from desched.network.plugin import domains_of
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.needed_usage import needed_pods
@@ -34,7 +36,6 @@ from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.plugin import Gangs
 from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import SteeringMode
-from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
@@ -586,7 +587,7 @@ def test_a_gang_that_spans_racks_may_move_between_them() -> None:
 def test_a_gang_does_not_leave_a_domain_that_its_pods_only_prefer() -> None:
     """One of its pods would, and the gang would spread."""
     racks = {"te1": "a", "te2": "a", "te3": "a", "te4": "b"}
-    preferring = msgspec.structs.replace(WHOLE.domains, mode=DomainMode.PREFER)
+    preferring = msgspec.structs.replace(domains_of(WHOLE), mode=DomainMode.PREFER)
     plugins = house(Gangs(GangMode.WHOLE), Networks(preferring))
     by = msgspec.structs.replace(WHOLE, plugins=plugins)
 

@@ -13,6 +13,13 @@ from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector
 from desched.network.levels import NodeDomains
 from desched.network.objects import UNKNOWN_TIER, HyperNode, NetworkObjects, Topology
+from desched.network.placement_domains import (
+    KNOWN_DOMAINS,
+    RUNGS,
+    DomainMode,
+    PlacementDomains,
+)
+from desched.network.plugin import domains_of
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.plugins import HOUSE
 from desched.plugins.caches.keys import CacheAffinity
@@ -20,12 +27,6 @@ from desched.plugins.caches.models import CACHE_KEY
 from desched.plugins.caches.plugin import Caches
 from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import SteeringMode
-from desched.policy.placement_domains import (
-    KNOWN_DOMAINS,
-    RUNGS,
-    DomainMode,
-    PlacementDomains,
-)
 from desched.policy.policy import Policy, Protections, SteeringRules
 from desched.policy.schedulers import (
     OtherScheduler,
@@ -725,7 +726,7 @@ def test_each_level_is_required_preferred_or_ignored(
     """R0.3: a preferred level is left if no move inside is possible, a required one never."""
     of_labels = gang_plan(PEERS, full=full, by=by)
     tiers = {RACK: "topology.volcano.sh/tier-1", BLOCK: "topology.volcano.sh/tier-2"}
-    of_tiers = {tiers[key]: mode for key, mode in by.domains.modes}
+    of_tiers = {tiers[key]: mode for key, mode in domains_of(by).modes}
     by = moving(plugins=house(counting(of_tiers)))
     tree = hyper_nodes()
     of_tree = gang_plan(PEERS, full=full, by=by, hyper_nodes=tree, labels=NOT_LABELLED)

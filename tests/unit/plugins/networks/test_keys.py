@@ -1,15 +1,16 @@
 """Placement domains: the known labels, others in their place, or none."""
 
-from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
+from desched.network.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
+from desched.network.plugin import domains_of
 from tests.unit.policy_file.published import published, refusal, resolved
 
 
 def domains(**section: object) -> PlacementDomains:
-    return resolved(load_aware={"placementDomains": section}).domains
+    return domains_of(resolved(load_aware={"placementDomains": section}))
 
 
 def test_the_known_domains_are_required_by_default() -> None:
-    assert resolved().domains == KNOWN_DOMAINS == domains() == domains(mode="Require")
+    assert domains_of(resolved()) == KNOWN_DOMAINS == domains() == domains(mode="Require")
 
 
 def test_a_list_replaces_that_of_the_known_ones() -> None:
