@@ -40,6 +40,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.arrays import Floats, Ints
 from desched.plugins import HOUSE
+from desched.plugins.gpus.drains.drain import DrainPlan
 from desched.plugins.gpus.drains.rules import GpuDrainRules
 from desched.plugins.gpus.plugin import Gpus
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
@@ -260,7 +261,7 @@ def run(flags: argparse.Namespace, trace: Trace, seed: int) -> str:
         machine.schedule(now)
         moves += len(decision.plan.evictions)
         if flags.verbose:
-            whys = [each.why for each in decision.plan.unserved[:1]]
+            whys = [each.why for each in DrainPlan.of(decision.plan.extras).unserved[:1]]
             print(f"  {cycle}: {len(decision.plan.evictions)} moves", *whys)
     row = (seed, idle, before, machine.waiting, moves, cycle, f"{longest:.1f}")
     return " | ".join(f"{each:>8}" for each in row)

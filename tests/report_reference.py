@@ -19,9 +19,10 @@ import msgspec
 from desched.history.logbook import LoggedMove
 from desched.history.review import Review
 from desched.lab.figures import Backtest, Backtests, Simulated
+from desched.model.extras import PluginPlan, PluginState
 from desched.model.facts import Facts
 from desched.model.load import UnknownReason
-from desched.model.plan import NodeReason, NodeVerdict, VerdictReason
+from desched.model.plan import NodeReason, NodeVerdict, Undertaking, VerdictReason
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.views.cycle import NODE_COLUMNS, NodeColumn
@@ -35,6 +36,9 @@ DOCUMENTS = (CycleReport, Explanation, Simulated, Backtest, Backtests, Review)
 """What commands print as JSON; `desched history` prints a list of LoggedMove."""
 
 _BLOCK = re.compile(r"(<!-- reasons of (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_OF_PLUGINS = (Facts, PluginPlan, PluginState, Undertaking)
+"""Types of the core of which plugins have their own."""
+
 _CONSEQUENCES = {"CycleResult", "MoveResult", "NotActing"}
 _SIMPLE: Mapping[object, Mapping[str, Any]] = {
     str: {"type": "string"},
@@ -49,7 +53,8 @@ _SIMPLE: Mapping[object, Mapping[str, Any]] = {
 def schema() -> dict[str, Any]:
     """The JSON Schema of all documents; further fields are allowed, as a version may gain some."""
     definitions: dict[str, Any] = {}
-    waiting: list[type] = [*DOCUMENTS, LoggedMove, *_facts()]
+    of_plugins = (kind for base in _OF_PLUGINS for kind in _kinds_of(base))
+    waiting: list[type] = [*DOCUMENTS, LoggedMove, *of_plugins]
     while waiting:
         kind = waiting.pop(0)
         if kind.__name__ not in definitions:
@@ -125,19 +130,27 @@ def _schema(hint: Any) -> Mapping[str, Any]:
     if origin is not None and issubclass(origin, Mapping):
         return {"type": "object", **_values(arguments[1])}
     if isinstance(hint, type) and (_is_struct(hint) or issubclass(hint, StrEnum)):
-        return _reference(hint)
+        return _of_type(hint)
     raise TypeError(f"what is {hint}?")
+
+
+def _of_type(kind: type) -> Mapping[str, Any]:
+    """A type with a definition; of an undertaking, that of each plugin."""
+    kinds = _kinds_of(kind) if kind is Undertaking else [kind]
+    return _any_of([_reference(each) for each in kinds])
 
 
 def _values(hint: Any) -> Mapping[str, Any]:
     """The values of a mapping; those of plugins have the plugins' names."""
-    if hint is Facts:
-        return {"properties": {kind.plugin: _reference(kind) for kind in _facts()}}
+    if hint in _OF_PLUGINS:
+        return {"properties": {kind.plugin: _reference(kind) for kind in _kinds_of(hint)}}
     return {"additionalProperties": _schema(hint)}
 
 
-def _facts() -> list[type[Facts]]:
-    return sorted(Facts.__subclasses__(), key=lambda kind: kind.plugin)
+def _kinds_of(base: Any) -> list[Any]:
+    """What plugins of desched make of a type of the core."""
+    kinds = (kind for kind in base.__subclasses__() if kind.__module__.startswith("desched."))
+    return sorted(kinds, key=lambda kind: kind.__name__)
 
 
 def _options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -145,6 +158,8 @@ def _options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _any_of(options: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if len(options) == 1:
+        return options[0]
     if all(list(each) == ["type"] for each in options):
         names = (name for each in options for name in _listed(each["type"]))
         return {"type": list(dict.fromkeys(names))}
@@ -164,7 +179,7 @@ def _named_in(hint: Any) -> Iterator[type]:
     if hint is VerdictReason:
         hint = NodeReason | UnknownReason
     if isinstance(hint, type) and (_is_struct(hint) or issubclass(hint, StrEnum)):
-        yield from () if hint is Facts else (hint,)
+        yield from () if hint in _OF_PLUGINS else (hint,)
     for argument in typing.get_args(hint):
         yield from _named_in(argument)
 

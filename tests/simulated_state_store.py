@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from desched.errors import StateConflict
 from desched.model.state import State
-from desched.model.stored_state import StoredState, decode_state, encode_state, set_aside
+from desched.model.stored_state import StoredState, encode_state, set_aside
+from desched.plugins.states import decode_state
 
 
 @dataclass

@@ -13,8 +13,7 @@ from itertools import groupby
 from desched.errors import ObservationError
 from desched.eviction.pacing import is_ahead
 from desched.eviction.requests import Acting, Attempt, Requests, bottleneck
-from desched.model.drains import Drain
-from desched.model.plan import Finding, Plan, RefusalReason
+from desched.model.plan import Finding, Plan, RefusalReason, Undertaking
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.snapshot import FreshPod
 from desched.planning.confirmation import reconsider
@@ -90,8 +89,8 @@ def _try(attempt: Attempt, look: MaybeFreshPod, requests: Requests) -> str:
         return requests.end(attempt, EvictionVerdict.UNREADABLE, look)
     acting, eviction = requests.acting, attempt.eviction
     finding = reconsider(eviction, look, acting.context, requests.clock.now())
-    if finding is None and eviction.drain is not None:
-        awaited = _awaited(eviction.drain, acting)
+    if finding is None and eviction.undertaking is not None:
+        awaited = _awaited(eviction.undertaking, acting)
         if isinstance(awaited, ObservationError):
             return requests.end(attempt, EvictionVerdict.UNREADABLE, awaited)
         finding = None if awaited else _IN_VAIN
@@ -115,15 +114,15 @@ _IN_VAIN = Finding(
 )
 
 
-def _awaited(drain: Drain, acting: Acting) -> bool | ObservationError:
-    """Whether a pod of the drain still waits for a node as read just now; a reserve always does."""
-    for pod in drain.pods:
+def _awaited(undertaking: Undertaking, acting: Acting) -> bool | ObservationError:
+    """Whether the room is still awaited: by a pod without a node as read just now, or by no pod."""
+    for pod in undertaking.awaited_by:
         (looked,) = acting.world.cluster.read_around([PodToRead(pod, siblings=False)])
         if isinstance(looked, ObservationError):
             return looked
         if looked is not None and looked.pod.uid == pod.uid and not looked.pod.node:
             return True
-    return not drain.pods
+    return not undertaking.awaited_by
 
 
 def _not_confirmed(

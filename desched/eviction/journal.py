@@ -32,15 +32,19 @@ class Journal:
         """
         state, now = self.state, self._clock.now()
         for eviction in evictions:
-            record = _record(eviction, now, self._patience)
-            state = state.with_eviction(record, eviction.drain)
+            state = state.with_eviction(_record(eviction, now, self._patience))
+            if eviction.undertaking is not None:
+                state = eviction.undertaking.with_move(state)
         self._keep(state)
         self.state = state
 
     def forget(self, *evictions: PlannedEviction) -> None:
         """Remove evictions that did not begin; the next write stores the removal."""
         for eviction in evictions:
-            self.state = self.state.without_eviction(eviction.pod, eviction.drain)
+            state = self.state.without_eviction(eviction.pod)
+            if eviction.undertaking is not None:
+                state = eviction.undertaking.without_move(state)
+            self.state = state
 
     def hand_over(self, eviction: PlannedEviction) -> None:
         """Record at once that a webhook performs it: the pod may stay for a long time.

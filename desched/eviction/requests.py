@@ -10,8 +10,7 @@ from desched.errors import StopActing
 from desched.eviction.fresh_looks import FreshLooks
 from desched.eviction.journal import Journal
 from desched.eviction.pacing import BURST, Patience, Rate, is_ahead
-from desched.model.drains import Purpose
-from desched.model.plan import PlannedEviction, RefusalReason
+from desched.model.plan import RELIEF, PlannedEviction, RefusalReason
 from desched.model.report import MAY_HAVE_BEGUN, EvictionVerdict, Outcome
 from desched.model.snapshot import FreshPod
 from desched.planning.eligibility.context import EligibilityContext
@@ -245,7 +244,7 @@ def _rate(acting: Acting) -> Rate:
 
 def _story(eviction: PlannedEviction) -> str:
     relief = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in eviction.relief)
-    is_relieved = relief and eviction.purpose is Purpose.RELIEF  # else the reason is all
+    is_relieved = relief and eviction.purpose == RELIEF  # else the reason is all
     relieves = f"relieves it of {relief}; " if is_relieved else ""
     return (
         f"Evicted {eviction.pod} from {eviction.node}: {eviction.grounds}; {relieves}"

@@ -85,7 +85,7 @@ def _move(eviction: PlannedEviction, report: CycleReport, verdict: str) -> Logge
         reason=eviction.grounds,
         dry_run=report.mode is Mode.DRY_RUN,
         verdict=verdict,
-        purpose=eviction.purpose.value,
+        purpose=eviction.purpose,
     )
 
 
@@ -102,5 +102,5 @@ def _settled(record: EvictionRecord) -> LoggedMove:
         landed_on=record.landed_on,
         settled_at=record.settled_at,
         result=record.result.value if record.result else "",
-        purpose=record.purpose.value,
+        purpose=record.purpose,
     )

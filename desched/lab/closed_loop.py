@@ -231,7 +231,7 @@ class Descheduler:
         It need not if a cycle has run, and no earlier move can change the state but by its age.
         """
         state = self._state
-        moves = state.evictions, state.nodes, state.drains
+        moves = state.evictions, state.nodes, state.extras
         return state.last_cycle is not None and not any((*moves, state.pauses, state.failures))
 
 

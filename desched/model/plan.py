@@ -1,14 +1,15 @@
 """A plan as a value: the evictions, and the reasons for everything else."""
 
 from abc import ABC
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from desched.model.cluster import PodRef
-from desched.model.drains import Drain, Purpose
+from desched.model.extras import PluginPlan
 from desched.model.landing import LandingChance, expected_on
 from desched.model.load import UnknownReason
 from desched.model.resources import Resource
@@ -50,6 +51,8 @@ class NodeReason(StrEnum):
 
 
 if TYPE_CHECKING:
+    from desched.model.state import State
+
     VerdictReason = NodeReason | UnknownReason
 else:  # msgspec decodes no union of enums, so `verdict_reason` decodes this
 
@@ -283,6 +286,36 @@ class ResourceRelief(msgspec.Struct, frozen=True, gc=False):
     ratio: float
 
 
+RELIEF = "relief"
+"""The purpose of an eviction whose node is overloaded; plugins have others."""
+
+
+class Undertaking(msgspec.Struct, frozen=True):
+    """What a plugin moves several pods for, perhaps over several cycles.
+
+    The rules of the reasons in `waived` keep no pod from moving for it.
+    """
+
+    waived: ClassVar[frozenset[RefusalReason]] = frozenset()
+
+    @property
+    def awaited_by(self) -> tuple[PodRef, ...]:
+        """The pods of which one must still wait for a node; empty if none needs to."""
+        return ()
+
+    def why_held(self, node: str) -> str:  # noqa: ARG002  (none is held)
+        """Why other pods are kept off the node; empty if they are not."""
+        return ""
+
+    def with_move(self, state: "State") -> "State":
+        """The state once one more pod is about to leave for it."""
+        return state
+
+    def without_move(self, state: "State") -> "State":
+        """The state if that pod did not leave."""
+        return state
+
+
 class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     """A move: which pod leaves which node, why, and where its replacement is expected.
 
@@ -295,11 +328,11 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `scheduler_profile` how the policy describes its scores; without one, all feasible nodes are
     equally likely. `scheduler_note` is why its configuration is not known, or where the policy
     contradicts it. `gang` is the one that moves whole with this eviction, as in
-    `gang train/llama (Volcano)`; empty if the pod moves alone. `drain` is the one that it belongs
-    to. `queue` is in which queue the replacement waits again, and what could happen there. In a
-    saturated pool `levelled_to` is what the node is left with, as a share of its capacity; the
-    destination must not be fuller. `saved_minutes` is the expected overload that the node loses,
-    `cost_minutes` what the likely nodes gain.
+    `gang train/llama (Volcano)`; empty if the pod moves alone. `purpose` is what it is for, and
+    `undertaking` has the details if a plugin needs some. `queue` is in which queue the replacement
+    waits again, and what could happen there. In a saturated pool `levelled_to` is what the node is
+    left with, as a share of its capacity; the destination must not be fuller. `saved_minutes` is
+    the expected overload that the node loses, `cost_minutes` what the likely nodes gain.
     """
 
     pod: PodRef
@@ -327,8 +360,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     gang: str = ""
     gpus: float = 0.0
     levelled_to: tuple[ResourceRelief, ...] = ()
-    drain: Drain | None = None
-    purpose: Purpose = Purpose.RELIEF
+    purpose: str = RELIEF
+    undertaking: Undertaking | None = None
     queue: str = ""
     saved_minutes: float = 0.0
     cost_minutes: float = 0.0
@@ -347,6 +380,11 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     def expected_on(self) -> str:
         """The likeliest nodes in words."""
         return expected_on(self.landing, self.landing_nodes)
+
+    @property
+    def waived(self) -> frozenset[RefusalReason]:
+        """The reasons of the rules that do not keep its pod."""
+        return self.undertaking.waived if self.undertaking is not None else frozenset()
 
     @property
     def saving(self) -> str:
@@ -396,7 +434,7 @@ class UnreservedReason(StrEnum):
     UNKNOWN_SCHEDULER = "unknown_scheduler"
     RESOURCE_CLAIMS = "resource_claims"
     POD_GROUP = "pod_group"
-    DRAIN = "drain"
+    NODES_HELD = "nodes_held"
     LONG_PENDING = "long_pending"
     NAMESPACE_SHARE = "namespace_share"
     PLANNING_SHARE = "planning_share"
@@ -417,14 +455,6 @@ class Unsteered(msgspec.Struct, frozen=True, gc=False):
     nodes: int
 
 
-class Unserved(msgspec.Struct, frozen=True, gc=False):
-    """What waits for GPUs although the policy allows drains for it, and why none is under way."""
-
-    demand: str
-    gpus: int
-    why: str
-
-
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
@@ -433,8 +463,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     that splits no gang is safe to execute alone. `taints` are in
     the order of need; a node that several moves need occurs for each of them. `removed_taints` are
     removed before the first eviction. `unsteered` is what the missing right to set soft taints
-    costs; None if it costs nothing. `drains` are those of earlier cycles: under way, or ended;
-    `unserved` is what waits without one.
+    costs; None if it costs nothing. `extras` are what plugins say, by the name of the plugin.
     """
 
     nodes: tuple[NodeVerdict, ...]
@@ -446,5 +475,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     removed_taints: tuple[TaintRemoval, ...] = ()
     unreserved: tuple[Unreserved, ...] = ()
     unsteered: Unsteered | None = None
-    drains: tuple[Drain, ...] = ()
-    unserved: tuple[Unserved, ...] = ()
+    extras: Mapping[str, PluginPlan] = {}

@@ -4,7 +4,7 @@ It is stored in the cluster and survives a restart, so every part of it has a bo
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, NamedTuple
@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from desched.model.cluster import Pod, PodRef
-from desched.model.drains import Drain, Purpose
+from desched.model.extras import PluginState
 from desched.model.landing import LandingChance, expected_on
 from desched.model.names import (
     Form,
@@ -25,7 +25,7 @@ from desched.model.names import (
     Uid,
     WorkloadText,
 )
-from desched.model.plan import ResourceRelief, Unsteered
+from desched.model.plan import RELIEF, ResourceRelief, Unsteered
 from desched.model.resources import Resource
 
 HOUR = timedelta(hours=1)
@@ -105,7 +105,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     steered: tuple[NodeName, ...] = ()
     gang: Annotated[str, Form.GANG] = ""
     levelled_to: tuple[ResourceRelief, ...] = ()
-    purpose: Purpose = Purpose.RELIEF
+    purpose: Plain = RELIEF
 
     def usage(self, resource: Resource) -> float:
         """The usage that leaves the node, in millicores, bytes, GPUs, or 1 for a pod."""
@@ -342,9 +342,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
-    a cycle during slow start, 0 in the first cycles. `drains` are those that have begun;
-    those that ended within a day are still there. `skipped` is set after the last cycle that read
-    the load, until another one does.
+    a cycle during slow start, 0 in the first cycles. `extras` are what plugins keep, by the name of
+    the plugin. `skipped` is set after the last cycle that read the load, until another one does.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -356,7 +355,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     forecasts: tuple[ForecastCheck, ...] = ()
     moves: tuple[RecentMove, ...] = ()
     most_evictions: int = 0
-    drains: tuple[Drain, ...] = ()
+    extras: Mapping[Plain, PluginState] = {}
     last_cycle: LastCycle | None = None
     newcomers: Newcomers | None = None
     skipped: SkippedCycles | None = None
@@ -366,35 +365,20 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """The evictions without a result."""
         return tuple(record for record in self.evictions if record.in_flight)
 
-    def with_eviction(self, record: EvictionRecord, drain: Drain | None = None) -> "State":
-        """Add an eviction, and the drain that it begins or goes on with.
-
-        It replaces a record of the same pod.
-        """
+    def with_eviction(self, record: EvictionRecord) -> "State":
+        """Add an eviction, in place of a record of the same pod."""
         others = (r for r in self.evictions if r.pod != record.pod)
-        drains = self.drains if drain is None else self._moved_for(drain)
-        return msgspec.structs.replace(self, evictions=(*others, record), drains=drains)
+        return msgspec.structs.replace(self, evictions=(*others, record))
 
-    def _moved_for(self, drain: Drain) -> tuple[Drain, ...]:
-        """The drains once this one, which may be new, has made one more move."""
-        same = [each for each in self.drains if each.under_way and each.key == drain.key]
-        drain = same[0] if same else drain
-        others = (each for each in self.drains if each is not drain)
-        return (*others, msgspec.structs.replace(drain, moves=drain.moves + 1))
-
-    def without_eviction(self, pod: PodRef, drain: Drain | None = None) -> "State":
-        """Remove an eviction that did not begin, and the drain that it was to begin."""
+    def without_eviction(self, pod: PodRef) -> "State":
+        """Remove an eviction that did not begin."""
         kept = tuple(record for record in self.evictions if record.pod != pod)
-        drains = self.drains if drain is None else tuple(self._without_move_for(drain))
-        return msgspec.structs.replace(self, evictions=kept, drains=drains)
+        return msgspec.structs.replace(self, evictions=kept)
 
-    def _without_move_for(self, drain: Drain) -> Iterator[Drain]:
-        """The drains without the last move of this one; it goes with its only move."""
-        for each in self.drains:
-            if not (each.under_way and each.key == drain.key):
-                yield each
-            elif each.moves > 1:
-                yield msgspec.structs.replace(each, moves=each.moves - 1)
+    def with_extra(self, extra: PluginState) -> "State":
+        """The state with this in place of what its plugin has kept before."""
+        others = {name: other for name, other in self.extras.items() if name != extra.plugin}
+        return msgspec.structs.replace(self, extras={**others, **extra.extras})
 
     def without_pause(self, pause: Pause) -> "State":
         """Remove a pause, and the failures that would start it again."""

@@ -5,13 +5,14 @@ that an older desched can read what a newer one wrote. Everything else that is i
 problem, never an exception.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 
 from desched.errors import StateRefused
+from desched.model.extras import Essential, PluginState, without_oldest
 from desched.model.state import NodeRounds, Pause, PauseScope, State
 
 VERSION = 1
@@ -45,12 +46,23 @@ class _Envelope(msgspec.Struct, gc=False):
     state: msgspec.Raw = msgspec.Raw()
 
 
+class _Extras(msgspec.Struct):
+    extras: Mapping[str, msgspec.Raw] = {}
+
+
+PluginStates = Mapping[str, msgspec.json.Decoder[PluginState]]
+"""The decoders of what plugins keep in the state, by the name of the plugin."""
+
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _STATE = msgspec.json.Decoder(State)
+_EXTRAS = msgspec.json.Decoder(_Extras)
 
 
-def decode_state(text: str | bytes) -> StoredState:
-    """The state from the text; anything invalid becomes the problem."""
+def decode(text: str | bytes, plugins: PluginStates) -> StoredState:
+    """The state from the text; anything invalid becomes the problem.
+
+    What other plugins than these keep in it is ignored.
+    """
     try:
         envelope = _ENVELOPE.decode(text)
         if envelope.version > VERSION:
@@ -60,7 +72,7 @@ def decode_state(text: str | bytes) -> StoredState:
             )
         if envelope.version != VERSION:
             return StoredState(problem=f"there is no version {envelope.version}")
-        state = _STATE.decode(envelope.state)
+        state = _with_extras(_STATE.decode(envelope.state), envelope.state, plugins)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return StoredState(problem=f"it is damaged ({error})")
     if not all(map(_is_usable, _times(state))):
@@ -73,15 +85,22 @@ def decode_state(text: str | bytes) -> StoredState:
     return StoredState(state)
 
 
+def _with_extras(state: State, text: msgspec.Raw, plugins: PluginStates) -> State:
+    """The state with what these plugins keep in it, each part with its own type."""
+    stored = _EXTRAS.decode(text).extras
+    extras = {name: plugins[name].decode(stored[name]) for name in stored if name in plugins}
+    return msgspec.structs.replace(state, extras=extras)
+
+
 def encode_state(state: State) -> bytes:
     """The state as JSON of at most LONGEST_BYTES; what does not fit is omitted, oldest first.
 
     Forecast checks are omitted first, then settled evictions, cool-downs, rounds of nodes,
-    failures, drains that ended and the last cycle. Evictions in flight, drains under way and pauses
-    are never omitted.
+    failures, what plugins may miss, and the last cycle. Evictions in flight, pauses and what is
+    essential to plugins are never omitted.
 
     Raises:
-        StateRefused: evictions in flight, drains under way and pauses alone are too large.
+        StateRefused: evictions in flight, pauses and what is essential to plugins are too large.
     """
     text = _text(state)
     for part in _LESS_IMPORTANT:
@@ -89,6 +108,10 @@ def encode_state(state: State) -> bytes:
             return text
         state = part.shortened(state, len(text) - LONGEST_BYTES)
         text = _text(state)
+    for extra in state.extras.values():
+        if len(text) > LONGEST_BYTES:
+            state = state.with_extra(extra.shortened(len(text) - LONGEST_BYTES))
+            text = _text(state)
     if len(text) > LONGEST_BYTES:
         text = _text(msgspec.structs.replace(state, last_cycle=None))
     if len(text) > LONGEST_BYTES:
@@ -98,14 +121,11 @@ def encode_state(state: State) -> bytes:
 
 def _why_full(state: State) -> str:
     """What is more than the state can hold, the largest part first, and what to do about that."""
+    in_flight = "evictions in flight", state.in_flight
     parts = (
-        ("evictions in flight", state.in_flight, "lower evictionLimits.inFlight in the policy"),
-        (
-            "drains under way",
-            [drain for drain in state.drains if drain.under_way],
-            "wait for them, or allow fewer drains in the policy",
-        ),
-        ("pauses", state.pauses, "end those that nobody needs with `desched resume`"),
+        Essential(*in_flight, "lower evictionLimits.inFlight in the policy"),
+        *(part for extra in state.extras.values() for part in extra.essentials),
+        Essential("pauses", state.pauses, "end those that nobody needs with `desched resume`"),
     )
     sized = sorted(
         ((len(msgspec.json.encode(items)), f"{len(items)} {name}", advice))
@@ -159,14 +179,7 @@ class _Part(NamedTuple):
 
     def shortened(self, state: State, excess_bytes: int) -> State:
         items = getattr(state, self.field)
-        gone = set()
-        for index in sorted(range(len(items)), key=lambda index: self.time_of(items[index])):
-            if excess_bytes <= 0:
-                break
-            if self.may_omit(items[index]):
-                excess_bytes -= len(msgspec.json.encode(items[index])) + len(",")
-                gone.add(index)
-        kept = tuple(item for index, item in enumerate(items) if index not in gone)
+        kept = without_oldest(items, excess_bytes, self.time_of, self.may_omit)
         return msgspec.structs.replace(state, **{self.field: kept})
 
 
@@ -177,7 +190,6 @@ _LESS_IMPORTANT = (
     _Part("nodes", lambda node: node.cooling_down_until or node.last_eviction_at),
     _Part("failures", lambda failure: failure.at),
     _Part("moves", lambda move: move.at),
-    _Part("drains", lambda drain: drain.began_at, lambda drain: not drain.under_way),
 )
 
 
@@ -198,4 +210,7 @@ def _times(value: object) -> Iterator[datetime]:
             yield from _times(getattr(value, name))
     elif isinstance(value, tuple):
         for item in value:
+            yield from _times(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
             yield from _times(item)

@@ -45,7 +45,7 @@ def plan_without_moves(
             pressure.verdicts,
             taints=taints.planned(()),
             removed_taints=taints.removed(()),
-            **others.says,
+            extras=others.extras,
         )
     held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
     stay = [refusal_of(c.pod, held) for node in sifted.nodes for c in node.candidates]
@@ -55,7 +55,7 @@ def plan_without_moves(
         hold=hold.reason,
         hold_detail=hold.detail,
         removed_taints=taints.removed((), hold.reason),
-        **others.says,
+        extras=others.extras,
     )
 
 
@@ -89,7 +89,7 @@ def plan_of(chosen: ChosenMoves, sifted: Sifted, pressure: Pressure, taints: Sof
         () if hold else taints.planned(evictions),
         taints.removed(evictions, hold.reason if hold else None),
         selection.destinations.free.unreserved,
-        **others.says,
+        extras=others.extras,
     )
 
 

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 from desched.model.cluster import Node
-from desched.model.drains import Purpose
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.snapshot import FreshPod
 from desched.planning.eligibility.context import EligibilityContext
@@ -28,8 +27,7 @@ def reconsider(
     """
     if look is None:
         return GONE
-    if eviction.purpose is Purpose.GPU_DEMAND:
-        context = context.for_gpu_demand()
+    context = context.without_rules(eviction.waived)
     if finding := changed(eviction, look, context, now):
         return finding
     return refuse(look.pod, context.with_fresh([look], now))

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Node, Pod, PodVolume
-from desched.model.extras import Extras
+from desched.model.extras import Extras, PluginPlan, PluginState
 from desched.model.facts import Facts
 from desched.model.names import Mark
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
@@ -122,10 +122,10 @@ class OtherMove(msgspec.Struct, frozen=True):
 
 
 class OtherMoves(msgspec.Struct, frozen=True):
-    """Moves of a plugin, and what the plan says beside; `says` are fields of `Plan`."""
+    """Moves of plugins, and the `extras` of the plan."""
 
     moves: tuple[OtherMove, ...] = ()
-    says: Mapping[str, Any] = {}
+    extras: Mapping[str, PluginPlan] = {}
 
 
 class Plugin(PluginSettings, frozen=True):
@@ -134,7 +134,8 @@ class Plugin(PluginSettings, frozen=True):
     For the reasons that it `decides`, rules of desched that keep all such pods count no more.
     `scores` are those of schedulers beside kube-scheduler. `annotations` are those that it reads of
     pods, workloads and PodGroups, with what their values name, `labels` those of pods. `views` are
-    what people and programs see of it.
+    what people and programs see of it. `state` is the type of what it keeps from cycle to cycle,
+    `purposes` are those of its moves.
     """
 
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
@@ -142,6 +143,8 @@ class Plugin(PluginSettings, frozen=True):
     annotations: ClassVar[Mapping[str, Mark]] = {}
     labels: ClassVar[frozenset[str]] = frozenset()
     views: ClassVar[PluginViews] = PluginViews()
+    state: ClassVar[type[PluginState] | None] = None
+    purposes: ClassVar[tuple[str, ...]] = ()
 
     def node_labels(self, cluster: ClusterState) -> Iterable[str]:
         """The labels of nodes that it reads: its settings or other objects name them."""
@@ -230,6 +233,13 @@ class Plugin(PluginSettings, frozen=True):
         """The nodes that other pods are kept off, with the reason."""
         return ()
 
+    def held_for_pods(self, context: "EligibilityContext") -> Mapping[str, Sequence[str]]:
+        """The nodes that are held for pods that wait, by the pod's uid.
+
+        A pod without any waits for others: nothing is reserved for it.
+        """
+        return {}
+
     def limit(self, context: "EligibilityContext", arrays: "NodeArrays") -> PlacementLimit | None:
         """A limit on where pods may land."""
         return None
@@ -272,6 +282,12 @@ class Plugin(PluginSettings, frozen=True):
 def scores_of_others(plugins: Iterable[Plugin]) -> Mapping[SchedulerProfile, OtherScores]:
     """How schedulers beside kube-scheduler score nodes, as far as plugins know."""
     return {profile: scores for plugin in plugins for profile, scores in plugin.scores.items()}
+
+
+def held_for_pods(context: "EligibilityContext") -> Mapping[str, Sequence[str]]:
+    """The nodes that plugins hold for pods that wait, by the pod's uid."""
+    held = (plugin.held_for_pods(context) for plugin in context.policy.plugins)
+    return {uid: nodes for by_uid in held for uid, nodes in by_uid.items()}
 
 
 def held_nodes(context: "EligibilityContext") -> Iterator[PlannedTaint]:

@@ -120,9 +120,8 @@ class SoftTaints(msgspec.Struct, frozen=True):
 
 def why_steered(node: str, eviction: PlannedEviction) -> str:
     """Why the node needs the taint for this eviction."""
-    if eviction.drain is not None and node in eviction.drain.nodes:
-        return f"it is drained for {eviction.drain}"
-    return f"it must not receive the replacement of {eviction.pod}"
+    held = eviction.undertaking.why_held(node) if eviction.undertaking is not None else ""
+    return held or f"it must not receive the replacement of {eviction.pod}"
 
 
 def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:

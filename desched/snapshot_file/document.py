@@ -44,9 +44,10 @@ from desched.model.load import (
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
-from desched.model.stored_state import decode_state, encode_state
+from desched.model.stored_state import encode_state
 from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.plugins.kinds import PLUGIN_KINDS
+from desched.plugins.states import decode_state
 from desched.snapshot_file.content import LabelKeys, SnapshotContent
 
 FORMAT = "desched.io/snapshot/v1"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 import msgspec
 from msgspec.structs import replace
 
-from desched.model.extras import Objects
+from desched.model.extras import Objects, PluginState
 from desched.model.names import Form, Mark
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -68,7 +68,7 @@ def _rename_of(kind: Any) -> Rename | None:
         return _rename_of(parts[0]) if mark is None else _by(mark)
     if origin in _OF_PARTS:
         return _OF_PARTS[origin](*parts)
-    if kind is Objects:  # those of some plugin
+    if kind in {Objects, PluginState}:  # that of some plugin
         return _of_struct
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _of_struct if renames_of(kind) else None

@@ -11,10 +11,10 @@ import msgspec
 
 from desched.errors import ConfigurationError
 from desched.model.cluster import PodRef
-from desched.model.drains import Purpose
 from desched.model.groups import grouped
 from desched.model.load import UnknownReason
 from desched.model.plan import (
+    RELIEF,
     NodeClass,
     NodeReason,
     NodeVerdict,
@@ -203,7 +203,7 @@ class EvictionView(NamedTuple):
     @property
     def relief(self) -> Sequence[str]:
         """What it takes off its node, by resource; nothing if that is not what it is for."""
-        if self.eviction.purpose is Purpose.GPU_DEMAND:
+        if self.eviction.purpose != RELIEF:
             return []
         return [
             f"{percent(part.ratio)} points of {RESOURCE_NAMES[part.resource]}"
@@ -221,7 +221,7 @@ class EvictionView(NamedTuple):
         eviction = self.eviction
         if eviction.saving:
             yield eviction.saving
-        if eviction.purpose is not Purpose.RELIEF:
+        if eviction.purpose != RELIEF:
             yield f"purpose: {eviction.purpose}"
         if eviction.steered:
             yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from desched.history.logbook import ForecastTotals, LoggedMove
 from desched.history.review import Review, ReviewedMode
-from desched.model.drains import Purpose
+from desched.model.plan import RELIEF
 from desched.views.comparison import (
     CPU_UNKNOWN,
     Comparison,
@@ -139,7 +139,7 @@ def _figures(review: Review) -> Iterator[Figure]:
     yield from overload_figures([review.overload])
     yield Figure("planned evictions" if dry_run else "evictions", (review.evictions,))
     for purpose, evictions in review.purposes.items():
-        if purpose != Purpose.RELIEF:
+        if purpose != RELIEF:
             yield Figure(f"of them for {purpose}", (evictions,))
     if _has_a_day(review):
         yield Figure("evictions per day", (review.evictions_per_day,))

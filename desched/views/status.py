@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.cycle_report import MOST_NAMES
-from desched.model.drains import Purpose
-from desched.model.plan import HoldReason
+from desched.model.plan import RELIEF, HoldReason
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.model.stored_state import is_done
 from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
@@ -265,7 +264,7 @@ def _flight(record: EvictionRecord, now: datetime) -> str:
         then = f"expected on {record.expected_on}"
     until = f"; judged {_by(record.judged_by, now)}" if record.judged_by else ""
     probe = " (the probe after a pause)" if record.probe else ""
-    purpose = "" if record.purpose is Purpose.RELIEF else f" for {record.purpose}"
+    purpose = "" if record.purpose == RELIEF else f" for {record.purpose}"
     workload = f" of {record.workload}" if record.workload else ""
     return f"{record.pod}{workload} {where}{purpose}, {then}{until}{probe}"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from desched.adapters.kubernetes.state_store import CONFIG_MAP, STATE_KEY
 from desched.cli import ExitCode
 from desched.model.state import EvictionRecord, State
-from desched.model.stored_state import decode_state
+from desched.plugins.states import decode_state
 from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE, measured
 from tests.controlplane.manifests import Object
 from tests.controlplane.mortal_runs import KILLED, UNHARMED, Death, run, steps_in

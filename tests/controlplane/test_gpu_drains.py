@@ -2,7 +2,7 @@
 
 import pytest
 
-from desched.model.drains import DrainEnd, Purpose
+from desched.plugins.gpus.drains.drain import GPU_DEMAND, DrainEnd, drains_of
 from desched.plugins.gpus.drains.rules import GpuDrainRules
 from desched.plugins.gpus.plugin import Gpus
 from tests.builders import STEERED, house, no_limits_but, policy, rule
@@ -75,7 +75,7 @@ def test_three_nodes_are_drained_for_a_pod_and_a_gang(
     """S4.2, S4.3: the planned moves, no others, and what waited runs on the drained nodes."""
     report = cluster.cycle()
     assert len(report.plan.evictions) == 3, report.plan
-    assert {each.purpose for each in report.plan.evictions} == {Purpose.GPU_DEMAND}
+    assert {each.purpose for each in report.plan.evictions} == {GPU_DEMAND}
     drained = {each.node for each in report.plan.evictions}
     assert {change.node for change in report.taints} == drained
 
@@ -86,4 +86,4 @@ def test_three_nodes_are_drained_for_a_pod_and_a_gang(
     control_plane.wait_for("pods with eight GPUs on the drained nodes", run)
     following = cluster.cycle()
     assert not following.plan.evictions
-    assert [drain.end for drain in following.state.drains] == [DrainEnd.LANDED] * 2
+    assert [drain.end for drain in drains_of(following.state)] == [DrainEnd.LANDED] * 2

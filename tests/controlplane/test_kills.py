@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from desched.adapters.kubernetes.state_store import STATE_KEY
-from desched.model.stored_state import decode_state
+from desched.plugins.states import decode_state
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.installation import LEASE_SECONDS

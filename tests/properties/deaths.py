@@ -15,9 +15,10 @@ from desched.model.cluster import PodRef, SchedulingClass
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
-from desched.model.stored_state import StoredState, decode_state
+from desched.model.stored_state import StoredState
 from desched.plugins.gpus.drains.rules import GpuDrainRules
 from desched.plugins.gpus.plugin import Gpus
+from desched.plugins.states import decode_state
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.policy.share import Share, count_of

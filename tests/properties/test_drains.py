@@ -12,10 +12,19 @@ from msgspec.structs import replace
 
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
+from desched.plugins.gpus.drains.drain import DrainPlan
 from desched.plugins.gpus.fragmentation import PodClasses
 from desched.policy.policy import PriorityThreshold, Protections
 from tests.builders import planned
-from tests.unit.plugins.gpus.gpu_cluster import GPU, drains, gpu_node, runs, seen, waits
+from tests.unit.plugins.gpus.gpu_cluster import (
+    GPU,
+    drain_for,
+    drains,
+    gpu_node,
+    runs,
+    seen,
+    waits,
+)
 
 GPUS = 8
 
@@ -106,12 +115,11 @@ def test_a_drain_empties_its_nodes_and_nothing_else_moves(seed: int, waiting: in
     for pod in small.seen.cluster.pods:
         assert ((pod.namespace, pod.name) in left) == (pod.node in drained)
     for each in plan.evictions:
-        assert each.drain is not None
-        assert each.node in each.drain.nodes
+        assert each.node in drain_for(each).nodes
         assert drained <= set(each.steered)
         assert drained.isdisjoint(each.likely_nodes)
-    assert _served(plan) + len(plan.unserved) == waiting
-    assert all(each.why for each in plan.unserved)
+    assert _served(plan) + len(DrainPlan.of(plan.extras).unserved) == waiting
+    assert all(each.why for each in DrainPlan.of(plan.extras).unserved)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4), st.sampled_from([None, 0]), st.randoms())
@@ -128,4 +136,4 @@ def test_the_order_of_pods_and_nodes_changes_nothing(
 
 
 def _served(plan: Plan) -> int:
-    return len({str(eviction.drain) for eviction in plan.evictions})
+    return len({str(drain_for(eviction)) for eviction in plan.evictions})

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from desched.model.cluster import PodRef
-from desched.model.drains import Drain, DrainEnd
 from desched.model.landing import LandingChance
 from desched.model.report import Mode
 from desched.model.state import (
@@ -25,7 +24,9 @@ from desched.model.state import (
     PauseScope,
     State,
 )
-from desched.model.stored_state import decode_state, encode_state, pruned
+from desched.model.stored_state import encode_state, pruned
+from desched.plugins.gpus.drains.drain import Drain, DrainEnd, Drains
+from desched.plugins.states import decode_state
 from desched.views.rendering import rendered
 from desched.views.status import Status, print_status
 from tests.builders import NOW, policy
@@ -74,12 +75,16 @@ MEMORY = State(
     ),
     failures=(Failure("Deployment shop/web", "", NOW - 9 * MINUTE, MoveResult.NOT_READY),),
     forecasts=(ForecastCheck(NOW - MINUTE, "", 0.1, bad=False, probability=0.8, hit=True),),
-    drains=(
-        Drain((RECORD.pod,), ("te1",), 8, NOW - MINUTE, NOW + MINUTE, namespace="shop", moves=1),
-        Drain((), ("te2",), 8, NOW - 9 * MINUTE, NOW - MINUTE, reserve="reserve of 8 GPUs").ended(
-            DrainEnd.BROKEN, NOW - 2 * MINUTE, "node te2 is gone"
-        ),
-    ),
+    extras=Drains(
+        (
+            Drain(
+                (RECORD.pod,), ("te1",), 8, NOW - MINUTE, NOW + MINUTE, namespace="shop", moves=1
+            ),
+            Drain(
+                (), ("te2",), 8, NOW - 9 * MINUTE, NOW - MINUTE, reserve="reserve of 8 GPUs"
+            ).ended(DrainEnd.BROKEN, NOW - 2 * MINUTE, "node te2 is gone"),
+        )
+    ).extras,
     last_cycle=LastCycle(NOW - MINUTE, "desched-0", "evict", "evicted", ("te1",), 1, "why"),
 )
 DOCUMENT: Any = json.loads(encode_state(MEMORY))
@@ -112,8 +117,8 @@ def edited(path: str, value: object) -> Any:
 @example(edited("evictions.0.memory_bytes", 1e308))
 @example(edited("evictions.0.evicted_at", "8999-12-31T23:59:59Z"))
 @example(edited("forecasts.0.risk", -1e308))
-@example(edited("drains.0.moves", -(10**30)))
-@example(edited("drains.1.ended_at", None))
+@example(edited("extras.gpus.drains.0.moves", -(10**30)))
+@example(edited("extras.gpus.drains.1.ended_at", None))
 @example(edited("last_cycle.result", "\x1b[2J"))
 def test_any_edit_of_the_memory_leads_to_a_report_or_a_careful_start(
     cluster: HostileCluster, document: Any

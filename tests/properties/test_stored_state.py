@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from desched.errors import StopActing
 from desched.model.state import State
-from desched.model.stored_state import LONGEST_BYTES, decode_state, encode_state, pruned
+from desched.model.stored_state import LONGEST_BYTES, encode_state, pruned
+from desched.plugins.gpus.drains.drain import Drains, drains_of
+from desched.plugins.states import decode_state
 from tests.builders import NOW
 
 times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  (bounds are naive by contract)
@@ -36,13 +38,18 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
 
 
 SIMPLE: dict[type[msgspec.inspect.Type], st.SearchStrategy[Any]] = {
+    msgspec.inspect.DictType: st.just({}),  # what plugins keep
     msgspec.inspect.StrType: words,
     msgspec.inspect.IntType: st.integers(0, 2**31),
     msgspec.inspect.FloatType: st.floats(min_value=0, allow_infinity=False),
     msgspec.inspect.BoolType: st.booleans(),
     msgspec.inspect.DateTimeType: times,
 }
-states = values_of(msgspec.inspect.type_info(State))
+states = st.builds(
+    State.with_extra,
+    values_of(msgspec.inspect.type_info(State)),
+    values_of(msgspec.inspect.type_info(Drains)),
+)
 
 
 @settings(deadline=None)
@@ -58,15 +65,18 @@ def test_any_memory_fits_or_says_that_it_does_not(state: State, times_over: int)
         state,
         **{
             name: getattr(state, name) * times_over
-            for name in ("evictions", "cool_downs", "nodes", "failures", "forecasts", "drains")
+            for name in ("evictions", "cool_downs", "nodes", "failures", "forecasts")
         },
-    )
+    ).with_extra(Drains(drains_of(state) * times_over))
     try:
         text = encode_state(grown)
     except StopActing:
-        drains = tuple(drain for drain in grown.drains if drain.under_way)
+        drains = Drains(Drains.of(grown.extras).under_way)
         essential = State(
-            evictions=grown.in_flight, since=grown.since, pauses=grown.pauses, drains=drains
+            evictions=grown.in_flight,
+            since=grown.since,
+            pauses=grown.pauses,
+            extras=drains.extras,
         )
         assert len(msgspec.json.encode(essential)) > LONGEST_BYTES - 100
         return
@@ -75,7 +85,7 @@ def test_any_memory_fits_or_says_that_it_does_not(state: State, times_over: int)
     assert kept is not None
     assert kept.in_flight == grown.in_flight
     assert kept.pauses == grown.pauses
-    assert {d for d in grown.drains if d.under_way} <= set(kept.drains)
+    assert set(Drains.of(grown.extras).under_way) <= set(drains_of(kept))
 
 
 @settings(deadline=None)

@@ -19,7 +19,8 @@ from desched.errors import (
     StopActing,
 )
 from desched.model.state import State
-from desched.model.stored_state import StoredState, decode_state, encode_state, set_aside
+from desched.model.stored_state import StoredState, encode_state, set_aside
+from desched.plugins.states import decode_state
 
 CONFIG_MAP = "desched-state"
 STATE_KEY = "state.json"

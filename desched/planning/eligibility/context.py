@@ -79,11 +79,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         terms = msgspec.structs.replace(self.terms, state=state)
         return msgspec.structs.replace(self, terms=terms, deadline=PlanningTime(out_of_time))
 
-    def for_gpu_demand(self) -> "EligibilityContext":
-        """The context of moves for pods that wait for GPUs: pods with GPUs may move for them."""
-        protections = msgspec.structs.replace(self.policy.protections, gpu_pods=False)
-        policy = msgspec.structs.replace(self.policy, protections=protections)
-        terms = msgspec.structs.replace(self.terms, policy=policy)
+    def without_rules(self, reasons: frozenset[RefusalReason]) -> "EligibilityContext":
+        """The same context, in which the rules of these reasons keep no pod."""
+        if not reasons:
+            return self
+        terms = msgspec.structs.replace(self.terms, waived=reasons)
         return msgspec.structs.replace(self, terms=terms)
 
     @property

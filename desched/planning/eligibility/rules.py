@@ -103,6 +103,8 @@ def _finding(
 ) -> Refused:
     """Why the rule refuses the pod, whether or not that is lifted."""
     reason, of_pod, of_workload, in_cluster, *_ = rule
+    if context.terms.waived and reason in context.terms.waived:
+        return None
     refused: Why | Refused = None
     if of_pod is not None:
         refused = of_pod(pod, context.terms)

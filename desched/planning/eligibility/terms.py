@@ -22,12 +22,16 @@ Details may be empty.
 
 
 class Terms(msgspec.Struct, frozen=True, dict=True):
-    """What all pods are judged by; only `priority_threshold` depends on the cluster."""
+    """What all pods are judged by; only `priority_threshold` depends on the cluster.
+
+    The rules of the reasons in `waived` do not count.
+    """
 
     policy: Policy
     state: State
     now: datetime
     priority_threshold: int | None
+    waived: frozenset[RefusalReason] = frozenset()
 
     @property
     def protections(self) -> Protections:

@@ -5,6 +5,7 @@ from the replacements of others, and so stop all relief.
 """
 
 from collections import Counter
+from collections.abc import Container
 from datetime import timedelta
 
 import numpy as np
@@ -26,8 +27,11 @@ NAMESPACE_SHARE = 0.5
 class Claims:
     """Accepts pending pods in the order in which they are scheduled, and counts the others."""
 
-    def __init__(self, context: EligibilityContext, room: Ints) -> None:
-        """`room` is what is free for pods in the whole cluster, in the order of `basic`."""
+    def __init__(self, context: EligibilityContext, room: Ints, held_for: Container[str]) -> None:
+        """`room` is what is free for pods in the whole cluster, in the order of `basic`.
+
+        Nodes are held for the pods with the uids in `held_for`, which reserve nothing elsewhere.
+        """
         self._context = context
         self._most = room * NAMESPACE_SHARE
         self._claimed: dict[str, Ints] = {}
@@ -35,8 +39,7 @@ class Claims:
         # A tenant can bind pods without any scheduler, so its own pods prove nothing.
         placed = (p for p in context.cluster.pods if p.node and p.scheduler != DEFAULT_SCHEDULER)
         self._placing = grouped((pod.scheduler, pod.namespace) for pod in placed)
-        drains = (drain for drain in context.state.drains if drain.under_way)
-        self._awaited = {pod.uid for drain in drains for pod in drain.pods}
+        self._held_for = held_for
 
     def accepts(self, pod: Pod) -> bool:
         """Whether the pod may reserve room; then it counts for its namespace."""
@@ -57,8 +60,8 @@ class Claims:
 
     def _unbound(self, pod: Pod) -> UnreservedReason | None:
         """Return why probably nobody binds the pod soon, or only where room is held for it."""
-        if pod.uid in self._awaited:
-            return UnreservedReason.DRAIN
+        if pod.uid in self._held_for:
+            return UnreservedReason.NODES_HELD
         if pod.scheduler != DEFAULT_SCHEDULER:
             namespaces = self._placing.get(pod.scheduler, ())
             if all(namespace == pod.namespace for namespace in namespaces):

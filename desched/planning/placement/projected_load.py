@@ -172,7 +172,7 @@ class ProjectedLoad:
             column[position] += usage[resource] / self.denominators[resource][position]
 
     def hold(self, node: str) -> None:
-        """Keep other pods off a node with room that a drain has made.
+        """Keep other pods off a node with room that is meant for some.
 
         The scheduler does not see that the room is taken, so landings there are possible, and bad.
         """

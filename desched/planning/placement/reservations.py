@@ -6,7 +6,6 @@ from datetime import datetime
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
-from desched.model.devices import whole_gpus
 from desched.model.groups import grouped
 from desched.model.plan import UnreservedReason
 from desched.model.resources import Resource
@@ -17,6 +16,7 @@ from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import expected_node
 from desched.planning.placement.pending_claims import Claims
+from desched.planning.plugins import held_for_pods
 
 
 def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
@@ -31,18 +31,17 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     awaited = tuple(_awaited(cluster, context.state))
     free = FreeCapacity.of(context, destinations, watched, pressure.outlook)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
-    claims = Claims(context, free.room)
+    held = held_for_pods(context)
+    claims = Claims(context, free.room, held)
 
     assumed = {pod.uid: pod.nominated_node for pod in cluster.assumed_pods}
-    drains = [drain for drain in context.state.drains if drain.under_way]
-    held = {pod.uid: drain.nodes for drain in drains for pod in drain.pods}
 
     def order(pod: Pod) -> tuple[int, bool, datetime, PodRef]:
         return -pod.priority, pod.uid not in held, pod.created_at, pod.ref
 
     for pod in sorted(waiting, key=order):
         context.deadline.check(pod)
-        if node := _drained_for(pod, held.get(pod.uid, ()), free):
+        if node := _held_for(pod, held.get(pod.uid, ()), free):
             free.reserve(node, pod, {each: book.expected(pod, each) for each in watched})
         if node or not claims.accepts(pod):
             continue
@@ -59,10 +58,8 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     return free
 
 
-def _drained_for(pod: Pod, nodes: Iterable[str], free: FreeCapacity) -> str | None:
-    """The first of the nodes that are drained for the pod on which it fits now."""
-    if not whole_gpus(pod.scheduling.requests):
-        return None  # nodes are drained for its peers
+def _held_for(pod: Pod, nodes: Iterable[str], free: FreeCapacity) -> str | None:
+    """The first of the nodes that are held for the pod on which it fits now."""
     there = [node for node in nodes if node in free.arrays.index]
     fitting = free.schedulable(pod) if there else free.arrays.none()
     return next((node for node in there if fitting[free.arrays.index[node]]), None)

@@ -1,7 +1,6 @@
 """The moves of plugins, each on the state after those before."""
 
-from typing import Any
-
+from desched.model.extras import PluginPlan
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
@@ -13,7 +12,7 @@ from desched.planning.selection.trial import Trial
 def other_moves(eligibility: Eligibility, pressure: Pressure, selection: Selection) -> OtherMoves:
     """The moves of all plugins after those of the selection."""
     trial = Trial(selection.destinations, selection.quota)
-    moves, says = list[OtherMove](), dict[str, Any]()
+    moves, extras = list[OtherMove](), dict[str, PluginPlan]()
     for plugin in eligibility.context.policy.plugins:
         others = plugin.other_moves(
             eligibility, pressure, trial.destinations, trial.quota or selection.quota
@@ -21,13 +20,13 @@ def other_moves(eligibility: Eligibility, pressure: Pressure, selection: Selecti
         for other in others.moves:
             trial.take(other.chosen[1])
         moves += others.moves
-        says |= others.says
-    return OtherMoves(tuple(moves), says)
+        extras |= others.extras
+    return OtherMoves(tuple(moves), extras)
 
 
 def no_other_moves(context: EligibilityContext) -> OtherMoves:
     """What plugins say if nothing may move."""
-    says = dict[str, Any]()
+    extras = dict[str, PluginPlan]()
     for plugin in context.policy.plugins:
-        says |= plugin.no_moves(context.state).says
-    return OtherMoves(says=says)
+        extras |= plugin.no_moves(context.state).extras
+    return OtherMoves(extras=extras)

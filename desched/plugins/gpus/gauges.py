@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from desched.model.gpus import ClusterGpus, GpuAnswer, GpusLeftOut
 from desched.model.state import State
+from desched.plugins.gpus.drains.drain import Drains
 from desched.wording.plugin_views import Gauge
 
 _HELP_TEXTS: Mapping[str, str] = {
@@ -60,7 +61,7 @@ def gpu_gauges(gpus: ClusterGpus) -> Iterator[Gauge]:
 
 def drain_gauges(state: State) -> Iterator[Gauge]:
     """How many drains are under way, and how many nodes they hold."""
-    under_way = [drain for drain in state.drains if drain.under_way]
+    under_way = Drains.of(state.extras).under_way
     yield _number("desched_drains_under_way", len(under_way))
     yield _number("desched_drained_nodes", len({n for drain in under_way for n in drain.nodes}))
 

@@ -1,6 +1,6 @@
 """How GPUs take part in a decision."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -17,7 +17,14 @@ from desched.planning.placement.destinations import Destinations
 from desched.planning.plugins import OtherMoves, Plugin
 from desched.planning.selection.limits import EvictionQuota
 from desched.plugins.gpus.drains.demands import is_due, wanted
-from desched.plugins.gpus.drains.holds import held_nodes
+from desched.plugins.gpus.drains.drain import (
+    GPU_DEMAND,
+    DrainPlan,
+    Drains,
+    drains_of,
+    with_drains,
+)
+from desched.plugins.gpus.drains.holds import held_for_pods, held_nodes
 from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
 from desched.plugins.gpus.drains.ledger import judged
 from desched.plugins.gpus.drains.planned import plan_drains
@@ -45,6 +52,8 @@ class Gpus(Plugin, frozen=True):
     drains: GpuDrainRules | None = None
     in_profiles = GpuFragmentationConfig
     views = GpuViews()
+    state = Drains
+    purposes = (GPU_DEMAND,)
 
     def enabled(self, args: GpuFragmentationArgs, notes: Notes) -> "Gpus":
         """The same with the rules of these arguments."""
@@ -80,7 +89,7 @@ class Gpus(Plugin, frozen=True):
         self, state: State, _: Sequence[EvictionRecord], context: EligibilityContext
     ) -> State:
         """The state with the drains that are over."""
-        return replace(state, drains=judged(context, self.drains))
+        return with_drains(state, judged(context, self.drains))
 
     def is_due(self, context: EligibilityContext) -> bool:
         """Whether a drain is under way, or something waits for GPUs."""
@@ -96,6 +105,10 @@ class Gpus(Plugin, frozen=True):
     def held_nodes(self, context: EligibilityContext) -> Iterable[PlannedTaint]:
         """The nodes of drains under way, and those that are free for reserves."""
         return held_nodes(context, self.drains) if self.drains is not None else ()
+
+    def held_for_pods(self, context: EligibilityContext) -> Mapping[str, Sequence[str]]:
+        """The nodes of drains under way, for the pods that wait for their GPUs."""
+        return held_for_pods(context)
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> UnknownGpus:
         """No pod with GPUs lands where their load is unknown."""
@@ -115,11 +128,11 @@ class Gpus(Plugin, frozen=True):
 
     def no_moves(self, state: State) -> OtherMoves:
         """The drains go on."""
-        return OtherMoves(says={"drains": state.drains})
+        return OtherMoves(extras=DrainPlan(drains_of(state)).extras)
 
     def keep(self, state: State, plan: Plan) -> State:
         """The state with the drains of the plan."""
-        return replace(state, drains=plan.drains)
+        return with_drains(state, DrainPlan.of(plan.extras).drains)
 
     def facts(self, context: EligibilityContext, _: Plan) -> ClusterGpus | None:
         """What is idle of GPUs."""

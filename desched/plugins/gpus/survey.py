@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from desched.model.cluster import SchedulingClass
 from desched.model.devices import whole_gpus
-from desched.model.gpus import SIZES, ClusterGpus, DomainGpus, GpuAnswer, NodeGpus, StayingPods
+from desched.model.gpus import (
+    SIZES,
+    ClusterGpus,
+    DomainGpus,
+    GpuAnswer,
+    NodeGpus,
+    StayingPods,
+)
 from desched.network.levels import Domain, NetworkLevels
 from desched.network.plugin import domains_of
 from desched.planning.arrays import Floats, Ints

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from desched.decision import Decision
 from desched.model.cluster import Pod
-from desched.model.drains import DrainEnd
 from desched.model.gpus import ClusterGpus
 from desched.model.report import CycleReport
 from desched.model.state import State
+from desched.plugins.gpus.drains.drain import DrainEnd, DrainPlan
 from desched.plugins.gpus.drains.explained import drains_of_pod, holds_of
 from desched.plugins.gpus.drains.progress import drain_events, ended_in
 from desched.plugins.gpus.drains.wording import (
@@ -86,7 +86,8 @@ class GpuViews(PluginViews):
         """The drains under way, and what waits without one."""
         drains = newest_drains(report.state)
         under_way = [describe_drain(d, report.started_at) for d in drains if d.under_way]
-        return {"drains": under_way, "unserved": list(describe_unserved(report.plan.unserved))}
+        unserved = DrainPlan.of(report.plan.extras).unserved
+        return {"drains": under_way, "unserved": list(describe_unserved(unserved))}
 
     def log_events(self, report: CycleReport) -> Iterator[LogEvent]:
         """The drains that began and ended."""

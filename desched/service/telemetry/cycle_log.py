@@ -6,9 +6,8 @@ from typing import Any
 
 import structlog
 
-from desched.model.drains import Purpose
 from desched.model.load import UnknownReason
-from desched.model.plan import HoldReason, NodeClass, PlannedEviction, RefusalReason
+from desched.model.plan import RELIEF, HoldReason, NodeClass, PlannedEviction, RefusalReason
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import EvictionRecord
 from desched.model.text import shortened
@@ -19,8 +18,6 @@ from desched.wording.reasons import describe_unsteered
 
 MOST_NAMES = 10
 """Names beyond these are only counted, so that the line stays readable in a large cluster."""
-
-_NAMED = frozenset(Purpose) - {Purpose.RELIEF}
 
 _log = structlog.get_logger(__name__)
 
@@ -83,7 +80,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "cooling_nodes": _first(rounds.node for rounds in held.cooling_nodes),
         "paused": _first(str(pause) for pause in held.pauses),
         "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
-        "purposes": _counts(e.purpose.value for e in plan.evictions if e.purpose in _NAMED),
+        "purposes": _counts(e.purpose for e in plan.evictions if e.purpose != RELIEF),
         **of_plugins,
         "too_large": _first(f"{name}: {item}" for name, item in report.too_large.items()),
         "other_deschedulers": list(report.other_deschedulers),

@@ -16,7 +16,7 @@ from prometheus_client.exposition import generate_latest
 
 from desched import __version__
 from desched.errors import ObservationSource
-from desched.model.drains import Purpose
+from desched.model.plan import RELIEF
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.state import MoveResult
 from desched.plugins import HOUSE
@@ -30,6 +30,9 @@ CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
 # Creation times would double the series of each counter, and they are not used.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no annotation for it
+
+_PURPOSES = (RELIEF, *(purpose for plugin in HOUSE for purpose in plugin.purposes))
+"""Those of evictions; what only a newer desched knows counts as relief."""
 
 
 class FailedCycle(StrEnum):
@@ -92,8 +95,8 @@ class ServiceMetrics:
         ):
             for value in values:
                 counter.labels(value.value)
-        for result, purpose in product(MoveResult, Purpose):
-            self._moves.labels(result.value, purpose.value)
+        for result, purpose in product(MoveResult, _PURPOSES):
+            self._moves.labels(result.value, purpose)
 
     def _counter(self, name: str, *labels: str) -> Counter:
         return Counter(name, HELP_TEXTS[name], labels, registry=self._registry)
@@ -117,7 +120,8 @@ class ServiceMetrics:
             self._evictions.labels(self._mode, outcome.pod.namespace, outcome.verdict.value).inc()
         for record in self._results.of(report):
             if record.result is not None:
-                self._moves.labels(record.result.value, record.purpose.value).inc()
+                purpose = record.purpose if record.purpose in _PURPOSES else RELIEF
+                self._moves.labels(record.result.value, purpose).inc()
         for plugin in HOUSE if is_acting_replica(report) else ():
             for counted, value in plugin.views.counts(report):
                 self._of_plugins[counted.name].labels(value).inc()

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from desched.decision import Decision
 from desched.model.cluster import Pod
-from desched.model.drains import Purpose
 from desched.model.plan import Finding, RefusalReason
 from desched.model.state import EvictionRecord
 from desched.planning.eligibility.context import EligibilityContext
@@ -20,8 +19,8 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     """The explanation of a pod of the decision's cluster."""
     context, outcomes = decision.context, PodOutcomes(decision)
     eviction = outcomes.evictions.get(pod.ref)
-    if eviction is not None and eviction.purpose is Purpose.GPU_DEMAND:
-        context = context.for_gpu_demand()
+    if eviction is not None:
+        context = context.without_rules(eviction.waived)
     rules = tuple(rule for rule in _rules(pod, context) if not context.is_unread(rule.reason, pod))
     refusals = [
         Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED

@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from desched.model.drains import Drain, Purpose
 from desched.model.plan import RefusalReason, ResourceRelief
 from desched.model.resources import Resource
+from desched.plugins.gpus.drains.drain import GPU_DEMAND, Drain
 from tests.builders import NOW
 from tests.unit.eviction.stage import BLOCKED, FORBIDDEN, LOST, OK, TAKEN_OVER, Stage, throttled
 
@@ -52,9 +52,7 @@ def test_the_announcement_of_a_move_that_makes_room_has_no_relief() -> None:
     stage = two()
     first, second = stage.plan.evictions
     relief = (ResourceRelief(Resource.CPU, 0.125),)
-    for_gpus = replace(
-        first, relief=relief, reason="makes room on hot for x", purpose=Purpose.GPU_DEMAND
-    )
+    for_gpus = replace(first, relief=relief, reason="makes room on hot for x", purpose=GPU_DEMAND)
     stage.plan = replace(stage.plan, evictions=(for_gpus, second))
     stage.run()
     assert stage.notes[0] == (
@@ -67,7 +65,7 @@ def test_a_pod_leaves_for_a_drain_only_while_what_it_is_for_waits(waits: bool) -
     stage = two()
     first, second = stage.plan.evictions
     drain = Drain((second.pod,), ("hot",), 8, NOW, NOW)
-    stage.plan = replace(stage.plan, evictions=(replace(first, drain=drain),))
+    stage.plan = replace(stage.plan, evictions=(replace(first, undertaking=drain),))
     if waits:
         stage.present = lambda pod: replace(pod, node="") if pod.ref == second.pod else pod
     assert stage.run() == ["evicted" if waits else "not_confirmed"]

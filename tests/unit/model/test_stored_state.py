@@ -8,7 +8,7 @@ import pytest
 
 from desched.errors import StopActing
 from desched.model.cluster import PodRef
-from desched.model.drains import Drain, DrainEnd, Purpose
+from desched.model.extras import Essential, PluginState, without_oldest
 from desched.model.state import (
     CoolDown,
     EvictionRecord,
@@ -25,7 +25,9 @@ from desched.model.stored_state import (
     LONGEST_BYTES,
     LONGEST_SET_ASIDE_BYTES,
     MOST_FORECASTS,
-    decode_state,
+    PluginStates,
+    StoredState,
+    decode,
     encode_state,
     pruned,
     set_aside,
@@ -34,6 +36,36 @@ from tests.builders import NOW, certain
 
 HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
+
+
+class Item(msgspec.Struct, frozen=True):
+    at: datetime
+    text: str = ""
+    stays: bool = False
+
+
+class Kept(PluginState, frozen=True):
+    plugin = "example"
+
+    items: tuple[Item, ...] = ()
+
+    @property
+    def essentials(self) -> tuple[Essential, ...]:
+        staying = [item for item in self.items if item.stays]
+        return (Essential("items that stay", staying, "write fewer"),)
+
+    def shortened(self, excess_bytes: int) -> "Kept":
+        kept = without_oldest(
+            self.items, excess_bytes, lambda item: item.at, lambda item: not item.stays
+        )
+        return Kept(kept)
+
+
+DECODERS: PluginStates = {"example": msgspec.json.Decoder(Kept)}
+
+
+def decode_state(text: str | bytes) -> StoredState:
+    return decode(text, DECODERS)
 
 
 def record(number: int, result: MoveResult | None = None) -> EvictionRecord:
@@ -122,6 +154,44 @@ def test_the_text_has_its_version():
     }
 
 
+# --- plugins ---------------------------------------------------------------------------------
+
+
+def kept_by_example(*items: Item) -> State:
+    return State(since=NOW, extras=Kept(items).extras)
+
+
+def test_what_a_plugin_keeps_is_read_with_its_own_type():
+    state = kept_by_example(Item(NOW))
+    assert decode_state(encode_state(state)).state == state
+
+
+def test_what_an_unknown_plugin_keeps_is_ignored_and_nothing_else_is_lost():
+    text = encode_state(kept_by_example(Item(NOW)))
+    assert decode(text, {}) == StoredState(State(since=NOW))
+    newer = text.replace(b'"extras":{', b'"extras":{"newer":{"items":[[]]},')
+    assert decode_state(newer).state == kept_by_example(Item(NOW))
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        ('[{"at": "soon"}]', "damaged"),
+        ('[{"at": "2026-05-01T12:00:00"}]', "without a time zone"),
+        ('[{"at": "9999-12-31T23:59:59Z"}]', "far from now"),
+    ],
+)
+def test_what_a_plugin_keeps_is_checked_as_the_rest(items, problem):
+    text = f'{{"version": 1, "state": {{"extras": {{"example": {{"items": {items}}}}}}}}}'
+    found = decode_state(text)
+    assert found.state is None
+    assert problem in found.problem
+
+
+def test_an_entry_of_a_plugin_goes_with_the_last_of_what_it_keeps():
+    assert kept_by_example(Item(NOW)).with_extra(Kept()) == State(since=NOW)
+
+
 # --- bounds ----------------------------------------------------------------------------------
 
 
@@ -191,10 +261,24 @@ def test_what_fills_the_state_is_named_largest_first_with_what_to_do_about_it():
     assert str(raised.value).startswith(
         "The state holds at most 512 KiB, and this is more: 600 pauses ("
     )
-    assert "KiB), 1 evictions in flight (0 KiB), 0 drains under way (0 KiB); " in str(raised.value)
+    assert "KiB), 1 evictions in flight (0 KiB); " in str(raised.value)
     assert str(raised.value).endswith(
         "until you end those that nobody needs with `desched resume`."
     )
+
+
+def test_a_plugin_omits_what_it_may_and_what_must_stay_stops_acting():
+    old, new = (
+        Item(NOW + timedelta(seconds=i), "x" * 1000, stays) for i, stays in ((0, False), (1, True))
+    )
+    state = kept_by_example(*[old] * 300, *[new] * 300)
+    found = decode_state(encode_state(state)).state
+    assert found is not None
+    kept = Kept.of(found.extras).items
+    assert kept.count(new) == 300
+    assert 0 < kept.count(old) < 300
+    with pytest.raises(StopActing, match=r"600 items that stay .*until you write fewer\."):
+        encode_state(kept_by_example(*[new] * 600))
 
 
 def test_what_is_set_aside_is_bounded_in_bytes_and_stays_text():
@@ -247,30 +331,7 @@ def test_the_newest_forecasts_are_kept_for_a_day():
     assert pruned(kept, NOW + 24 * HOUR) == State()
 
 
-def test_what_an_earlier_desched_made_room_for_is_left_out_and_its_moves_count_as_relief():
+def test_what_an_earlier_desched_made_room_for_is_left_out():
     kept = json.loads(encode_state(State(evictions=(record(1),))))
-    kept["state"]["evictions"][0]["purpose"] = "room"
     kept["state"]["chains"] = [{"chain": {"source": "n1"}, "until": "2026-03-04T12:00:00Z"}]
     assert decode_state(json.dumps(kept)).state == State(evictions=(record(1),))
-
-
-def test_a_drain_that_only_a_newer_desched_ends_so_is_over_and_no_success():
-    drain = Drain((), ("n1",), 8, NOW, NOW + HOUR, reserve="reserve").ended(DrainEnd.LANDED, NOW)
-    moved = msgspec.structs.replace(record(1), purpose=Purpose.GPU_DEMAND)
-    text = encode_state(State(evictions=(moved,), drains=(drain,))).decode()
-    newer = text.replace('"landed"', '"moved_on"').replace('"gpu_demand"', '"idle_node"')
-    found = decode_state(newer).state
-    assert found is not None
-    assert found.drains[0].end is DrainEnd.BROKEN
-    assert found.evictions[0].purpose is Purpose.RELIEF
-
-
-def test_drains_that_ended_may_go_and_those_under_way_never():
-    wordy = Drain((), ("n1",), 8, NOW, NOW + HOUR, reserve="x" * 1000)
-    ended = wordy.ended(DrainEnd.BROKEN, NOW)
-    found = decode_state(encode_state(State(drains=(wordy, *[ended] * 600)))).state
-    assert found is not None
-    assert found.drains[0] == wordy
-    assert 1 < len(found.drains) < 601
-    with pytest.raises(StopActing, match="600 drains under way"):
-        encode_state(State(drains=(wordy,) * 600))

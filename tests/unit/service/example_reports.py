@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from desched.model.cluster import PodRef
-from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.gpus import (
     ClusterGpus,
     DomainGpus,
@@ -24,7 +23,6 @@ from desched.model.plan import (
     Plan,
     Refusal,
     RefusalReason,
-    Unserved,
 )
 from desched.model.report import (
     CycleReport,
@@ -45,6 +43,14 @@ from desched.model.state import (
     State,
 )
 from desched.plugins.caches.facts import CacheFacts, ModelNodes
+from desched.plugins.gpus.drains.drain import (
+    GPU_DEMAND,
+    Drain,
+    DrainEnd,
+    DrainPlan,
+    Drains,
+    Unserved,
+)
 from tests.builders import certain, planned_eviction, pressure
 
 POD = PodRef("shop", "web-1", "uid-1")
@@ -193,8 +199,9 @@ UNSERVED = Unserved("pod train/huge-0", 16, "no node has 16 GPUs")
 
 def with_drain(drain: Drain) -> CycleReport:
     """A report of a cycle that found this drain of an earlier one, or ended it."""
-    plan = msgspec.structs.replace(REPORT.plan, drains=(drain,), unserved=(UNSERVED,))
-    state = msgspec.structs.replace(REPORT.state, drains=(drain,))
+    said = DrainPlan((drain,), (UNSERVED,))
+    plan = msgspec.structs.replace(REPORT.plan, extras=said.extras)
+    state = REPORT.state.with_extra(Drains((drain,)))
     return msgspec.structs.replace(REPORT, plan=plan, state=state)
 
 
@@ -206,8 +213,8 @@ def begun_earlier(drain: Drain) -> Drain:
 def drain_move(*drains: Drain) -> CycleReport:
     """A report of a cycle that evicts a pod for DRAIN; `drains` are those of the state after it."""
     move = msgspec.structs.replace(
-        EVICTION, drain=DRAIN, purpose=Purpose.GPU_DEMAND, reason=ROOM_FOR_BIG
+        EVICTION, undertaking=DRAIN, purpose=GPU_DEMAND, reason=ROOM_FOR_BIG
     )
     plan = msgspec.structs.replace(REPORT.plan, evictions=(move,))
-    state = msgspec.structs.replace(REPORT.state, drains=drains)
+    state = REPORT.state.with_extra(Drains(drains))
     return msgspec.structs.replace(REPORT, plan=plan, state=state)

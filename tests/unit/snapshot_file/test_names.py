@@ -22,6 +22,7 @@ from desched.planning.eligibility.annotations import (
     SAFE_TO_EVICT_VOLUMES_ANNOTATION,
     may_lose,
 )
+from desched.plugins import HOUSE
 from desched.plugins.caches.models import (
     CACHE_KEY,
     GPUSTACK,
@@ -41,6 +42,10 @@ from desched.snapshot_file.names import with_new_names
 from desched.snapshot_file.renaming import Renaming, renames_of
 from tests.builders import NOW, certain, context_of, load, node, pod, policy, snapshot
 
+OF_PLUGINS = (
+    *(kinds.keeps for kinds in PLUGIN_KINDS),
+    *(plugin.state for plugin in HOUSE if plugin.state is not None),
+)
 PLAIN_TEXTS = frozenset(
     {
         "Amounts.extended",
@@ -54,6 +59,7 @@ PLAIN_TEXTS = frozenset(
         "ClusterState.volcano_configurations",
         "DeclaredGroup.system",
         "Drain.reserve",
+        "EvictionRecord.purpose",
         "GroupPart.match_label_keys",
         "GroupTopology.level",
         "GroupTopology.preferred_level",
@@ -82,6 +88,7 @@ PLAIN_TEXTS = frozenset(
         "SpreadConstraint.match_label_keys",
         "SpreadConstraint.topology_key",
         "StorageClass.name",
+        "State.extras",
         "StorageClass.provisioner",
         "Taint.effect",
         "Taint.key",
@@ -102,13 +109,13 @@ PLAIN_TEXTS = frozenset(
 def test_every_text_of_a_snapshot_and_of_the_state_has_a_mark() -> None:
     """Else nobody decided whether it is a name."""
     assert renames_of(Snapshot).keys() == {"cluster", "load"}
-    assert {"evictions", "pauses", "drains"} < renames_of(State).keys()
-    assert all(renames_of(kinds.keeps) for kinds in PLUGIN_KINDS)
+    assert {"evictions", "pauses", "extras"} < renames_of(State).keys()
+    assert all(map(renames_of, OF_PLUGINS))
 
 
 def test_the_texts_that_keep_their_value_are_these() -> None:
     """Each is a key, a kind, a zone or a word of Kubernetes; a new one has to be judged."""
-    kinds = [Snapshot, State, *(kinds.keeps for kinds in PLUGIN_KINDS)]
+    kinds = [Snapshot, State, *OF_PLUGINS]
     assert {text for kind in kinds for text in _plain_texts(kind)} == PLAIN_TEXTS
 
 

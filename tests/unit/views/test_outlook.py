@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.model.cluster import PodRef
-from desched.model.drains import Purpose
 from desched.model.plan import NodeClass, NodeOutlook, NodeReason, NodeVerdict, Plan
+from desched.plugins.gpus.drains.drain import GPU_DEMAND
 from desched.service.telemetry.cycle_log import essentials
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import print_cycle
@@ -63,7 +63,7 @@ def test_a_move_is_told_by_what_it_saves_and_costs() -> None:
 
 
 def test_a_move_for_something_else_saves_nothing() -> None:
-    other = replace(MOVE, saved_minutes=0.0, purpose=Purpose.GPU_DEMAND)
+    other = replace(MOVE, saved_minutes=0.0, purpose=GPU_DEMAND)
     assert (describe_saving(other), other.grounds) == ("", MOVE.reason)
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from desched.cycle_report import MOST_NAMES
 from desched.model.cluster import PodRef
-from desched.model.drains import Purpose
 from desched.model.plan import Unsteered
 from desched.model.state import (
     CoolDown,
@@ -23,6 +22,7 @@ from desched.model.state import (
     SkippedCycles,
     State,
 )
+from desched.plugins.gpus.drains.drain import GPU_DEMAND, Drains
 from desched.ports import LeaseRecord
 from desched.views.rendering import rendered
 from desched.views.status import Status, print_status
@@ -163,9 +163,7 @@ CASES = {
             probe=True,
         )
     ),
-    "an eviction has its purpose unless it is relief": status(
-        in_flight(purpose=Purpose.GPU_DEMAND)
-    ),
+    "an eviction has its purpose unless it is relief": status(in_flight(purpose=GPU_DEMAND)),
     "cool-downs that last, by their end": status(State(cool_downs=COOL_DOWNS)),
     "only nodes that cool down now": status(State(nodes=ROUNDS)),
     "forecasts beside landings": status(checks()),
@@ -174,7 +172,9 @@ CASES = {
     "a leader": renewed(timedelta(seconds=3)),
     "a leader that is silent": renewed(5 * MINUTE),
     "long lists are cut and counted": status(State(cool_downs=MANY)),
-    "drains, those under way first": status(State(drains=(begun_earlier(LANDED_DRAIN), DRAINING))),
+    "drains, those under way first": status(
+        State(extras=Drains((begun_earlier(LANDED_DRAIN), DRAINING)).extras)
+    ),
     "hostile names are shown as text": BUSY,
 }
 

@@ -1,20 +1,20 @@
 """What waits for GPUs, and may have nodes drained for it by the policy."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 
 import msgspec
 
 from desched.model.cluster import GangKey, Pod, SchedulingClass, Toleration
 from desched.model.devices import whole_gpus
-from desched.model.drains import Drain
 from desched.model.groups import grouped
-from desched.model.plan import RefusalReason, Unserved
+from desched.model.plan import RefusalReason
 from desched.model.pod_groups import PodGroup
 from desched.model.resources import Amounts
 from desched.model.state import PauseScope
 from desched.network.objects import NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.gpus.drains.drain import Drain, Drains, Unserved, drains_of
 from desched.plugins.gpus.drains.reserves import lacking, resource_of
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 
@@ -64,7 +64,7 @@ class Demands(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, context: EligibilityContext, rules: GpuDrainRules) -> "Demands":
         """What waits by these rules, but for what drains under way are for."""
-        under_way = [drain for drain in context.state.drains if drain.under_way]
+        under_way = Drains.of(context.state.extras).under_way
         served: list[Demand] = []
         unserved: list[Unserved] = []
         for demand in (*_of_pods(context, rules), *cls.of_reserves(context, rules)):
@@ -106,7 +106,7 @@ def is_due(context: EligibilityContext, rules: GpuDrainRules) -> bool:
 
 
 def _is_under_way(context: EligibilityContext) -> bool:
-    return any(drain.under_way for drain in context.state.drains)
+    return bool(Drains.of(context.state.extras).under_way)
 
 
 def waiting_pods(context: EligibilityContext) -> Iterator[Pod]:
@@ -200,9 +200,8 @@ def _incomplete(demand: Demand, gang: PodGroup, context: EligibilityContext) -> 
 
 def moves_today(namespace: str, context: EligibilityContext) -> int:
     """The moves within a day for pods of the namespace, or for reserves if it is empty."""
-    drains: Iterable[Drain] = context.state.drains
     return sum(
         drain.moves
-        for drain in drains
+        for drain in drains_of(context.state)
         if drain.namespace == namespace and context.now - drain.began_at < DAY
     )

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
-from desched.model.drains import Drain, DrainEnd
 from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext
 from desched.plugins.gpus.drains.demands import DAY, is_named
+from desched.plugins.gpus.drains.drain import Drain, DrainEnd, drains_of
 from desched.plugins.gpus.drains.reserves import idle_gpus, lacking
 from desched.plugins.gpus.drains.rules import GpuDrainRules
 
@@ -21,13 +21,12 @@ def judged(context: EligibilityContext, rules: GpuDrainRules | None) -> tuple[Dr
 
     Without rules all of them are over.
     """
-    state, now = context.state, context.now
-    if not state.drains:
+    now = context.now
+    before = drains_of(context.state)
+    if not before:
         return ()
     pods = {pod.uid: pod for pod in context.cluster.pods}
-    drains = [
-        _judged(each, pods, context, rules) if each.under_way else each for each in state.drains
-    ]
+    drains = [_judged(each, pods, context, rules) if each.under_way else each for each in before]
     under_way = [drain for drain in drains if drain.under_way]
     ended = [drain for drain in drains if drain.ended_at and now - drain.began_at < DAY]
     if len(ended) > MOST_ENDED:

@@ -9,8 +9,7 @@ import msgspec
 
 from desched.model.cache import cached
 from desched.model.cluster import Pod
-from desched.model.drains import Drain, DrainEnd, Purpose
-from desched.model.plan import NodeClass, Unserved
+from desched.model.plan import NodeClass
 from desched.model.state import PauseScope
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.overload.classification import Pressure
@@ -19,6 +18,14 @@ from desched.planning.plugins import OtherMove, OtherMoves
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.trial import Move
 from desched.plugins.gpus.drains.demands import Demand, Demands, gang_of, moves_today
+from desched.plugins.gpus.drains.drain import (
+    GPU_DEMAND,
+    Drain,
+    DrainEnd,
+    DrainPlan,
+    Unserved,
+    drains_of,
+)
 from desched.plugins.gpus.drains.fragmented import Fragmented
 from desched.plugins.gpus.drains.places import Places, Search
 from desched.plugins.gpus.drains.proof import Unproved, leaving, leaving_now, moves_now, prove, said
@@ -81,12 +88,13 @@ class _Planning:
         self._rules = rules
         self._context = eligibility.context
         self._pressure = pressure
-        vacancies = Vacancies(Eligibility(self._context.for_gpu_demand()), pressure)
+        moving = self._context.without_rules(Drain.waived)
+        vacancies = Vacancies(Eligibility(moving), pressure)
         self._search = Search(self._context, vacancies)
         self._demands = Demands.of(self._context, rules)
         # The plan decides who gets the room that it makes, in the order of the scheduler's queue.
         waiting = [pod for demand in self._demands.served for pod in demand.pods]
-        refs = {ref for drain in self._context.state.drains for ref in drain.pods}
+        refs = {ref for drain in drains_of(self._context.state) for ref in drain.pods}
         waiting += [p for p in self._context.cluster.pods if refs and not p.node and p.ref in refs]
         self._proved = self._now = destinations.expecting(waiting)
         self._quota = self._counted = quota
@@ -113,7 +121,7 @@ class _Planning:
     @property
     def has_begun(self) -> bool:
         """Whether a drain begins."""
-        return any(planned.drain not in self._context.state.drains for planned in self._taken)
+        return any(planned.drain not in drains_of(self._context.state) for planned in self._taken)
 
     def planned(self, foreseen: Sequence[str]) -> OtherMoves:
         """The plan while these nodes are kept free, if that is possible."""
@@ -121,14 +129,14 @@ class _Planning:
         held = self._proved.held(foreseen)
         if isinstance(held, Destinations):
             self._proved = held
-        drains = tuple(self._continued(self._context.state.drains))
+        drains = tuple(self._continued(drains_of(self._context.state)))
         self._unserved += self._demands.unserved
         for demand in self._demands.served:
             if reason := self._in_vain.get(_kind(demand)) or self._begin(demand):
                 self._in_vain[_kind(demand)] = reason
                 self._unserved.append(Unserved(str(demand), demand.gpus, reason))
-        says = {"drains": drains, "unserved": tuple(self._unserved)}
-        return OtherMoves(tuple(self._moves()), says)
+        said = DrainPlan(drains, tuple(self._unserved))
+        return OtherMoves(tuple(self._moves()), said.extras)
 
     def _continued(self, drains: Iterable[Drain]) -> Iterator[Drain]:
         """The drains; those under way with their next moves, or broken if they cannot go on."""
@@ -248,7 +256,7 @@ class _Planning:
             return proof
         quota = self._counted.copy()
         allowed = [c.pod for c in leaving_now(places) if _takes(quota, c.pod)]
-        if drain not in self._context.state.drains:
+        if drain not in drains_of(self._context.state):
             if not allowed:
                 first = leaving(places)[0].pod.ref
                 return Unproved(f"the limits of this cycle do not let {first} leave")
@@ -287,7 +295,7 @@ def _said_of(drain: Drain, node: str) -> Mapping[str, object]:
     """What the eviction of a pod of this node says."""
     what = "which lacks it" if drain.reserve else f"which waits for {drain.gpus} GPUs"
     reason = f"it makes room on {node} for {drain}, {what}"
-    return {"reason": reason, "drain": drain, "purpose": Purpose.GPU_DEMAND}
+    return {"reason": reason, "undertaking": drain, "purpose": GPU_DEMAND}
 
 
 def _kind(demand: Demand) -> Hashable:

@@ -3,21 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from desched.model.drains import FAILED_ENDS, Drain
 from desched.model.report import CycleReport
 from desched.model.text import shortened
+from desched.plugins.gpus.drains.drain import FAILED_ENDS, Drain, DrainPlan, drains_of
 from desched.wording.plugin_views import LogEvent
 
 
 def begun_in(report: CycleReport) -> Sequence[Drain]:
     """The drains that began in this cycle."""
     began = report.started_at
-    return [drain for drain in report.state.drains if drain.began_at >= began]
+    return [drain for drain in drains_of(report.state) if drain.began_at >= began]
 
 
 def ended_in(report: CycleReport) -> Sequence[Drain]:
     """The drains that ended in this cycle."""
-    began, drains = report.started_at, report.plan.drains
+    began, drains = report.started_at, DrainPlan.of(report.plan.extras).drains
     return [drain for drain in drains if drain.ended_at and drain.ended_at >= began]
 
 

@@ -9,6 +9,7 @@ from desched.model.cluster import ClusterState, Node
 from desched.model.devices import is_whole_gpu, whole_gpus
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.balance_scope import BalanceScope
+from desched.plugins.gpus.drains.drain import Drains
 from desched.plugins.gpus.drains.rules import Reserve
 from desched.policy.policy import Policy
 
@@ -38,7 +39,8 @@ def free_nodes(reserve: Reserve, context: EligibilityContext) -> list[str]:
     something else are not free.
     """
     cluster, policy = context.cluster, context.policy
-    others = (d for d in context.state.drains if d.under_way and d.reserve != str(reserve))
+    under_way = Drains.of(context.state.extras).under_way
+    others = (drain for drain in under_way if drain.reserve != str(reserve))
     drained = {node for drain in others for node in drain.nodes}
     by_domain: dict[str, list[Node]] = defaultdict(list)
     domains = domain_of(reserve, cluster, policy)

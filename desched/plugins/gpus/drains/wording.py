@@ -4,11 +4,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from desched.model.drains import Drain
 from desched.model.groups import grouped
-from desched.model.plan import Unserved
 from desched.model.report import CycleReport
 from desched.model.state import State
+from desched.plugins.gpus.drains.drain import (
+    Drain,
+    DrainPlan,
+    Drains,
+    Unserved,
+    drain_of,
+    drains_of,
+)
 from desched.wording.formatting import clock_time, count, first_names, moment, words
 from desched.wording.section import Section
 
@@ -35,14 +41,14 @@ def drained_for(drain: Drain) -> str:
 def drain_sections(report: CycleReport) -> Iterator[Section]:
     """The drains that would begin, and what waits for GPUs without one."""
     yield Section("Drains that have not begun", list(_planned(report)))
-    unserved = list(describe_unserved(report.plan.unserved))
+    unserved = list(describe_unserved(DrainPlan.of(report.plan.extras).unserved))
     yield Section("Waiting for GPUs without a drain", unserved)
 
 
 def _planned(report: CycleReport) -> Iterator[str]:
     """The drains of the plan that did not begin, as in a dry run."""
-    begun = {drain.key for drain in report.state.drains if drain.under_way}
-    moves = Counter(move.drain for move in report.plan.evictions if move.drain)
+    begun = {drain.key for drain in Drains.of(report.state.extras).under_way}
+    moves = Counter(drain for move in report.plan.evictions if (drain := drain_of(move)))
     for drain, number in moves.items():
         if drain.key not in begun:
             yield f"{drained_for(drain)}: {count(number, 'move')} in this cycle"
@@ -56,5 +62,5 @@ def describe_unserved(unserved: Iterable[Unserved]) -> Iterator[str]:
 
 def newest_drains(state: State) -> list[Drain]:
     """The drains under way, then those of the last day, newest first."""
-    newest = sorted(state.drains, key=lambda drain: drain.began_at, reverse=True)
+    newest = sorted(drains_of(state), key=lambda drain: drain.began_at, reverse=True)
     return sorted(newest, key=lambda drain: not drain.under_way)

@@ -7,8 +7,11 @@ import msgspec
 
 from desched.model.cluster import ClusterState, Node, Pod, Workload
 from desched.model.gpus import ClusterGpus
+from desched.model.plan import PlannedEviction
 from desched.model.resources import Amounts
 from desched.model.snapshot import Snapshot
+from desched.model.state import State
+from desched.plugins.gpus.drains.drain import Drain, Drains, drain_of
 from desched.plugins.gpus.drains.rules import GpuDrainRules
 from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.gpus.survey import survey
@@ -80,6 +83,18 @@ def rules_of(policy: Policy) -> GpuDrainRules | None:
 def drains(rules: GpuDrainRules | None = RULES, **fields: Any) -> Policy:
     """A policy with drains and soft taints."""
     return policy(plugins=house(Gpus(rules)), **(dict(STEERED) | fields))
+
+
+def draining(*drains: Drain, **fields: Any) -> State:
+    """A state with these drains."""
+    return State(extras=Drains(drains).extras, **fields)
+
+
+def drain_for(eviction: PlannedEviction) -> Drain:
+    """The drain that the eviction is for."""
+    drain = drain_of(eviction)
+    assert drain is not None
+    return drain
 
 
 def seen(

@@ -7,10 +7,10 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from desched.model.drains import Purpose
 from desched.model.landing import LandingChance
 from desched.model.report import EvictionVerdict, Mode, NotActing, Outcome
 from desched.model.state import MoveResult
+from desched.plugins.gpus.drains.drain import GPU_DEMAND
 from desched.service.telemetry.audit_log import AuditLog
 from tests.unit.service.example_reports import (
     DRAINING,
@@ -104,7 +104,7 @@ def test_a_line_that_cannot_be_written_is_in_the_log_and_stops_nothing():
 
 
 def test_both_lines_have_the_purpose():
-    moved = replace(END, purpose=Purpose.GPU_DEMAND)
+    moved = replace(END, purpose=GPU_DEMAND)
     requested, result = lines(replace(drain_move(DRAINING), settled=(moved,)))
 
     assert (requested["purpose"], result["purpose"]) == ("gpu_demand", "gpu_demand")

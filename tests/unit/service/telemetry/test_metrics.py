@@ -7,11 +7,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.cluster import LargeObjects
-from desched.model.drains import DrainEnd, Purpose
 from desched.model.plan import HoldReason, NodeOutlook
 from desched.model.report import Mode, NotActing
 from desched.model.state import MoveResult
 from desched.plugins.caches.facts import CacheFacts, ModelNodes
+from desched.plugins.gpus.drains.drain import GPU_DEMAND, DrainEnd
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
@@ -189,7 +189,8 @@ def test_two_services_in_one_process_share_nothing():
 
 
 def test_results_of_moves_are_counted_from_zero(metrics):
-    assert values(metrics, "desched_moves_total") == dict.fromkeys(product(Purpose, MoveResult), 0)
+    series = product(("relief", "gpu_demand"), MoveResult)
+    assert values(metrics, "desched_moves_total") == dict.fromkeys(series, 0)
     metrics.cycle_completed(FOLLOWED_UP)
     metrics.cycle_completed(REPORT)
     moves = values(metrics, "desched_moves_total")
@@ -296,11 +297,17 @@ def test_state_problems_are_counted(metrics):
 
 
 def test_results_of_moves_are_counted_by_purpose(metrics):
-    moved = msgspec.structs.replace(FOLLOWED_UP.settled[0], purpose=Purpose.GPU_DEMAND)
+    moved = msgspec.structs.replace(FOLLOWED_UP.settled[0], purpose=GPU_DEMAND)
     metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, settled=(moved,)))
     moves = values(metrics, "desched_moves_total")
     assert moves["gpu_demand", "landed_as_forecast"] == 1
     assert sum(moves.values()) == 1
+
+
+def test_a_purpose_that_only_a_newer_desched_knows_counts_as_relief(metrics):
+    moved = msgspec.structs.replace(FOLLOWED_UP.settled[0], purpose="idle_node")
+    metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, settled=(moved,)))
+    assert values(metrics, "desched_moves_total")["relief", "landed_as_forecast"] == 1
 
 
 def test_drains_are_counted_once_when_they_end(metrics):

@@ -9,16 +9,24 @@ import msgspec
 from rich.console import Console
 
 from desched.decision import decide
-from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
+from desched.plugins.gpus.drains.drain import GPU_DEMAND, Drain, DrainEnd
 from desched.plugins.gpus.drains.rules import Reserve
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation, RuleOutcome
 from desched.views.explanation import print_explanation
 from tests.builders import NOW, certain
-from tests.unit.plugins.gpus.gpu_cluster import RULES, drains, gpu_node, runs, seen, waits
+from tests.unit.plugins.gpus.gpu_cluster import (
+    RULES,
+    draining,
+    drains,
+    gpu_node,
+    runs,
+    seen,
+    waits,
+)
 
 NODES = [gpu_node(f"g{i}") for i in range(4)]
 SPREAD = [runs(f"p{i}", f"g{i}") for i in range(4)]
@@ -47,17 +55,17 @@ def held(notes: Iterable[str]) -> list[str]:
 
 
 def test_a_node_that_a_drain_holds_shows_for_what_and_until_when() -> None:
-    found = answer("node g0", DRAINED, State(drains=(DRAIN,)))
+    found = answer("node g0", DRAINED, draining(DRAIN))
     assert found.node is not None
     assert "pod train/big (8 GPUs) on g0: 1 move made, held until 12:30 UTC" in text_of(found)
-    other = answer("node g1", DRAINED, State(drains=(DRAIN,))).node
+    other = answer("node g1", DRAINED, draining(DRAIN)).node
     assert other is not None
     assert not held(other.notes)
 
 
 def test_a_node_of_a_drain_that_ended_is_not_held() -> None:
     ended = DRAIN.ended(DrainEnd.NOT_NEEDED, NOW)
-    found = answer("node g0", DRAINED, State(drains=(ended,))).node
+    found = answer("node g0", DRAINED, draining(ended)).node
     assert found is not None
     assert not held(found.notes)
 
@@ -91,11 +99,11 @@ def test_a_pod_that_left_for_a_drain_and_its_replacement_show_that() -> None:
         NOW - timedelta(minutes=2),
         certain("g3"),
         replacement=replacement.ref,
-        purpose=Purpose.GPU_DEMAND,
+        purpose=GPU_DEMAND,
     )
     leaving = msgspec.structs.replace(SPREAD[0], deleting=True)
     cluster = seen(NODES, [leaving, *SPREAD[1:], replacement, BIG])
-    state = State(evictions=(record,), drains=(DRAIN,))
+    state = draining(DRAIN, evictions=(record,))
     assert "Its eviction from g0 was requested 2 min ago" in text_of(
         answer("pod apps/p0", cluster, state)
     )
@@ -103,7 +111,7 @@ def test_a_pod_that_left_for_a_drain_and_its_replacement_show_that() -> None:
 
 
 def test_a_pending_pod_shows_the_drain_for_it() -> None:
-    under_way = answer("pod train/big", DRAINED, State(drains=(DRAIN,)))
+    under_way = answer("pod train/big", DRAINED, draining(DRAIN))
     assert under_way.pod is not None
     assert "A drain for it is under way" in text_of(under_way)
     assert "The plan begins a drain for it" in text_of(answer("pod train/big", ALL))

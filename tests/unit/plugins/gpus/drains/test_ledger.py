@@ -9,13 +9,21 @@ import pytest
 
 from desched.decision import decide
 from desched.model.cluster import ClusterState, Node, Pod
-from desched.model.drains import Drain, DrainEnd
 from desched.model.state import Pause, PauseScope, State
+from desched.plugins.gpus.drains.drain import Drain, DrainEnd, drains_of
 from desched.plugins.gpus.drains.ledger import MOST_ENDED, judged
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.policy.policy import Policy
 from tests.builders import NOW, context_of
-from tests.unit.plugins.gpus.gpu_cluster import drains, gpu_node, rules_of, runs, seen, waits
+from tests.unit.plugins.gpus.gpu_cluster import (
+    draining,
+    drains,
+    gpu_node,
+    rules_of,
+    runs,
+    seen,
+    waits,
+)
 
 BIG = waits("big")
 DRAIN = Drain(
@@ -43,14 +51,14 @@ def after(
     **state: Any,
 ) -> Drain:
     cluster = seen(nodes, pods).cluster
-    [found] = judged_by(by or drains(), cluster, State(drains=(drain,), **state))
+    [found] = judged_by(by or drains(), cluster, draining(drain, **state))
     return found
 
 
 def test_a_cycle_keeps_its_end() -> None:
-    state = State(drains=(DRAIN,))
+    state = draining(DRAIN)
     decision = decide(seen(NODES, [landed(BIG, "g0")]), drains(), state)
-    assert [drain.end for drain in decision.state.drains] == [DrainEnd.LANDED]
+    assert [drain.end for drain in drains_of(decision.state)] == [DrainEnd.LANDED]
 
 
 def test_it_goes_on_while_its_pod_waits() -> None:
@@ -128,16 +136,16 @@ def test_a_drain_for_a_reserve_ends_once_its_node_is_free() -> None:
     assert after(pods[1:], by=by, drain=OF_RESERVE).end is DrainEnd.LANDED
     assert after(pods[:1], by=by, drain=OF_RESERVE).end is DrainEnd.NOT_NEEDED
     assert after(pods, drain=OF_RESERVE).end is DrainEnd.NOT_WANTED
-    state = State(drains=(OF_RESERVE, msgspec.structs.replace(DRAIN, nodes=("g1",))))
+    state = draining(OF_RESERVE, msgspec.structs.replace(DRAIN, nodes=("g1",)))
     by = drains(GpuDrainRules(("train",), reserves=(RESERVE,)))
     found = judged_by(by, seen(NODES, [pods[0], BIG]).cluster, state)
-    assert found == state.drains  # g1 is empty, but not for the reserve
+    assert found == drains_of(state)  # g1 is empty, but not for the reserve
 
 
 def test_ended_drains_are_kept_for_a_day_and_not_without_limit() -> None:
     ended = DRAIN.ended(DrainEnd.LANDED, NOW)
     old = msgspec.structs.replace(ended, began_at=NOW - timedelta(days=1))
-    state = State(drains=(old, *(ended for _ in range(MOST_ENDED + 1)), DRAIN))
+    state = draining(old, *(ended for _ in range(MOST_ENDED + 1)), DRAIN)
     found = judged_by(drains(), seen(NODES, [BIG]).cluster, state)
     assert old not in found
     assert len(found) == MOST_ENDED + 1
@@ -146,5 +154,5 @@ def test_ended_drains_are_kept_for_a_day_and_not_without_limit() -> None:
 def test_drains_without_moves_do_not_push_out_those_whose_moves_count() -> None:
     ended = DRAIN.ended(DrainEnd.NOT_NEEDED, NOW)
     moved = msgspec.structs.replace(ended, moves=2)
-    state = State(drains=(moved, *(ended for _ in range(MOST_ENDED))))
+    state = draining(moved, *(ended for _ in range(MOST_ENDED)))
     assert moved in judged_by(drains(), seen(NODES, [BIG]).cluster, state)

@@ -15,7 +15,6 @@ from desched.model.cluster import (
     PodVolume,
     VolumeKind,
 )
-from desched.model.drains import Drain, DrainEnd, Purpose
 from desched.model.group_topology import GroupTopology
 from desched.model.plan import HoldReason, Plan
 from desched.model.pod_groups import VOLCANO_GROUP
@@ -23,12 +22,15 @@ from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State
 from desched.network.objects import HyperNode, NetworkObjects
+from desched.plugins.gpus.drains.drain import GPU_DEMAND, Drain, DrainEnd, DrainPlan, drains_of
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import SteeringRules
 from tests.builders import NOW, WINDOW_SECONDS, evicted, measured, no_limits_but, planned
 from tests.unit.plugins.gpus.gpu_cluster import (
     RULES,
+    drain_for,
+    draining,
     drains,
     gpu_node,
     gpus,
@@ -44,17 +46,16 @@ BIG = waits("big")
 
 def why(plan: Plan) -> str:
     """Why the only demand is not served."""
-    [unserved] = plan.unserved
+    [unserved] = DrainPlan.of(plan.extras).unserved
     return unserved.why
 
 
 def test_one_node_is_drained_for_a_pod_with_eight_gpus() -> None:
     plan = planned(seen(NODES, [*SPREAD, BIG]), drains())
     [eviction] = plan.evictions
-    assert eviction.purpose is Purpose.GPU_DEMAND
-    assert eviction.drain is not None
-    assert eviction.drain.nodes == (eviction.node,)
-    assert eviction.drain.pods == (BIG.ref,)
+    assert eviction.purpose is GPU_DEMAND
+    assert drain_for(eviction).nodes == (eviction.node,)
+    assert drain_for(eviction).pods == (BIG.ref,)
     assert eviction.node in eviction.steered
     assert eviction.node not in eviction.likely_nodes
     assert "pod train/big, which waits for 8 GPUs" in eviction.reason
@@ -77,7 +78,7 @@ def test_pods_that_the_policy_does_not_name_or_that_wait_for_a_short_time_move_n
 ) -> None:
     plan = planned(seen(NODES, [*SPREAD, BIG]), drains(rules))
     assert not plan.evictions
-    assert not plan.unserved
+    assert not DrainPlan.of(plan.extras).unserved
 
 
 def test_a_pod_of_the_named_priority_is_a_demand_in_any_namespace() -> None:
@@ -155,7 +156,7 @@ def test_a_demand_that_has_room_moves_nobody() -> None:
 def test_two_demands_get_a_node_each() -> None:
     plan = planned(seen(NODES, [*SPREAD, BIG, waits("huge")]), drains())
     assert len({eviction.node for eviction in plan.evictions}) == 2
-    assert {str(each.drain) for each in plan.evictions} == {"pod train/big", "pod train/huge"}
+    assert {str(drain_for(each)) for each in plan.evictions} == {"pod train/big", "pod train/huge"}
     landings = {node for eviction in plan.evictions for node in eviction.likely_nodes}
     assert landings.isdisjoint(eviction.node for eviction in plan.evictions)
 
@@ -176,7 +177,7 @@ def test_a_drain_of_too_many_moves_does_not_begin(rules: GpuDrainRules, reason: 
 
 def test_the_moves_of_drains_within_a_day_count() -> None:
     earlier = Drain((), ("g7",), 8, NOW - timedelta(hours=2), NOW, namespace="train", moves=100)
-    state = State(drains=(earlier.ended(DrainEnd.LANDED, NOW - timedelta(hours=1)),))
+    state = draining(earlier.ended(DrainEnd.LANDED, NOW - timedelta(hours=1)))
     plan = planned(seen(NODES, [*SPREAD, BIG]), drains(), state)
     assert not plan.evictions
     assert "100 moves within a day" in why(plan)
@@ -211,19 +212,18 @@ def test_the_limits_of_a_cycle_hold_and_the_next_cycle_goes_on() -> None:
     plan = planned(seen(NODES, [*pods, BIG]), by)
     first = plan.evictions[0]
     assert len(plan.evictions) == 2
-    assert first.drain is not None
     left = [pod for pod in pods if pod.name not in evicted(plan)]
-    state = State(drains=(msgspec.structs.replace(first.drain, moves=2),))
+    state = draining(msgspec.structs.replace(drain_for(first), moves=2))
     following = planned(seen(NODES, [*left, BIG]), by, state)
     assert [each.node for each in following.evictions] == [first.node]
-    assert following.drains == state.drains
+    assert DrainPlan.of(following.extras).drains == drains_of(state)
 
 
 def test_a_drain_that_cannot_go_on_ends_with_the_reason() -> None:
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
     pods = [msgspec.structs.replace(SPREAD[0], annotations={"desched.io/evict": "false"})]
-    plan = planned(seen(NODES, [*pods, *SPREAD[1:], BIG]), drains(), State(drains=(drain,)))
-    [ended] = plan.drains
+    plan = planned(seen(NODES, [*pods, *SPREAD[1:], BIG]), drains(), draining(drain))
+    [ended] = DrainPlan.of(plan.extras).drains
     assert ended.end is DrainEnd.BROKEN
     assert "apps/p0 stays: opted_out" in ended.why
     assert not plan.evictions
@@ -232,9 +232,9 @@ def test_a_drain_that_cannot_go_on_ends_with_the_reason() -> None:
 @pytest.mark.parametrize("scope", [PauseScope.EVERYTHING, PauseScope.POOL])
 def test_a_drain_under_way_waits_for_the_end_of_a_pause(scope: PauseScope) -> None:
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
-    state = State(drains=(drain,), pauses=(Pause(scope, NOW, None),))
+    state = draining(drain, pauses=(Pause(scope, NOW, None),))
     plan = planned(seen(NODES, [*SPREAD, BIG]), drains(), state)
-    assert plan.drains == (drain,)
+    assert DrainPlan.of(plan.extras).drains == (drain,)
     assert not plan.evictions
     assert "g0" in {taint.node for taint in plan.taints}
 
@@ -246,32 +246,31 @@ def test_a_drain_under_way_waits_while_its_node_is_overloaded() -> None:
     hot = {Resource.CPU: measured(0.95), Resource.MEMORY: measured(0.1)}
     of_load = msgspec.structs.replace(found.load, nodes={**found.load.nodes, "g0": hot})
     found = msgspec.structs.replace(found, load=of_load)
-    plan = planned(found, drains(), State(drains=(drain,)))
-    assert plan.drains == (drain,)
+    plan = planned(found, drains(), draining(drain))
+    assert DrainPlan.of(plan.extras).drains == (drain,)
     assert "g0" in {taint.node for taint in plan.taints}
 
 
 def test_a_drain_under_way_holds_its_node_without_further_moves() -> None:
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
-    plan = planned(seen(NODES, [*SPREAD[1:], BIG]), drains(), State(drains=(drain,)))
+    plan = planned(seen(NODES, [*SPREAD[1:], BIG]), drains(), draining(drain))
     assert not plan.evictions
-    assert plan.drains == (drain,)
+    assert DrainPlan.of(plan.extras).drains == (drain,)
     assert [taint.node for taint in plan.taints] == ["g0"]
 
 
 def test_the_room_of_a_drain_under_way_is_not_for_another_demand() -> None:
     """The scheduler may place the first one a moment later; the other one needs its own node."""
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
-    plan = planned(seen(NODES, [*SPREAD[1:], BIG, waits("huge")]), drains(), State(drains=(drain,)))
+    plan = planned(seen(NODES, [*SPREAD[1:], BIG, waits("huge")]), drains(), draining(drain))
     [eviction] = plan.evictions
-    assert eviction.drain is not None
-    assert [pod.name for pod in eviction.drain.pods] == ["huge"]
+    assert [pod.name for pod in drain_for(eviction).pods] == ["huge"]
 
 
 def test_a_newcomer_on_a_held_node_leaves_too() -> None:
     drain = Drain((BIG.ref,), ("g0",), 8, NOW, NOW + timedelta(hours=1), namespace="train")
     pods = [*SPREAD[1:], runs("newcomer", "g0"), BIG]
-    plan = planned(seen(NODES, pods), drains(), State(drains=(drain,)))
+    plan = planned(seen(NODES, pods), drains(), draining(drain))
     assert evicted(plan) == ["newcomer"]
 
 
@@ -280,10 +279,11 @@ def test_newcomers_do_not_make_a_drain_exceed_its_limits() -> None:
     pods = [*SPREAD[1:], runs("newcomer", "g0"), BIG]
     limits: tuple[dict[str, int], ...] = {"most_moves": 3}, {"daily_moves": 3}, {}
     rules = [msgspec.structs.replace(RULES, **limit) for limit in limits]
-    plans = [planned(seen(NODES, pods), drains(each), State(drains=(drain,))) for each in rules]
+    plans = [planned(seen(NODES, pods), drains(each), draining(drain)) for each in rules]
     assert [evicted(plan) for plan in plans] == [[], [], ["newcomer"]]
-    assert [plan.drains[0].end for plan in plans] == [DrainEnd.BROKEN, DrainEnd.BROKEN, None]
-    assert "4 moves, and a drain makes at most 3" in plans[0].drains[0].why
+    after = [DrainPlan.of(plan.extras).drains[0] for plan in plans]
+    assert [drain.end for drain in after] == [DrainEnd.BROKEN, DrainEnd.BROKEN, None]
+    assert "4 moves, and a drain makes at most 3" in after[0].why
 
 
 def test_a_pod_gets_a_node_although_one_that_only_has_another_volume_does_not() -> None:
@@ -296,8 +296,7 @@ def test_a_pod_gets_a_node_although_one_that_only_has_another_volume_does_not() 
     ]
     plan = planned(seen(NODES, [*SPREAD, *pods], claims=claims, volumes=volumes), drains())
     [eviction] = plan.evictions
-    assert eviction.drain is not None
-    assert eviction.drain.pods == (pods[1].ref,)
+    assert drain_for(eviction).pods == (pods[1].ref,)
 
 
 def test_a_node_whose_gpus_are_shared_is_left_alone() -> None:
@@ -340,7 +339,7 @@ def test_a_gang_gets_all_its_nodes_in_one_domain(labels: dict[str, str]) -> None
     )  # fmt: skip
     assert len(plan.evictions) == 3
     assert {eviction.node for eviction in plan.evictions} <= {"g4", "g5", "g6", "g7"}
-    [drain] = {eviction.drain for eviction in plan.evictions}
+    [drain] = {drain_for(eviction) for eviction in plan.evictions}
     assert drain is not None
     assert drain.gpus == 16
 

@@ -5,9 +5,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from desched.model.drains import Drain, Purpose
-from desched.model.plan import Unserved
 from desched.model.report import Mode
+from desched.plugins.gpus.drains.drain import GPU_DEMAND, Drain, Unserved
 from desched.plugins.gpus.drains.progress import begun_in, ended_in
 from desched.plugins.gpus.drains.wording import describe_drain, describe_unserved
 from desched.views.cycle import CycleView
@@ -94,7 +93,7 @@ def test_a_dry_run_shows_the_drains_that_it_would_begin():
 def test_programs_read_the_purpose_of_each_eviction(report):
     [eviction] = shown(report, "json")["plan"]["evictions"]
     assert eviction["purpose"] == report.plan.evictions[0].purpose
-    assert (eviction["drain"] is None) == (eviction["purpose"] != Purpose.GPU_DEMAND)
+    assert (eviction["undertaking"] is None) == (eviction["purpose"] != GPU_DEMAND)
 
 
 def test_a_cycle_has_the_drains_that_it_began_and_ended():
