@@ -10,7 +10,6 @@ from desched.history.overload import Overload
 from desched.history.timeline import Lines, Timeline
 from desched.lab.figures import Assumed, Backtest, Backtests, PolicyFigures, Simulated
 from desched.lab.recorded_past import Doubt
-from desched.model.gpus import SIZES
 from desched.model.state import FAILURES
 from desched.views.comparison import (
     CPU_UNKNOWN,
@@ -184,21 +183,17 @@ def _figures(columns: Sequence[_Column]) -> Iterator[Figure]:
     yield Figure("hours with evictions", tuple(c.of_policy(h.evicting) for c, h in hours))
     idle = (c.of_policy(sum(idle_hours_of.hours for idle_hours_of in h.idle)) for c, h in hours)
     yield Figure("hours idle with overload", tuple(idle))
-    yield from _gpu_figures(columns)
+    yield from _figures_of_plugins(columns)
 
 
-def _gpu_figures(columns: Sequence[_Column]) -> Iterator[Figure]:
-    """The GPUs at the end; those without a policy are as at the beginning."""
+def _figures_of_plugins(columns: Sequence[_Column]) -> Iterator[Figure]:
+    """What plugins count at the end; without a policy it is as at the beginning."""
     figures = [
-        column.figures.gpus_after if column.acting else column.figures.gpus_before
+        column.figures.figures_after if column.acting else column.figures.figures_before
         for column in columns
     ]
-    if any(figures):
-        yield Figure("idle GPUs", tuple(g.idle if g else None for g in figures))
-        yield Figure("fragmented GPUs", tuple(g.fragmented if g else None for g in figures))
-    for size in SIZES if any(figures) else ():
-        places = tuple(g.places[size] if g else None for g in figures)
-        yield Figure(f"places for {count(size, 'GPU')}", places)
+    for label in dict.fromkeys(label for of_column in figures for label in of_column):
+        yield Figure(label, tuple(of_column.get(label) for of_column in figures))
 
 
 def _node_columns(columns: Sequence[_Column]) -> Iterator[NodeFigures]:

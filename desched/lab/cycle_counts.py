@@ -1,15 +1,13 @@
 """What the cycles of a run decided, counted: lines, refusals, and why nothing was evicted."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
 
 from desched.history.timeline import IdleReason, IdleTotal, Lines, RefusalTotal, why_idle
-from desched.lab.figures import GpuFigures
 from desched.model.cluster import Node, PodRef
-from desched.model.gpus import ClusterGpus
 from desched.model.plan import NodeVerdict, RefusalReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict
 from desched.model.resources import Resource
@@ -24,7 +22,7 @@ class CycleCounts:
     """Counts over all cycles of a run with one policy.
 
     `results` are the results of moves by the uid of the evicted pod, `reasons` why they were
-    planned, `workloads` whose pods they were. `first_gpus` and `last_gpus` are the GPUs in the
+    planned, `workloads` whose pods they were. `first` and `last` are what plugins count in the
     first and the last cycle.
     """
 
@@ -38,8 +36,8 @@ class CycleCounts:
         self.results: dict[str, MoveResult] = {}
         self.reasons: dict[str, str] = {}
         self.workloads: dict[str, str] = {}
-        self.first_gpus: GpuFigures | None = None
-        self.last_gpus: GpuFigures | None = None
+        self.first: Mapping[str, float] = {}
+        self.last: Mapping[str, float] = {}
 
     def add(self, report: CycleReport) -> CycleReport:
         """Count one cycle; returns its report."""
@@ -58,9 +56,9 @@ class CycleCounts:
         self.results |= {r.pod.uid: r.result for r in report.settled if r.result is not None}
         if self._policy.deviation:
             self._add_lines(report.plan.nodes)
-        if (gpus := ClusterGpus.of(report.facts)) is not None:
-            self.last_gpus = GpuFigures(gpus.idle, gpus.fragmented, gpus.places)
-            self.first_gpus = self.first_gpus or self.last_gpus
+        of_plugins = (plugin.views.figures(report) for plugin in self._policy.plugins)
+        self.last = {name: value for figures in of_plugins for name, value in figures.items()}
+        self.first = self.first or self.last
         return report
 
     def add_calm(self, at: datetime) -> None:

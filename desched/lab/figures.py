@@ -53,14 +53,6 @@ class Hours(msgspec.Struct, frozen=True, gc=False):
     idle: tuple[IdleHours, ...]
 
 
-class GpuFigures(msgspec.Struct, frozen=True, gc=False):
-    """The GPUs in one cycle: idle ones, their fragmentation, and places by the number of GPUs."""
-
-    idle: int
-    fragmented: float
-    places: Mapping[int, int]
-
-
 class PolicyFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One policy over the past; the lines of both timelines are those of the policy.
 
@@ -69,8 +61,8 @@ class PolicyFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     `came_back` are replacements that landed on the node that the pod had left, `landed_overloaded`
     those whose other node was overloaded three minutes later. `pending_minutes` is the time for
     which replacements had no node, all together. `most_of_a_workload_within_an_hour` is the largest
-    share of a workload's replicas that moved within an hour. `gpus_before` and `gpus_after` are the
-    GPUs in the first and the last cycle; None in a cluster without any, and in a backtest.
+    share of a workload's replicas that moved within an hour. `figures_before` and `figures_after`
+    are what plugins count in the first and the last cycle, by what it is; a backtest has none.
     """
 
     policy: str
@@ -89,8 +81,8 @@ class PolicyFigures(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     nodes: tuple[NodeFigures, ...]
     before: Timeline
     after: Timeline
-    gpus_before: GpuFigures | None = None
-    gpus_after: GpuFigures | None = None
+    figures_before: Mapping[str, float] = {}
+    figures_after: Mapping[str, float] = {}
 
 
 class Backtest(msgspec.Struct, frozen=True, gc=False, kw_only=True):

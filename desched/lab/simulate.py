@@ -117,7 +117,7 @@ class _Runs:
         after = evictor.result(nodes, load, run.targets, self._pace)
         before = LoopResult(without, after.targets, (), after.seconds, {}, self._pace.step_seconds)
         found = run.figures(before, after)
-        return replace(found, gpus_before=counts.first_gpus, gpus_after=counts.last_gpus)
+        return replace(found, figures_before=counts.first, figures_after=counts.last)
 
     def _run(self, act: Act, progress: Progress) -> tuple[Floats, RecordingEvictor]:
         simulation = self._continuation.begin()

@@ -71,6 +71,10 @@ class PluginViews:
         """The metrics of a cycle."""
         return ()
 
+    def figures(self, report: CycleReport) -> Mapping[str, float]:
+        """The numbers of a cycle by which runs are compared, by what they count."""
+        return {}
+
     def log_fields(self, report: CycleReport) -> Mapping[str, Sequence[str]]:
         """What the log line of a cycle has; what is empty is left out."""
         return {}

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from desched.model.gpus import ClusterGpus, GpuAnswer, GpusLeftOut
 from desched.model.state import State
 from desched.plugins.gpus.drains.drain import Drains
+from desched.plugins.gpus.facts import ClusterGpus, GpuAnswer, GpusLeftOut
 from desched.wording.plugin_views import Gauge
 
 _HELP_TEXTS: Mapping[str, str] = {

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from desched.model.gpus import (
+from desched.model.groups import grouped
+from desched.plugins.gpus.facts import (
     SIZES,
     ClusterGpus,
     GpuAnswer,
@@ -13,7 +14,6 @@ from desched.model.gpus import (
     NodeGpus,
     PodInTheWay,
 )
-from desched.model.groups import grouped
 from desched.wording.formatting import count, first_names, percent
 from desched.wording.reasons import describe, sentence_of
 from desched.wording.section import Cell, CellMap, Section, Tile

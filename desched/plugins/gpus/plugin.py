@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState
 from desched.model.devices import whole_gpus
-from desched.model.gpus import ClusterGpus
 from desched.model.plan import Plan, PlannedTaint
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
@@ -29,6 +28,7 @@ from desched.plugins.gpus.drains.impossible_reserves import impossible_reserves
 from desched.plugins.gpus.drains.ledger import judged
 from desched.plugins.gpus.drains.planned import plan_drains
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.facts import ClusterGpus
 from desched.plugins.gpus.keys import (
     GpuFragmentationArgs,
     GpuFragmentationConfig,

@@ -9,14 +9,6 @@ from msgspec.structs import replace
 
 from desched.model.cluster import SchedulingClass
 from desched.model.devices import whole_gpus
-from desched.model.gpus import (
-    SIZES,
-    ClusterGpus,
-    DomainGpus,
-    GpuAnswer,
-    NodeGpus,
-    StayingPods,
-)
 from desched.network.levels import Domain, NetworkLevels
 from desched.network.plugin import domains_of
 from desched.planning.arrays import Floats, Ints
@@ -25,6 +17,14 @@ from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex
+from desched.plugins.gpus.facts import (
+    SIZES,
+    ClusterGpus,
+    DomainGpus,
+    GpuAnswer,
+    NodeGpus,
+    StayingPods,
+)
 from desched.plugins.gpus.fragmentation import PodClasses
 from desched.plugins.gpus.leaving import Leaving
 from desched.plugins.gpus.room import GpuRoom

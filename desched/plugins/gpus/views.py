@@ -5,7 +5,6 @@ from datetime import datetime
 
 from desched.decision import Decision
 from desched.model.cluster import Pod
-from desched.model.gpus import ClusterGpus
 from desched.model.report import CycleReport
 from desched.model.state import State
 from desched.plugins.gpus.drains.drain import DrainEnd, DrainPlan
@@ -17,8 +16,10 @@ from desched.plugins.gpus.drains.wording import (
     drain_sections,
     newest_drains,
 )
+from desched.plugins.gpus.facts import SIZES, ClusterGpus
 from desched.plugins.gpus.gauges import drain_gauges, gpu_gauges
 from desched.plugins.gpus.gpu_view import GpuView, describe_gpus, describe_wait, in_the_way
+from desched.wording.formatting import count
 from desched.wording.plugin_views import Counted, Gauge, LogEvent, PluginViews
 from desched.wording.section import PodAnswer, Section, Tile
 
@@ -75,6 +76,14 @@ class GpuViews(PluginViews):
         if gpus is not None:
             yield from gpu_gauges(gpus)
         yield from drain_gauges(report.state)
+
+    def figures(self, report: CycleReport) -> Mapping[str, float]:
+        """What is idle of the GPUs of a cluster that has some, and what it is good for."""
+        gpus = ClusterGpus.of(report.facts)
+        if gpus is None:
+            return {}
+        places = {f"places for {count(size, 'GPU')}": gpus.places[size] for size in SIZES}
+        return {"idle GPUs": gpus.idle, "fragmented GPUs": gpus.fragmented, **places}
 
     def counts(self, report: CycleReport) -> Iterator[tuple[Counted, str]]:
         """The drains that ended."""

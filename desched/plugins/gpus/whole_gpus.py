@@ -13,11 +13,11 @@ from desched.model.devices import (
     summed_devices_of,
     whole_gpus,
 )
-from desched.model.gpus import SIZES, GpusLeftOut
 from desched.model.load import Measured, Unknown
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.plugins.gpus.facts import SIZES, GpusLeftOut
 
 """A label by which NVIDIA's GPU feature discovery says how pods share a GPU."""
 

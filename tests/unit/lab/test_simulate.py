@@ -53,16 +53,15 @@ def test_a_policy_stands_beside_the_same_time_without_desched() -> None:
 def test_gpus_are_measured_at_the_beginning_and_at_the_end() -> None:
     (figures,) = run(scenario=ai_scenario, hours=0.5).policies
 
-    assert figures.gpus_before is not None
-    assert figures.gpus_after is not None
-    assert 0 < figures.gpus_before.fragmented < figures.gpus_before.idle
-    assert set(figures.gpus_after.places) == {1, 2, 4, 8}
+    before, after = figures.figures_before, figures.figures_after
+    assert 0 < before["fragmented GPUs"] < before["idle GPUs"]
+    assert {f"places for {size}" for size in ("1 GPU", "2 GPUs", "4 GPUs", "8 GPUs")} < after.keys()
 
 
 def test_without_gpus_nothing_is_measured_of_them() -> None:
     (figures,) = run(hours=0.5).policies
 
-    assert (figures.gpus_before, figures.gpus_after) == (None, None)
+    assert (figures.figures_before, figures.figures_after) == ({}, {})
 
 
 def test_the_times_begin_with_the_snapshot() -> None:

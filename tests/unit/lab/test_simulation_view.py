@@ -10,7 +10,7 @@ from rich.console import Console
 from desched.lab.clock import VirtualClock
 from desched.lab.comparison import print_simulation, simulation_view
 from desched.lab.demo import demo_policy
-from desched.lab.figures import GpuFigures, Simulated
+from desched.lab.figures import Simulated
 from desched.lab.scenarios import guarded_scenario
 from desched.lab.simulate import Beginning, Course, simulate
 from desched.model.state import State
@@ -36,15 +36,15 @@ def shown(width: int = 80) -> str:
     return stream.getvalue()
 
 
-def test_gpus_at_the_end_stand_beside_those_at_the_beginning() -> None:
-    before, after = (GpuFigures(idle, 1.5, {1: idle, 2: 3, 4: 1, 8: 0}) for idle in (7, 9))
+def test_what_plugins_count_at_the_end_stands_beside_that_at_the_beginning() -> None:
+    before, after = ({"idle GPUs": idle, "fragmented GPUs": 1.5} for idle in (7, 9))
     found = simulated()
     first, *others = found.policies
-    measured = replace(first, gpus_before=before, gpus_after=after)
+    measured = replace(first, figures_before=before, figures_after=after)
     view = simulation_view(replace(found, policies=(measured, *others)))
 
     values = {each.label: each.values for each in view.figures}
-    assert values["idle GPUs"][:2] == values["places for 1 GPU"][:2] == (7, 9)
+    assert values["idle GPUs"][:2] == (7, 9)
     assert values["fragmented GPUs"][:2] == (1.5, 1.5)
     assert not [each.label for each in simulation_view(found).figures if "GPU" in each.label]
 

@@ -5,15 +5,6 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from desched.model.cluster import PodRef
-from desched.model.gpus import (
-    ClusterGpus,
-    DomainGpus,
-    GpuAnswer,
-    GpusLeftOut,
-    GpuWait,
-    NodeGpus,
-    StayingPods,
-)
 from desched.model.load import UnknownReason
 from desched.model.plan import (
     HoldReason,
@@ -50,6 +41,15 @@ from desched.plugins.gpus.drains.drain import (
     DrainPlan,
     Drains,
     Unserved,
+)
+from desched.plugins.gpus.facts import (
+    ClusterGpus,
+    DomainGpus,
+    GpuAnswer,
+    GpusLeftOut,
+    GpuWait,
+    NodeGpus,
+    StayingPods,
 )
 from tests.builders import certain, planned_eviction, pressure
 

@@ -7,11 +7,11 @@ import pytest
 
 from desched.lab.figures import Assumption
 from desched.lab.recorded_past import Caveat
-from desched.model.gpus import GpuAnswer, GpusLeftOut
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeReason, RefusalReason, UnreservedReason
 from desched.model.report import CycleResult, EvictionVerdict, NotActing
 from desched.model.state import MoveResult
+from desched.plugins.gpus.facts import GpuAnswer, GpusLeftOut
 from desched.wording.reasons import sentence_of, texts
 from tests.report_reference import PAGE, SCHEMA, schema_text, with_reasons
 

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from desched.model.cluster import ClusterState, Node, Pod, Workload
-from desched.model.gpus import ClusterGpus
 from desched.model.plan import PlannedEviction
 from desched.model.resources import Amounts
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.plugins.gpus.drains.drain import Drain, Drains, drain_of
 from desched.plugins.gpus.drains.rules import GpuDrainRules
+from desched.plugins.gpus.facts import ClusterGpus
 from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.gpus.survey import survey
 from desched.policy.policy import Policy

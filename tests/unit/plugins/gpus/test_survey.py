@@ -2,9 +2,9 @@ import pytest
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Node, Owner, Pod, Taint
-from desched.model.gpus import GpusLeftOut
 from desched.model.load import Level, Measured
 from desched.network.objects import HyperNode, NetworkObjects
+from desched.plugins.gpus.facts import GpusLeftOut
 from desched.plugins.gpus.survey import survey
 from desched.snapshot_file.redaction import labels_read
 from tests.builders import amounts, context_of, load, node, pod, policy, snapshot

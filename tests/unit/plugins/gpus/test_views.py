@@ -12,7 +12,12 @@ from desched.cycle_report import CycleInfo
 from desched.decision import decide
 from desched.lab.clock import VirtualClock
 from desched.model.cluster import PodRef
-from desched.model.gpus import (
+from desched.model.load import ClusterLoad
+from desched.model.plan import RefusalReason
+from desched.model.report import CycleReport, Mode
+from desched.model.snapshot import Snapshot
+from desched.model.state import State
+from desched.plugins.gpus.facts import (
     ClosestNode,
     ClusterGpus,
     GpuAnswer,
@@ -20,11 +25,6 @@ from desched.model.gpus import (
     GpuWait,
     PodInTheWay,
 )
-from desched.model.load import ClusterLoad
-from desched.model.plan import RefusalReason
-from desched.model.report import CycleReport, Mode
-from desched.model.snapshot import Snapshot
-from desched.model.state import State
 from desched.plugins.gpus.gpu_view import GpuView, describe_wait
 from desched.views.cycle import CycleView
 from desched.views.explained.explain import explain

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from desched.model.cluster import Node, Owner, Pod, Taint
-from desched.model.gpus import ClusterGpus, GpuAnswer, GpuWait
 from desched.model.state import State
 from desched.network.objects import HyperNode, NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
+from desched.plugins.gpus.facts import ClusterGpus, GpuAnswer, GpuWait
 from desched.plugins.gpus.survey import survey
 from desched.plugins.gpus.waits import MOST_WAITS
 from tests.builders import NOW, load, policy, snapshot, workload
