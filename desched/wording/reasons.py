@@ -1,4 +1,4 @@
-"""What is said of each reason; reasons.toml has the texts, and is their only home."""
+"""What is said of each reason: reasons.toml has the texts, that of a plugin those of its own."""
 
 import tomllib
 from collections.abc import Mapping
@@ -31,8 +31,14 @@ def texts() -> Mapping[str, Mapping[str, ReasonText]]:
 
     Reasons of different kinds share values, and members with the same value are equal.
     """
-    source = resources.files("desched.wording").joinpath("reasons.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(source), dict[str, dict[str, ReasonText]])
+    folders = resources.files("desched.wording"), *resources.files("desched.plugins").iterdir()
+    sources = (folder.joinpath("reasons.toml") for folder in folders)
+    found: dict[str, dict[str, ReasonText]] = {}
+    for source in sources:
+        if source.is_file():
+            text = tomllib.loads(source.read_text("utf-8"))
+            found |= msgspec.convert(text, dict[str, dict[str, ReasonText]])
+    return found
 
 
 def text_of(reason: StrEnum) -> ReasonText:
