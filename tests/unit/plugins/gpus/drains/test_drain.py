@@ -11,8 +11,10 @@ from desched.model.state import State
 from desched.model.stored_state import encode_state
 from desched.plugins.gpus.drains.drain import Drain, DrainEnd, drains_of
 from desched.plugins.states import decode_state
-from tests.builders import NOW
-from tests.unit.plugins.gpus.gpu_cluster import draining
+from desched.snapshot_file.content import SnapshotContent
+from desched.snapshot_file.names import with_new_names
+from tests.builders import NOW, policy
+from tests.unit.plugins.gpus.gpu_cluster import draining, gpu_node, runs, seen, waits
 
 DRAIN = Drain((PodRef("train", "big", "1"),), ("g0",), 8, NOW, NOW + timedelta(hours=1))
 
@@ -53,3 +55,16 @@ def test_drains_that_ended_may_go_and_those_under_way_never() -> None:
     assert 1 < len(drains_of(found)) < 601
     with pytest.raises(StopActing, match="600 drains under way"):
         encode_state(draining(*[wordy] * 600))
+
+
+def test_a_snapshot_with_new_names_has_the_drains_with_them() -> None:
+    pods = [waits("big"), *(runs(f"p{i}", f"g{i}") for i in range(2))]
+    cluster = seen([gpu_node(f"g{i}") for i in range(2)], pods)
+    drain = msgspec.structs.replace(DRAIN, pods=(pods[0].ref,), nodes=("g1",), namespace="train")
+    content = with_new_names(SnapshotContent(cluster, draining(drain), ""), policy())
+    waiting, _, on_g1 = content.snapshot.cluster.pods
+    [renamed] = drains_of(content.state)
+    assert renamed.pods == (waiting.ref,)
+    assert renamed.nodes == (on_g1.node,)
+    assert renamed.namespace == waiting.namespace
+    assert "train" not in str(renamed)
