@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from desched.adapters.kubernetes.state_store import CONFIG_MAP, STATE_KEY
 from desched.cli import ExitCode
-from desched.model.state import EvictionRecord, State
+from desched.model.state import EvictionRecord, Newcomers, State
+from desched.model.stored_state import encode_state
+from desched.planning.newcomers import TIMES
 from desched.plugins.states import decode_state
 from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE, measured
 from tests.controlplane.manifests import Object
@@ -135,10 +138,20 @@ class Story:
     """
 
     def __init__(self, sites: Pairs) -> None:
+        """Jobs have been seen for an hour, so that no relieved node gets a taint against them."""
         self.undisturbed: list[list[str]] = []
         self._sites = sites
         self._plane = sites.plane
         self._policies = {most: self._policy(most) for most in (0, 1, PAIRS)}
+        known = State(newcomers=Newcomers(1.0, (0.001,) * TIMES, datetime.now(UTC), None))
+        self._plane.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": CONFIG_MAP, "namespace": STATE},
+                "data": {STATE_KEY: encode_state(known).decode()},
+            }
+        )
 
     def kill(self, point: Point, moment: Moment) -> Chapter:
         """Let a process die there, and others put things in order, which evict nothing."""
