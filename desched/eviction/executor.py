@@ -115,7 +115,7 @@ _IN_VAIN = Finding(
 
 
 def _awaited(undertaking: Undertaking, acting: Acting) -> bool | ObservationError:
-    """Whether the room is still awaited: by a pod without a node as read just now, or by no pod."""
+    """Whether one of its pods still has no node, as read just now; if it names none, yes."""
     for pod in undertaking.awaited_by:
         (looked,) = acting.world.cluster.read_around([PodToRead(pod, siblings=False)])
         if isinstance(looked, ObservationError):

@@ -1,4 +1,4 @@
-"""The JSON of a snapshot file, `desched.io/snapshot/v1`: a typed document, checked when it is read.
+"""The JSON of a snapshot file, `desched.io/snapshot/v2`: a typed document, checked when it is read.
 
 Its objects have the fields of the model, without those that have their defaults. JSON has only
 texts as keys; what the model keeps by other keys is a list here.
@@ -50,7 +50,7 @@ from desched.plugins.kinds import PLUGIN_KINDS
 from desched.plugins.states import decode_state
 from desched.snapshot_file.content import LabelKeys, SnapshotContent
 
-FORMAT = "desched.io/snapshot/v1"
+FORMAT = "desched.io/snapshot/v2"
 
 _YEARS = range(2000, 9000)  # a time plus a delay stays within the calendar
 

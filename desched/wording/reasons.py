@@ -1,4 +1,4 @@
-"""What is said of each reason: reasons.toml has the texts, that of a plugin those of its own."""
+"""What is said of each reason; the texts are in reasons.toml here and in folders of plugins."""
 
 import tomllib
 from collections.abc import Mapping

@@ -15,7 +15,7 @@ class Cell(NamedTuple):
 class CellMap(NamedTuple):
     """Rows of cells under the names of what they lie in; `key` has what some shades mean.
 
-    `name` is the only one on a page.
+    `name` is unique on a page.
     """
 
     name: str

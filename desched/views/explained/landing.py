@@ -35,10 +35,10 @@ def placement_of(pod: Pod, decision: Decision) -> Placement | None:
     placed = pod.node in context.cluster.node_by_name and not pod.finished
     if not (pressure.known and placed):
         return None
-    before = before_moves(context, pressure, may_steer=decision.may_steer)
     candidate = candidate_of(pod, context, pressure.outlook.pasts)
     if not all(candidate.usage.values()):
         return None
+    before = before_moves(context, pressure, may_steer=decision.may_steer)
     return _Placing(before, candidate, decision).placement()
 
 

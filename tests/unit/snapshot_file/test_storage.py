@@ -136,12 +136,12 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
         write_snapshot(content(), io.BytesIO())
 
 
-def test_a_newer_format_is_named_with_its_version(tmp_path: Path) -> None:
-    found = problem(
-        written(tmp_path / "s", b'{"format": "desched.io/snapshot/v2", "written_by": "3.1.0"}')
-    )
+@pytest.mark.parametrize("version", ["v1", "v3"])
+def test_another_format_is_named_with_its_version(tmp_path: Path, version: str) -> None:
+    text = f'{{"format": "desched.io/snapshot/{version}", "written_by": "3.1.0"}}'
+    found = problem(written(tmp_path / "s", text.encode()))
 
-    assert "its format is desched.io/snapshot/v2, written by desched 3.1.0" in found
+    assert f"its format is desched.io/snapshot/{version}, written by desched 3.1.0" in found
     assert "use the version that wrote it" in found
 
 
@@ -199,6 +199,6 @@ def test_the_file_is_json_that_people_can_read(tmp_path: Path) -> None:
 
     document = json.loads(gzip.decompress((tmp_path / "s").read_bytes()))
 
-    assert document["format"] == "desched.io/snapshot/v1"
+    assert document["format"] == "desched.io/snapshot/v2"
     assert document["taken_at"] == NOW.isoformat().replace("+00:00", "Z")
     assert {"nodes", "pods", "workloads"} <= document["cluster"].keys()
