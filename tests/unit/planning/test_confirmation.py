@@ -20,7 +20,7 @@ from desched.model.cluster import (
     VolumeKind,
     Workload,
 )
-from desched.model.plan import Finding, PlannedEviction, RefusalReason
+from desched.model.plan import Finding, PlannedEviction, RefusalReason, Undertaking
 from desched.model.snapshot import FreshPod, Room
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
@@ -31,6 +31,7 @@ from desched.plugins.queues.objects import MANAGED, QUEUE_NAME, Queue, QueueObje
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
     NOW,
+    amounts,
     budget,
     load,
     node,
@@ -124,6 +125,23 @@ def test_an_object_of_its_namespace_that_has_become_too_large_keeps_the_pod() ->
 
 def test_what_has_not_changed_is_confirmed() -> None:
     assert Second().finding() is None
+
+
+class Waiving(Undertaking, frozen=True):
+    """Something that pods with GPUs may leave for."""
+
+    waived = frozenset({RefusalReason.GPU_POD})
+
+
+def test_what_a_pod_leaves_for_waives_its_own_rules_and_no_other() -> None:
+    second = Second()
+    requests = amounts(1, 1, **{"nvidia.com/gpu": 1})
+    second.pod = replace(second.pod, scheduling=replace(second.pod.scheduling, requests=requests))
+    assert second.reason() is RefusalReason.GPU_POD
+    second.eviction = replace(second.eviction, undertaking=Waiving())
+    assert second.reason() is None
+    second.pod = replace(second.pod, ready=False)
+    assert second.reason() is RefusalReason.NOT_READY
 
 
 def test_a_pod_that_is_gone_is_not() -> None:

@@ -6,14 +6,17 @@ import msgspec
 import pytest
 
 from desched.errors import StopActing
+from desched.eviction.journal import Journal
+from desched.lab.clock import VirtualClock
 from desched.model.cluster import PodRef
 from desched.model.state import State
 from desched.model.stored_state import encode_state
 from desched.plugins.gpus.drains.drain import Drain, DrainEnd, drains_of
 from desched.plugins.states import decode_state
+from desched.policy.follow_up import FollowUpRules
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import with_new_names
-from tests.builders import NOW, policy
+from tests.builders import NOW, planned_eviction, policy
 from tests.unit.plugins.gpus.gpu_cluster import draining, gpu_node, runs, seen, waits
 
 DRAIN = Drain((PodRef("train", "big", "1"),), ("g0",), 8, NOW, NOW + timedelta(hours=1))
@@ -30,6 +33,21 @@ def test_a_move_that_did_not_begin_is_taken_back_and_with_the_only_one_the_drain
     state = DRAIN.without_move(DRAIN.with_move(DRAIN.with_move(State())))
     assert [drain.moves for drain in drains_of(state)] == [1]
     assert DRAIN.without_move(state) == State()
+
+
+def test_one_write_has_an_eviction_and_its_drain_and_both_go_if_it_did_not_begin() -> None:
+    written: list[State] = []
+    journal = Journal(State(), written.append, FollowUpRules(), VirtualClock(NOW))
+    evictions = [
+        planned_eviction(PodRef("shop", name, name), "g0", "g1", undertaking=DRAIN) for name in "ab"
+    ]
+    for eviction in evictions:
+        journal.remember(eviction)
+    assert [len(state.in_flight) for state in written] == [1, 2]
+    assert [[drain.moves for drain in drains_of(state)] for state in written] == [[1], [2]]
+
+    journal.forget(*evictions)
+    assert journal.state == State()
 
 
 def test_a_drain_that_has_ended_is_not_the_same() -> None:
