@@ -50,7 +50,7 @@ from desched.service.telemetry.samples_endpoint import samples_answers
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
 from desched.views.cycle import CycleView
-from desched.views.cycle_table import print_cycle
+from desched.views.cycle_table import cycle_blocks
 from desched.views.rendering import write_out
 
 PAGES_KEPT_SECONDS = 5.0
@@ -347,7 +347,8 @@ def report_printer(settings: Settings, stdout: TextIO, view: ViewOf) -> ReportSi
     def write(report: CycleReport) -> None:
         if settings.output == "yaml" and settings.loops:
             stdout.write("---\n")
-        write_out(settings.output, view(report, single=not settings.loops), print_cycle, stdout)
+        shown = view(report, single=not settings.loops)
+        write_out(settings.output, shown, cycle_blocks(shown), stdout)
 
     return write
 

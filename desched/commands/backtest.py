@@ -27,7 +27,7 @@ from desched.errors import ConfigurationError
 if loaded_to_run(__name__):
     from desched.bootstrap.load_source import prometheus_url
     from desched.bootstrap.policy_source import named_policy
-    from desched.lab.comparison import backtest_view, print_backtest, print_backtests
+    from desched.lab.comparison import backtest_view, backtests_blocks
     from desched.lab.figures import Backtest, Backtests, ClusterBacktest
     from desched.lab.past.backtest import backtest
     from desched.lab.past.replays import backtests, dask_workers, local_workers
@@ -40,6 +40,7 @@ if loaded_to_run(__name__):
     from desched.service.process.clock import SystemClock
     from desched.service.process.logs import configure_logs
     from desched.settings import Settings
+    from desched.views.comparison_table import comparison_blocks
     from desched.views.progress import ProgressLine
     from desched.views.rendering import write_out
 
@@ -73,13 +74,15 @@ def run(invocation: Invocation) -> None:
     replayed = backtested(clusters, policies, span, source, where)
     if HERE not in replayed:
         of_each = tuple(ClusterBacktest(*cluster) for cluster in replayed.items())
-        write_out(settings.output, Backtests(clusters=of_each), print_backtests)
+        found = Backtests(clusters=of_each)
+        write_out(settings.output, found, backtests_blocks(found))
         return
-    write_out(settings.output, replayed[HERE], print_backtest)
+    view = backtest_view(replayed[HERE])
+    write_out(settings.output, replayed[HERE], comparison_blocks(view))
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(backtest_view(replayed[HERE])))
+        write_page(page, timeline_page(view))
 
 
 def _where(invocation: Invocation) -> Where:

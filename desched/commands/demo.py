@@ -17,8 +17,9 @@ if loaded_to_run(__name__):
     from desched.lab import demo
     from desched.lab.comparison import comparison_of
     from desched.model.report import CycleReport
+    from desched.views.blocks import print_blocks
     from desched.views.cycle import CycleView
-    from desched.views.cycle_table import print_cycle
+    from desched.views.cycle_table import cycle_blocks
 
 
 def run(invocation: Invocation) -> int:
@@ -27,7 +28,7 @@ def run(invocation: Invocation) -> int:
     scenario = invocation.flags.get("scenario", "load")
 
     def show(report: CycleReport, console: Console) -> None:
-        print_cycle(CycleView(report), console)
+        print_blocks(cycle_blocks(CycleView(report)), console)
 
     def write(before: Timeline, after: Timeline) -> None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)

@@ -27,7 +27,7 @@ if loaded_to_run(__name__):
     from desched.doctor.price import ProposedPrice
     from desched.doctor.proposed_policy import STARTING_POLICY
     from desched.doctor.questions import PROPOSED, DoctorQuestions, Tell, first_line
-    from desched.doctor.table import DoctorReport, print_diagnosis
+    from desched.doctor.table import DoctorReport, diagnosis_blocks
     from desched.model.report import Mode
     from desched.policy_file.loading import PolicyText, parse_policy
     from desched.service.process.clock import SystemClock
@@ -84,7 +84,7 @@ def diagnosed(settings: Settings, output: Output) -> Diagnosis:
     report = DoctorReport(
         examination.at, examination.run.target, facts.source, mode.value, diagnosis
     )
-    write_out(settings.output, report, print_diagnosis)
+    write_out(settings.output, report, diagnosis_blocks(report))
     _write_policy(proposal, output, price)
     return diagnosis
 

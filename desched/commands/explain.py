@@ -32,7 +32,7 @@ if loaded_to_run(__name__):
     from desched.views.explained.explain import explain
     from desched.views.explained.subject import Subject, parse_subject
     from desched.views.explained.values import Explanation
-    from desched.views.explanation import print_explanation
+    from desched.views.explanation import explanation_blocks
     from desched.views.rendering import write_out
     from desched.wording.formatting import plain, span
 
@@ -58,7 +58,7 @@ def run(invocation: Invocation) -> int:
         explanation = with_look(settings, partial(_of_cluster, subject))
     if isinstance(explanation, Signals):
         return ended_by(explanation)
-    write_out(settings.output, explanation, print_explanation)
+    write_out(settings.output, explanation, explanation_blocks(explanation))
     return ExitCode.DONE
 
 

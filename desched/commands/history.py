@@ -9,7 +9,7 @@ from desched.cli.setting_flags import CONNECTION, own_flag
 if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
     from desched.views.rendering import write_out
-    from desched.views.review import print_history
+    from desched.views.review import history_blocks
 
 DEFAULT_SINCE = "7d"
 
@@ -26,7 +26,7 @@ def run(invocation: Invocation) -> None:
         and node in {"", move.node, move.landed_on}
         and workload in {"", move.workload, move.workload.partition(" ")[2]}
     ]
-    write_out(settings.output, moves, print_history)
+    write_out(settings.output, moves, history_blocks(moves))
 
 
 COMMAND = Command(

@@ -12,7 +12,7 @@ from desched.cli.setting_flags import own_flag
 
 if loaded_to_run(__name__):
     from desched.convert.conversion import Dialect, convert_policy
-    from desched.convert.table import print_conversion_notes
+    from desched.convert.table import note_blocks
     from desched.policy_file.loading import parse_policy, policy_argument
     from desched.views.rendering import json_text, write_out
 
@@ -29,7 +29,7 @@ def run(invocation: Invocation) -> None:
     form = invocation.flags.get("form", "yaml")
     sys.stdout.write(json_text(conversion.document) if form == "json" else conversion.text)
     sys.stdout.flush()
-    write_out("table", conversion.notes, print_conversion_notes, sys.stderr)
+    write_out("table", conversion.notes, note_blocks(conversion.notes), sys.stderr)
 
 
 COMMAND = Command(

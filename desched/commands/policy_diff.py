@@ -20,7 +20,7 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.load_check import own_policy, refuse_unmeasured
     from desched.snapshot_file.report import report_of
     from desched.snapshot_file.storage import load_snapshot
-    from desched.views.policy_differences import PolicyComparison, print_differences
+    from desched.views.policy_differences import PolicyComparison, difference_blocks
     from desched.views.rendering import write_out
     from desched.wording.formatting import plain
 
@@ -38,7 +38,7 @@ def run(invocation: Invocation) -> None:
     if "snapshot" in flags:
         comparison = compare_on(Path(flags["snapshot"]), before, after)
     differences = PolicyComparison(tuple(policy_differences(before, after)), comparison)
-    write_out(flags.get("form"), differences, print_differences)
+    write_out(flags.get("form"), differences, difference_blocks(differences))
 
 
 def compare_on(path: Path, before: Policy, after: Policy) -> PlanComparison:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from desched.cli.command import Command, Invocation
 from desched.cli.lazy_loading import loaded_to_run
 from desched.cli.page_file import REPORT, charts_file, write_page
@@ -13,8 +11,9 @@ if loaded_to_run(__name__):
     from desched.bootstrap.logbook import read_logbook
     from desched.history.review import review
     from desched.service.process.clock import SystemClock
+    from desched.views.comparison_table import comparison_blocks
     from desched.views.rendering import write_out
-    from desched.views.review import print_review, review_view
+    from desched.views.review import review_view
 
 DEFAULT_SINCE = "7d"
 
@@ -24,12 +23,12 @@ def run(invocation: Invocation) -> None:
     page, settings = charts_file(invocation), invocation.settings()
     book, begins = read_logbook(settings, invocation.flags.get("since", DEFAULT_SINCE))
     reviewed = review(book, begins)
-    now = SystemClock().now()
-    write_out(settings.output, reviewed, partial(print_review, now=now))
+    view = review_view(reviewed, SystemClock().now())
+    write_out(settings.output, reviewed, comparison_blocks(view))
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(review_view(reviewed, now)))
+        write_page(page, timeline_page(view))
 
 
 COMMAND = Command(

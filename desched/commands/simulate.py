@@ -15,7 +15,7 @@ from desched.cli.setting_flags import own_flag
 from desched.errors import ConfigurationError
 
 if loaded_to_run(__name__):
-    from desched.lab.comparison import print_simulation, simulation_view
+    from desched.lab.comparison import simulation_view
     from desched.lab.demo import GPU_DRAINS_FILE, POLICY_FILE, demo_policy
     from desched.lab.figures import Simulated
     from desched.lab.scenarios import (
@@ -35,6 +35,7 @@ if loaded_to_run(__name__):
     from desched.snapshot_file.load_check import own_policy, refuse_unseen
     from desched.snapshot_file.report import target_of
     from desched.snapshot_file.storage import load_snapshot
+    from desched.views.comparison_table import comparison_blocks
     from desched.views.progress import ProgressLine
     from desched.views.rendering import write_out
     from desched.wording.formatting import plain
@@ -63,11 +64,12 @@ def run(invocation: Invocation) -> None:
         [Path(name) for name in flags.get("policies", ())],
         Course(hours, seed=flags.get("seed", 0)),
     )
-    write_out(flags.get("form"), simulation, print_simulation)
+    view = simulation_view(simulation)
+    write_out(flags.get("form"), simulation, comparison_blocks(view))
     if page is not None:
         from desched.views.pages.timeline_page import timeline_page  # noqa: PLC0415  (optional)
 
-        write_page(page, timeline_page(simulation_view(simulation)))
+        write_page(page, timeline_page(view))
 
 
 def simulated(start: str, policies: Sequence[Path], course: Course) -> Simulated:

@@ -12,7 +12,7 @@ if loaded_to_run(__name__):
     from desched.errors import LeaseError
     from desched.service.process.clock import SystemClock
     from desched.views.rendering import write_out
-    from desched.views.status import Status, print_status
+    from desched.views.status import Status, status_blocks
 
 
 def run(invocation: Invocation) -> None:
@@ -31,7 +31,7 @@ def run(invocation: Invocation) -> None:
     status = Status(
         now, kubernetes.target, store.place, stored.state, stored.problem, lease, lease_problem
     )
-    write_out(settings.output, status, print_status)
+    write_out(settings.output, status, status_blocks(status))
 
 
 COMMAND = Command(

@@ -18,8 +18,8 @@ if loaded_to_run(__name__):
     from desched.views.policy_findings import (
         Findings,
         ValidatedFile,
+        finding_blocks,
         github_commands,
-        print_findings,
     )
     from desched.views.rendering import write_out
 
@@ -33,7 +33,7 @@ def run(invocation: Invocation) -> int:
     if form == "github":
         sys.stdout.write(github_commands(Findings(files)))
     else:
-        write_out(form, Findings(files), print_findings)
+        write_out(form, Findings(files), finding_blocks(Findings(files)))
     if not all(file.valid for file in files):
         return ExitCode.CONFIGURATION
     warned = any(file.count(Severity.WARNING) for file in files)

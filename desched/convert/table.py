@@ -1,14 +1,14 @@
 """The notes of `desched policy convert` as a table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from desched.convert.notes import OF_THE_NEW_POLICY, ConversionNote, Effect
 from desched.model.text import on_one_line
 from desched.policy_keys.findings import key_path
+from desched.views.blocks import Block, styled
 from desched.wording.formatting import count
 
 _TITLES = {
@@ -21,15 +21,13 @@ _TITLES = {
 _ARGS = "args"
 
 
-def print_conversion_notes(notes: Sequence[ConversionNote], console: Console) -> None:
+def note_blocks(notes: Sequence[ConversionNote]) -> Iterator[Block]:
     """Each note with the line and the key of the original, by what happened to the key."""
     for effect, title in _TITLES.items():
         rows = [note for note in notes if note.effect is effect]
-        if not rows:
-            continue
-        console.print(Text(f"{title}:", style="bold"))
-        console.print(_table(rows))
-    console.print(Text(f"{count(len(notes), 'note')}; the policy has them as comments."))
+        if rows:
+            yield from (styled(f"{title}:"), _table(rows))
+    yield f"{count(len(notes), 'note')}; the policy has them as comments."
 
 
 def _table(notes: Iterable[ConversionNote]) -> Table:

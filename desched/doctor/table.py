@@ -5,15 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
 from textwrap import TextWrapper
+from typing import NamedTuple
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from desched.doctor.checks import Check, Diagnosis, Verdict
 from desched.model.groups import grouped
+from desched.views.blocks import REST, Block, styled
 from desched.views.rendering import View
-from desched.wording.formatting import MODE_NAMES, count, plain
+from desched.wording.formatting import MODE_NAMES, count, first_lines, plain
 
 DOCTOR_VERSION = "desched.io/doctor/v1"
 STYLES = {
@@ -59,25 +61,22 @@ class DoctorReport(View, msgspec.Struct, frozen=True):
         }
 
 
-def print_diagnosis(report: DoctorReport, console: Console) -> None:
-    """Print every check, the most urgent last."""
-    console.print(Text(f"desched · doctor · {plain(report.target)}", style="bold"))
-    console.print(Text(f"{report.asked_at:%Y-%m-%d %H:%M:%S} UTC · {_run(report)}"))
-    console.print()
+def diagnosis_blocks(report: DoctorReport) -> Iterator[Block]:
+    """Every check, the most urgent last."""
+    yield styled(f"desched · doctor · {report.target}")
+    yield from (f"{report.asked_at:%Y-%m-%d %H:%M:%S} UTC · {_run(report)}", "")
     rows = [
         (verdict, names, lines_found)
         for verdict in LEAST_URGENT_FIRST
         for names, lines_found in _rows(c for c in report.diagnosis.checks if c.verdict is verdict)
     ]
     named = max((len(name) for _, names, _ in rows for name in names), default=0)
-    for verdict, names, texts in rows:
-        _print_row(verdict, names, named, texts, console)
-    console.print()
-    console.print(Text(summary(report.diagnosis), style="bold"))
+    yield from (_Row(*row, named) for row in rows)
+    yield from ("", styled(summary(report.diagnosis)))
 
 
 def _run(report: DoctorReport) -> str:
-    policy = f"policy {plain(report.policy)}" if report.policy else "no policy given"
+    policy = f"policy {report.policy}" if report.policy else "no policy given"
     return f"{policy}, {MODE_NAMES[report.mode]}"
 
 
@@ -96,27 +95,32 @@ def _lines(alike: Sequence[Check]) -> Iterator[Text]:
     yield Text(plain(alike[0].found))
     if alike[0].verdict is not Verdict.OK:
         details = list(dict.fromkeys(detail for check in alike for detail in check.details))
-        for detail in details[:MOST_DETAILS]:
-            yield Text(f"  {plain(detail)}", style="dim")
-        more = len(details) - MOST_DETAILS
-        if more > 0:
-            yield Text(f"  … and {more} more; --output json has all", style="dim")
+        for detail in first_lines(details, MOST_DETAILS, REST):
+            yield styled(f"  {detail}", "dim")
     for fix in dict.fromkeys(check.fix for check in alike if check.fix):
         yield Text(f"→ {plain(fix)}")
 
 
-def _print_row(
-    verdict: Verdict, names: Sequence[str], width: int, texts: Iterable[Text], console: Console
-) -> None:
-    """Print the columns of a row; a word that a line is too short for stays whole, to be copied."""
-    left = VERDICT_WIDTH + width + 2
-    whole = TextWrapper(console.width - left, break_long_words=False, break_on_hyphens=False)
-    lines = [Text(part, line.style) for line in texts for part in whole.wrap(line.plain)]
-    for name, line in zip_longest(names, lines, fillvalue=""):
-        shown = verdict.value if line is lines[0] else ""
-        row = Text(f"{shown:<{VERDICT_WIDTH}} ", STYLES[verdict])
-        row.append(f"{name:<{width}} ", "default")
-        console.print(row.append(line), soft_wrap=True)
+class _Row(NamedTuple):
+    """The columns of a row; a word that a line is too short for stays whole, to be copied."""
+
+    verdict: Verdict
+    names: Sequence[str]
+    texts: Sequence[Text]
+    width: int
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        left = VERDICT_WIDTH + self.width + 2
+        whole = TextWrapper(
+            options.max_width - left, break_long_words=False, break_on_hyphens=False
+        )
+        lines = [Text(part, line.style) for line in self.texts for part in whole.wrap(line.plain)]
+        for name, line in zip_longest(self.names, lines, fillvalue=""):
+            shown = self.verdict.value if line is lines[0] else ""
+            row = Text(f"{shown:<{VERDICT_WIDTH}} ", STYLES[self.verdict], no_wrap=True)
+            row.overflow = "ignore"
+            row.append(f"{name:<{self.width}} ", "default")
+            yield row.append(line)
 
 
 def summary(diagnosis: Diagnosis) -> str:

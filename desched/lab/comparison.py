@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
-from rich.console import Console
 
 from desched.history.overload import Overload
 from desched.history.timeline import Lines, Timeline
 from desched.lab.figures import Assumed, Backtest, Backtests, PolicyFigures, Simulated
 from desched.lab.recorded_past import Doubt
 from desched.model.state import FAILURES
+from desched.views.blocks import Block
 from desched.views.comparison import (
     CPU_UNKNOWN,
     Comparison,
@@ -19,25 +19,16 @@ from desched.views.comparison import (
     overload_figures,
     resources_of,
 )
-from desched.views.comparison_table import print_comparison
+from desched.views.comparison_table import comparison_blocks
 from desched.wording.formatting import RESOURCE_NAMES, count, percent, span
 from desched.wording.reasons import describe
 
 
-def print_simulation(simulation: Simulated, console: Console) -> None:
-    """Print a simulation."""
-    print_comparison(simulation_view(simulation), console)
-
-
-def print_backtest(backtest: Backtest, console: Console) -> None:
-    """Print a backtest."""
-    print_comparison(backtest_view(backtest), console)
-
-
-def print_backtests(backtests: Backtests, console: Console) -> None:
-    """Print the backtest of each cluster."""
+def backtests_blocks(backtests: Backtests) -> Iterator[Block]:
+    """The backtest of each cluster."""
     for cluster in backtests.clusters:
-        print_comparison(backtest_view(cluster.backtest, f"backtest · {cluster.cluster}"), console)
+        view = backtest_view(cluster.backtest, f"backtest · {cluster.cluster}")
+        yield from comparison_blocks(view)
 
 
 def simulation_view(simulation: Simulated) -> Comparison:

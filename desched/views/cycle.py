@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,7 +52,7 @@ from desched.wording.formatting import (
     words,
 )
 from desched.wording.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
-from desched.wording.section import Section, Tile
+from desched.wording.section import Member, ReasonGroup, Section, Tile
 
 _CHOICES: Mapping[str, str] = {
     "": "possibly on any node where it fits; scheduler.others in the policy can name its profile",
@@ -171,26 +170,6 @@ NODE_COLUMNS = (
     NodeColumn("pool", "Pool", lambda node: node.verdict.pool),
     NodeColumn("why", "Why it is left alone", lambda node: node.why, wide=True),
 )
-
-
-class Member(NamedTuple):
-    """A member of a group; `detail` is specific to it, `place` is where it is."""
-
-    name: str
-    detail: str = ""
-    place: str = ""
-
-
-class ReasonGroup(NamedTuple):
-    """What shares a reason."""
-
-    reason: StrEnum
-    members: Sequence[Member]
-
-    @property
-    def sentence(self) -> str:
-        """What the reason means."""
-        return sentence_of(self.reason)
 
 
 class EvictionView(NamedTuple):

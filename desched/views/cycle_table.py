@@ -2,58 +2,46 @@
 
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.text import Text
 
-from desched.views.cycle import CycleView, EvictionView
-from desched.views.grouped_list import (
-    MOST_EXAMPLES,
-    block,
+from desched.views.blocks import (
+    MOST_LINES,
+    Block,
+    facts,
+    grid,
     groups,
-    numbered,
-    print_lines,
-    print_section,
+    item,
+    listed,
+    section,
+    styled,
 )
-from desched.views.node_table import print_nodes
-from desched.views.status import print_sections
-from desched.wording.formatting import count, plain
-from desched.wording.section import Section
+from desched.views.cycle import CycleView, EvictionView
+from desched.views.node_table import NodeTable
+from desched.wording.formatting import count
 
 
-def print_cycle(cycle: CycleView, console: Console) -> None:
-    """Print the cycle."""
-    console.print(Text(f"desched · {cycle.mode} · {plain(cycle.report.target)}", style="bold"))
-    console.print(Text(plain(cycle.policy)))
-    console.print(Text(f"{cycle.observed}\n"))
-    print_nodes(cycle, console)
-    console.print()
-    outlooks = Section("", cycle.outlooks).first(MOST_EXAMPLES, "the JSON of the report has all")
-    print_lines("The next hour:", outlooks, console)
+def cycle_blocks(cycle: CycleView) -> Iterator[Block]:
+    """The cycle; of one node, only what is about that node."""
+    yield styled(f"desched · {cycle.mode} · {cycle.report.target}")
+    yield from (cycle.policy, cycle.observed, "", NodeTable(cycle), "")
+    yield from listed("The next hour", cycle.outlooks)
     if cycle.left_alone:
-        print_section("Nodes that are left alone:", groups(cycle.left_alone), console)
-    _print_evictions(cycle, console)
-    if not cycle.node:
-        print_lines("Soft taints (desched.io/overloaded):", cycle.taints, console)
-    if cycle.stays:
-        pods = "pod on overloaded nodes stays", "pods on overloaded nodes stay"
-        listed = groups(cycle.stays, None if cycle.all_pods else MOST_EXAMPLES)
-        print_section(f"{count(len(cycle.refusals), *pods)}:", listed, console)
-    if not cycle.node:
-        _print_the_rest(cycle, console)
-
-
-def _print_evictions(cycle: CycleView, console: Console) -> None:
+        yield from section("Nodes that are left alone", groups(cycle.left_alone))
     if cycle.evictions:
         verb = "Would evict" if cycle.dry_run else "Evicting"
-        blocks = [
-            (
-                f"{eviction.number}.",
-                block(Text(plain(str(eviction.eviction.pod)), style="bold"), lines),
-            )
-            for eviction in cycle.evictions
-            if (lines := list(_lines(eviction)))
-        ]
-        print_section(f"{verb} {count(len(blocks), 'pod')}:", numbered(blocks), console)
+        rows = (
+            (Text(f"{view.number:>3}."), item(str(view.eviction.pod), _lines(view)))
+            for view in cycle.evictions
+        )
+        yield from section(f"{verb} {count(len(cycle.evictions), 'pod')}", grid(rows))
+    if not cycle.node:
+        yield from listed("Soft taints (desched.io/overloaded)", cycle.taints)
+    if cycle.stays:
+        pods = "pod on overloaded nodes stays", "pods on overloaded nodes stay"
+        members = groups(cycle.stays, None if cycle.all_pods else MOST_LINES)
+        yield from section(count(len(cycle.refusals), *pods), members)
+    if not cycle.node:
+        yield from _the_rest(cycle)
 
 
 def _lines(view: EvictionView) -> Iterator[str]:
@@ -67,21 +55,15 @@ def _lines(view: EvictionView) -> Iterator[str]:
     yield from view.result
 
 
-def _print_the_rest(cycle: CycleView, console: Console) -> None:
-    """Print what is not about single nodes, and the summary."""
-    print_lines("Pending pods without reserved room:", cycle.unreserved, console)
-    for section in cycle.sections:
-        lines = section.first(MOST_EXAMPLES, "the JSON of the report has all")
-        print_lines(f"{section.title}:", lines, console)
+def _the_rest(cycle: CycleView) -> Iterator[Block]:
+    """What is not about single nodes, and the summary."""
+    yield from listed("Pending pods without reserved room", cycle.unreserved)
+    for each in cycle.sections:
+        yield from listed(each.title, each.lines)
     if cycle.results:
-        print_section("Results of earlier evictions:", groups(cycle.results), console)
+        yield from section("Results of earlier evictions", groups(cycle.results))
     if cycle.earlier:
-        console.print(Text("Under way, or left alone for now:", style="bold"))
-        print_sections(cycle.earlier, console)
-        console.print()
-    for line in cycle.notes:
-        console.print(Text(plain(line)))
-    for line in cycle.warnings:
-        console.print(Text(plain(line), style="yellow"))
-    for line in cycle.summary:
-        console.print(Text(plain(line), style="bold"))
+        yield from section("Under way, or left alone for now", facts(cycle.earlier))
+    yield from cycle.notes
+    yield from (styled(line, "yellow") for line in cycle.warnings)
+    yield from map(styled, cycle.summary)

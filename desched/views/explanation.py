@@ -1,16 +1,16 @@
 """Explanations of a node, a pod or a workload in a terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from itertools import groupby
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from desched.model.cluster import DEFAULT_SCHEDULER
 from desched.model.plan import NodeVerdict, ResourcePressure
 from desched.model.text import count_of_nodes
 from desched.policy.durations import duration_text
+from desched.views.blocks import Block, grid, item, listed, section, styled, table
 from desched.views.explained.values import (
     Explanation,
     LandingForecast,
@@ -25,14 +25,12 @@ from desched.views.explained.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.views.grouped_list import block, plain_table, print_lines, print_section
 from desched.views.outlook import describe_outlook, describe_saving
 from desched.wording.formatting import (
     RESOURCE_NAMES,
     clock_time,
     count,
     percent,
-    plain,
     resource_title,
     words,
 )
@@ -44,92 +42,73 @@ MOST_REASONS = 4
 _SHOWN_SHARE = 0.005
 """What rounds to 0 % is not worth a line."""
 
+_LINES = "target/stop/ceiling"
 _NOT_READ = "its usage was not read, for no decision needed it"
-NARROW_COLUMNS = 70
 
 
-def print_explanation(explanation: Explanation, console: Console) -> None:
-    """Print the explanation."""
-    taken_at = f"{explanation.taken_at:%Y-%m-%d %H:%M:%S} UTC"
-    console.print(Text(f"desched · explain · {plain(explanation.target)}", style="bold"))
-    console.print(Text(f"at {taken_at} · policy {plain(explanation.policy)}"))
+def explanation_blocks(explanation: Explanation) -> Iterator[Block]:
+    """The explanation."""
+    yield styled(f"desched · explain · {explanation.target}")
+    yield f"at {explanation.taken_at:%Y-%m-%d %H:%M:%S} UTC · policy {explanation.policy}"
     if explanation.hold is not None:
         reason = describe(explanation.hold, explanation.hold_detail)
-        console.print(Text(plain(f"The whole cycle evicts nothing: {reason}"), style="yellow"))
-    console.print()
+        yield styled(f"The whole cycle evicts nothing: {reason}", "yellow")
+    yield ""
     if explanation.node is not None:
-        _print_node(explanation.node, explanation, console)
+        yield from _node(explanation.node, explanation)
     if explanation.pod is not None:
-        _print_pod(explanation.pod, console)
+        yield from _pod(explanation.pod)
     if explanation.workload is not None:
-        _print_workload(explanation.workload, explanation, console)
+        yield from _workload(explanation.workload, explanation)
 
 
-def _print_node(node: NodeExplanation, whole: Explanation, console: Console) -> None:
-    console.print(Text(plain(_class_of(node)), style="bold"))
-    for line in _judgement(node, whole):
-        console.print(Text(plain(line)))
-    console.print()
-    _print_loads(node, console)
-    for line in _remaining(node):
-        console.print(Text(line))
-    if node.arriving:
-        names = ", ".join(str(arrival.pod) for arrival in node.arriving)
-        console.print(Text(plain(f"It may get the replacements of {names}.")))
-    console.print()
-    _print_changes("to relieve or to judge it", node.changes, console)
-    _print_pods("on it, the largest load first", node.pods, console)
-
-
-def _judgement(node: NodeExplanation, whole: Explanation) -> Iterator[str]:
-    """What is expected of the node, why it is not relieved, and what plugins say of it."""
+def _node(node: NodeExplanation, whole: Explanation) -> Iterator[Block]:
     verdict = node.verdict
+    of_pool = f" (pool {verdict.pool})" if verdict.pool else ""
+    yield styled(f"{verdict.node}{of_pool} is {words(verdict.node_class)}.")
     if outlook := describe_outlook(verdict):
         yield f"{outlook}."
     if verdict.reason is not None:
-        yield f"{verdict.reason}: {describe(verdict.reason, verdict.detail)}"
+        yield _reason(verdict.reason, verdict.detail)
     if verdict.until is not None:
         yield f"This ends at {clock_time(verdict.until, whole.taken_at)} at the earliest."
-    yield from node.notes
+    yield from (*node.notes, "")
+    yield _loads(node)
+    yield from _remaining(node)
+    if node.arriving:
+        names = ", ".join(str(arrival.pod) for arrival in node.arriving)
+        yield f"It may get the replacements of {names}."
+    yield ""
+    yield from _changes("to relieve or to judge it", node.changes)
+    yield from _pods("on it", node.pods)
 
 
-def _class_of(node: NodeExplanation) -> str:
-    verdict = node.verdict
-    of_pool = f" (pool {verdict.pool})" if verdict.pool else ""
-    return f"{verdict.node}{of_pool} is {words(verdict.node_class)}."
+def _reason(reason: StrEnum | None, detail: str) -> str:
+    return f"{reason}: {describe(reason, detail)}"
 
 
-def _print_loads(node: NodeExplanation, console: Console) -> None:
-    """Print a row for each load, or a sentence where a table does not fit."""
+def _loads(node: NodeExplanation) -> Block:
+    """A column for each load."""
     if not node.loads:
-        console.print(Text("No load of it is known."))
-        return
-    lines = {pressure.resource: pressure for pressure in node.verdict.pressures}
-    rows = [(_with_windows(load), _cells(load, lines.get(load.resource))) for load in node.loads]
-    if console.width < NARROW_COLUMNS:
-        for name, cells in rows:
-            shown = ", ".join(f"{heading} {text}" for heading, text in cells.items() if text)
-            console.print(Text(f"{name}: {shown}"))
-        return
-    table = plain_table()
-    table.add_column("", overflow="fold")
-    headings = [each for each in rows[0][1] if any(cells[each] for _, cells in rows)]
-    for heading in headings:
-        table.add_column(heading, justify="right", overflow="fold")
-    for name, cells in rows:
-        table.add_row(name, *(cells[heading] for heading in headings))
-    console.print(table)
+        return "No load of it is known."
+    pressures = {pressure.resource: pressure for pressure in node.verdict.pressures}
+    columns = [_column(load, pressures.get(load.resource)) for load in node.loads]
+    windows = ("/".join(duration_text(w) for w, _ in load.measured if w) for load in node.loads)
+    names = (resource_title(load.resource) for load in node.loads)
+    titles = [f"{name} {of}".rstrip() for name, of in zip(names, windows, strict=True)]
+    rows = ((title, *(column[title] for column in columns)) for title in columns[0])
+    return table(("", *titles), [row for row in rows if any(row[1:])])
 
 
-def _cells(load: LoadSummary, pressure: ResourcePressure | None) -> Mapping[str, str]:
+def _column(load: LoadSummary, pressure: ResourcePressure | None) -> Mapping[str, str]:
     return {
-        "%": "/".join(percent(ratio) for _, ratio in load.measured) or "?",
-        "target/stop/ceiling": _lines(pressure) if pressure else "",
-        "after": _percent(pressure.after_ratio if pressure else None),
-        "of pods": _percent(load.pods_ratio),
+        "load %": "/".join(percent(ratio) for _, ratio in load.measured) or "?",
+        _LINES: _lines(pressure) if pressure else "",
+        "after the plan": _percent(pressure.after_ratio if pressure else None),
+        "of its pods": _percent(load.pods_ratio),
         "of pods that left": _percent((pressure.departed_ratio or None) if pressure else None),
         "of others": _percent(load.other_ratio),
-        "samples": "" if load.age_seconds is None else f"{load.age_seconds:.0f} s old",
+        "age of samples, s": "" if load.age_seconds is None else f"{load.age_seconds:.0f}",
     }
 
 
@@ -140,11 +119,6 @@ def _percent(ratio: float | None) -> str:
 def _lines(lines: ResourcePressure | LoadChange) -> str:
     ratios = (lines.target_ratio, lines.stop_ratio, lines.ceiling_ratio)
     return "/".join(percent(ratio).removesuffix(".0") for ratio in ratios)
-
-
-def _with_windows(load: LoadSummary) -> str:
-    windows = "/".join(duration_text(window) for window, _ in load.measured if window)
-    return f"{resource_title(load.resource)} {windows}".rstrip()
 
 
 def _remaining(node: NodeExplanation) -> Iterator[str]:
@@ -172,24 +146,20 @@ def _remaining(node: NodeExplanation) -> Iterator[str]:
             yield f"What stays: {', '.join(parts)}."
 
 
-def _print_pods(
-    where: str, pods: Sequence[PodSummary], console: Console, *, named: bool = False
-) -> None:
-    """Print each pod with its load and verdict; `named` with the name of its node."""
-    if not pods:
-        return
-    table = Table.grid(padding=(0, 0, 0, 2))
-    table.add_column(overflow="fold")
+def _pods(where: str, pods: Sequence[PodSummary], *, named: bool = False) -> Iterator[Block]:
+    """Each pod with its load and verdict; `named` with the name of its node."""
     said = set()
+    items = []
     for pod in pods:
-        on = f"on {plain(pod.node)} " if named else ""
-        title = Text(f"{plain(str(pod.pod))} ", style="bold")
-        title.append(f"{on}{_shares(pod)}", style="not bold")
+        title = styled(f"{pod.pod} ").append(
+            styled(f"{f'on {pod.node} ' if named else ''}{_shares(pod)}", "not bold")
+        )
         verdict = _verdict_of(pod)
         again = verdict in said and pod.outcome is PodOutcome.STAYS
-        table.add_row(block(title, [f"stays, {pod.reason}, as above" if again else verdict]))
+        items.append(item(title, [f"stays, {pod.reason}, as above" if again else verdict]))
         said.add(verdict)
-    print_section(f"{count(len(pods), 'pod')} {where}:", table, console)
+    if items:
+        yield from section(f"{count(len(pods), 'pod')} {where}, the largest load first", *items)
 
 
 def _shares(pod: PodSummary) -> str:
@@ -205,37 +175,31 @@ def _verdict_of(pod: PodSummary) -> str:
         case PodOutcome.NOT_NEEDED:
             return "could be evicted, but its node is not overloaded"
         case PodOutcome.STAYS:
-            return f"stays, {pod.reason}: {describe(pod.reason, pod.detail)}"
+            return f"stays, {_reason(pod.reason, pod.detail)}"
 
 
-def _print_pod(pod: PodExplanation, console: Console) -> None:
+def _pod(pod: PodExplanation) -> Iterator[Block]:
     summary = pod.summary
     on = f" on {summary.node}" if summary.node else ", which has no node,"
-    verdict = f"{summary.pod}{on} {_verdict_of(summary)}"
-    console.print(Text(plain(pod.verdict or verdict), style="bold"))
-    console.print(Text(plain(_about(pod))))
-    for line in (*_saving(pod), *pod.notes):
-        console.print(Text(plain(line)))
-    if pod.verdict:
-        console.print()
-        for title, lines in pod.details.items():
-            print_lines(f"{title}:", lines, console)
-        return
-    for line in _node_lines(pod.node_verdict) if pod.node_verdict else ():
-        console.print(Text(plain(line)))
-    if pod.after_eviction:
-        console.print(Text(plain(f"If it is evicted, {pod.after_eviction}.")))
-    console.print()
-    _print_changes("for it to move", pod.changes, console)
-    _print_rules(pod.rules, console)
-    if pod.placement is not None:
-        _print_placement(pod.placement, summary.node, pod.scheduler, console)
-
-
-def _saving(pod: PodExplanation) -> Iterator[str]:
-    """What its move saves, if the plan evicts it for that."""
+    yield styled(pod.verdict or f"{summary.pod}{on} {_verdict_of(summary)}")
+    yield _about(pod)
     if pod.eviction is not None and (saving := describe_saving(pod.eviction)):
         yield saving
+    yield from pod.notes
+    if pod.verdict:
+        yield ""
+        for title, lines in pod.details.items():
+            yield from listed(title, lines)
+        return
+    if pod.node_verdict is not None:
+        yield from _of_node(pod.node_verdict)
+    if pod.after_eviction:
+        yield f"If it is evicted, {pod.after_eviction}."
+    yield ""
+    yield from _changes("for it to move", pod.changes)
+    yield from section("Rules, in order", grid(_rules(pod.rules)))
+    if pod.placement is not None:
+        yield from _placement(pod.placement, summary.node, pod.scheduler)
 
 
 def _about(pod: PodExplanation) -> str:
@@ -266,7 +230,7 @@ def _memory(amount_bytes: float) -> str:
     return f"{amount_bytes / _MIB:.0f} MiB of memory"
 
 
-def _node_lines(verdict: NodeVerdict) -> Iterator[str]:
+def _of_node(verdict: NodeVerdict) -> Iterator[str]:
     highest = sorted(verdict.pressures, key=lambda p: p.target_ratio - p.lowest_ratio)
     loads = ", ".join(
         f"{RESOURCE_NAMES[p.resource]} {percent(p.lowest_ratio)} % "
@@ -274,66 +238,64 @@ def _node_lines(verdict: NodeVerdict) -> Iterator[str]:
         for p in highest
     )
     loads_text = f": {loads}" if loads else ""
-    description = describe(verdict.reason, verdict.detail)
-    reason = f"; {verdict.reason}: {description}" if verdict.reason else ""
+    reason = f"; {_reason(verdict.reason, verdict.detail)}" if verdict.reason else ""
     yield f"{verdict.node} is {words(verdict.node_class)}{loads_text}{reason}"
     if outlook := describe_outlook(verdict):
         yield f"{outlook}."
 
 
-def _print_rules(rules: Iterable[RuleLine], console: Console) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _rules(rules: Iterable[RuleLine]) -> Iterator[Sequence[Text]]:
     for outcome, alike in groupby(rules, lambda rule: rule.outcome):
         if outcome is RuleOutcome.PASSED:
-            table.add_row("passed", Text(", ".join(rule.reason for rule in alike), style="dim"))
+            yield Text("passed"), styled(", ".join(rule.reason for rule in alike), "dim")
             continue
         for rule in alike:
-            text = f"{rule.reason}: {describe(rule.reason, rule.detail)}"
             style = "yellow" if outcome is RuleOutcome.LIFTED else "red"
-            table.add_row(Text(outcome, style=style), Text(plain(text)))
-    print_section("Rules, in order:", table, console)
+            yield Text(outcome, style=style), styled(_reason(rule.reason, rule.detail), "")
 
 
-def _print_placement(placement: Placement, source: str, scheduler: str, console: Console) -> None:
-    lines = [count_of_nodes(group.nodes, group.reason) for group in placement.excluded] + [
-        f"nearest: node {miss.node} {miss.lacks}" for miss in placement.near
+def _placement(placement: Placement, source: str, scheduler: str) -> Iterator[Block]:
+    lines = [
+        *(count_of_nodes(group.nodes, group.reason) for group in placement.excluded),
+        *(f"nearest: node {miss.node} {miss.lacks}" for miss in placement.near),
     ]
-    title = f"{placement.suitable} of {count(placement.nodes, 'node')} can take it now"
     if placement.expected_on:
         lines.insert(0, f"expected on {placement.expected_on}")
     elif placement.reason is not None:
-        lines.insert(0, f"{placement.reason}: {describe(placement.reason, placement.detail)}")
-    text = Text("\n".join(plain(f"  {line}") for line in lines))
-    print_section(f"{title}, if it moves alone:", text, console)
+        lines.insert(0, _reason(placement.reason, placement.detail))
+    nodes = count(placement.nodes, "node")
+    yield from listed(f"{placement.suitable} of {nodes} can take it now, if it moves alone", lines)
     if placement.forecast is not None:
-        _print_forecast(placement.forecast, source, scheduler, console)
+        yield from _forecast(placement.forecast, source, scheduler)
     if placement.loads:
-        _print_load_changes(placement.loads, console)
+        titles = ("Load %", "", "before", "after", _LINES)
+        rows = [
+            (
+                change.node,
+                RESOURCE_NAMES[change.resource],
+                percent(change.before_ratio),
+                percent(change.after_ratio),
+                _lines(change),
+            )
+            for change in placement.loads
+        ]
+        yield from (table(titles, rows), "")
 
 
-def _print_forecast(
-    forecast: LandingForecast, source: str, scheduler: str, console: Console
-) -> None:
-    table = plain_table()
-    table.add_column("Node", overflow="fold")
-    table.add_column("probability", justify="right", overflow="fold")
+def _forecast(forecast: LandingForecast, source: str, scheduler: str) -> Iterator[Block]:
     is_known = forecast.most_risk is not None
-    if is_known:
-        table.add_column("score", justify="right", overflow="fold")
-        table.add_column("sum of", overflow="fold")
+    rows = []
     for node in forecast.nodes:
         parts = ", ".join(f"{name} {score}" for name, score in node.by_plugin.items() if score)
         name = f"{node.node} (harmful)" if node.harmful else node.node
-        scores = [Text(str(node.score)), Text(plain(parts), style="dim")]
-        share = Text(f"{node.probability:.0%}")
-        table.add_row(Text(plain(name)), share, *(scores if is_known else ()))
+        scores = (str(node.score), styled(parts, "dim")) if is_known else ("", "")
+        rows.append((name, f"{node.probability:.0%}", *scores))
     left = 1 - sum(node.probability for node in forecast.nodes)
     if forecast.nodes and left >= _SHOWN_SHARE:
-        table.add_row(Text("other nodes"), Text(f"{left:.0%}"))
+        rows.append(("other nodes", f"{left:.0%}", "", ""))
     placing = "kube-scheduler" if scheduler == DEFAULT_SCHEDULER else scheduler
-    print_section(f"Where {plain(placing)} would put its replacement:", table, console)
+    titles = ("Node", "probability", "score", "sum of")
+    yield from section(f"Where {placing} would put its replacement", table(titles, rows))
     accepted = (
         "any is accepted; scheduler.others in the policy can name the scheduler's profile"
         if forecast.most_risk is None
@@ -346,41 +308,19 @@ def _print_forecast(
     if forecast.steered:
         steered = ", ".join(forecast.steered)
         line += f" Without soft taints on {steered} it would be {forecast.without_taints:.0%}."
-    console.print(Text(plain(line)))
-    console.print()
+    yield from (line, "")
 
 
-def _print_load_changes(changes: Iterable[LoadChange], console: Console) -> None:
-    table = plain_table()
-    table.add_column("Load %", overflow="fold")
-    for heading in ("", "before", "after", "target/stop/ceiling"):
-        table.add_column(heading, justify="right", overflow="fold")
-    for change in changes:
-        table.add_row(
-            Text(plain(change.node)),
-            RESOURCE_NAMES[change.resource],
-            percent(change.before_ratio),
-            percent(change.after_ratio),
-            _lines(change),
-        )
-    console.print(table)
-    console.print()
+def _changes(purpose: str, changes: Sequence[str]) -> Iterator[Block]:
+    yield from listed(f"What would have to change {purpose}", changes, "• ")
 
 
-def _print_changes(purpose: str, changes: Sequence[str], console: Console) -> None:
-    if changes:
-        text = Text("\n".join(plain(f"  • {change}") for change in changes))
-        print_section(f"What would have to change {purpose}:", text, console)
-
-
-def _print_workload(workload: WorkloadExplanation, whole: Explanation, console: Console) -> None:
+def _workload(workload: WorkloadExplanation, whole: Explanation) -> Iterator[Block]:
     ready = f", {workload.ready_replicas} Ready" if workload.ready_replicas is not None else ""
-    title = f"{workload.workload} with {count(workload.desired_replicas, 'replica')}{ready}"
-    console.print(Text(plain(title), style="bold"))
-    for line in _pace(workload, whole):
-        console.print(Text(plain(line)))
-    console.print()
-    _print_pods("of it, the largest load first", workload.pods, console, named=True)
+    replicas = count(workload.desired_replicas, "replica")
+    yield styled(f"{workload.workload} with {replicas}{ready}")
+    yield from (*_pace(workload, whole), "")
+    yield from _pods("of it", workload.pods, named=True)
 
 
 def _pace(workload: WorkloadExplanation, whole: Explanation) -> Iterator[str]:

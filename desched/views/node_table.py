@@ -1,10 +1,9 @@
 """The nodes of a cycle as a table in a terminal, those with the highest load first."""
 
 import math
-from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -14,16 +13,16 @@ from desched.model.plan import NodeClass
 from desched.model.report import RecentLoad
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
+from desched.views.blocks import styled, table
 from desched.views.cycle import CycleView, LoadView, NodeView
-from desched.views.grouped_list import plain_table
-from desched.wording.formatting import RESOURCE_NAMES, first_names, percent, plain, resource_title
+from desched.wording.formatting import RESOURCE_NAMES, first_names, percent, resource_title
 
 MOST_NODES = 20
 BLOCKS = "▁▂▃▄▅▆▇█"
 _UNBOUNDED = 10_000
-_NAME_CHARACTERS = 26
-_SHORT_NAME_CHARACTERS = 14
-"""Of the names of nodes in a narrow terminal; longer ones are folded."""
+_FURTHER = ("target/stop", "after")
+_LEAST_FOR_ALL = 60
+"""The columns of a terminal that shows lines and the recent load as well."""
 
 CLASS_STYLES = {
     NodeClass.OVERLOADED: "bold red",
@@ -34,134 +33,83 @@ CLASS_STYLES = {
 }
 
 
-def print_nodes(cycle: CycleView, console: Console) -> None:
-    """Print each node with its levels, its thresholds and its levels after the plan.
+class NodeTable:
+    """Each node with its levels, its thresholds and its levels after the plan.
 
     A terminal shows the recent load as well. Where it is narrow, resources are stacked.
     """
-    shown, left = cycle.most_important(MOST_NODES)
-    draws = console.is_terminal and console.encoding.startswith("utf")
-    nodes = _Shown(shown, cycle, draws=draws)
-    table = _fitting(nodes, console)
-    console.print(table)
-    if nodes.last and any(column.header == nodes.last for column in table.columns):
-        console.print(Text(nodes.legend, style="dim"))
-    if left:
-        console.print(Text(f"… and {left}"))
-    unknown = cycle.unknown_gpus
-    for why, names in grouped((detail, plain(node)) for node, detail in unknown).items():
-        because = f" ({plain(why)})" if why else ""
-        console.print(Text(f"Unknown GPU load: {first_names(names)}{because}", style="dim"))
 
-
-def _fitting(nodes: "_Shown", console: Console) -> Table:
-    """The first layout that fits; the last one folds what does not."""
-    unbounded = console.options.update(width=_UNBOUNDED)
-    for layout in (nodes.side_by_side, nodes.stacked):
-        table = layout()
-        if Measurement.get(console, unbounded, table).maximum <= console.width:
-            return table
-    return nodes.smallest()
-
-
-class _Shown:
-    """Nodes that are shown, in layouts of different widths."""
-
-    def __init__(self, nodes: Sequence[NodeView], cycle: CycleView, *, draws: bool) -> None:
-        self._nodes = nodes
+    def __init__(self, cycle: CycleView) -> None:
+        self._nodes, self._left = cycle.most_important(MOST_NODES)
         self._columns = cycle.columns(wide=False)
-        self._unknown_gpus = {name for name, _ in cycle.unknown_gpus}
-        unknown = {Resource.GPU} if self._unknown_gpus else set()
-        self._resources = [
-            resource
-            for resource in RESOURCE_NAMES
-            if resource in unknown or any(resource in node.loads for node in nodes)
-        ]
-        loads = [load for node in nodes for load in node.loads.values()]
-        self._judged = {
-            resource
-            for node in nodes
-            for resource, load in node.loads.items()
-            if load.pressure is not None
-        }
-        drawn = [load.recent for load in loads if draws and load.recent]
-        self.last = f"last {duration_text(max(map(span_of, drawn)))}" if drawn else ""
-        step = duration_text(drawn[0].step_seconds) if drawn else ""
-        self.legend = (
-            f"{self.last}: a block for each {step}, {BLOCKS[0]} is idle, {BLOCKS[-1]} is full, "
-            "red is above the target, blank is unknown."
+        self._unknown_gpus = dict(cycle.unknown_gpus)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.max_width >= _LEAST_FOR_ALL
+        draws = wide and options.is_terminal and options.encoding.startswith("utf")
+        loads = (load.recent for node in self._nodes for load in node.loads.values())
+        recent = [load for load in loads if load and draws]
+        last = f"last {duration_text(max(map(span_of, recent)))}" if recent else ""
+        made = self._side_by_side(last)
+        unbounded = options.update(width=_UNBOUNDED)
+        if Measurement.get(console, unbounded, made).maximum > options.max_width:
+            made = self._stacked(last, lines=wide)
+        yield made
+        if recent:
+            step = duration_text(recent[0].step_seconds)
+            yield styled(
+                f"{last}: a block for each {step}, {BLOCKS[0]} is idle, {BLOCKS[-1]} is full, red "
+                "is above the target, blank is unknown.",
+                "dim",
+            )
+        if self._left:
+            yield Text(f"… and {self._left}")
+        why_unknown = grouped((detail, node) for node, detail in self._unknown_gpus.items())
+        for why, names in why_unknown.items():
+            because = f" ({why})" if why else ""
+            yield styled(f"Unknown GPU load: {first_names(names)}{because}", "dim")
+
+    def _side_by_side(self, last: str) -> Table:
+        """A row for each node."""
+        resources = [r for r in RESOURCE_NAMES if any(self._has(r, node) for node in self._nodes)]
+        titles = ["Node", "State", *(column.title for column in self._columns)]
+        for resource in resources:
+            name = f"{resource_title(resource)} % {self._windows(resource)}".rstrip()
+            titles += [name, *_FURTHER, last]
+        return table(
+            titles,
+            [
+                [*self._heads(node), *(c for r in resources for c in self._cells(node, r, last))]
+                for node in self._nodes
+            ],
         )
 
-    def side_by_side(self) -> Table:
-        """A row for each node."""
-        table = plain_table()
-        table.add_column("Node", overflow="fold")
-        table.add_column("State")
-        for column in self._columns:
-            table.add_column(column.title, overflow="fold")
-        for resource in self._resources:
-            name = f"{resource_title(resource)} % {self._windows(resource)}"
-            table.add_column(name.rstrip(), justify="right")
-            if resource in self._judged:
-                table.add_column("target/stop", justify="right")
-                table.add_column("after", justify="right")
-            if self.last:
-                table.add_column(self.last)
-        for node in self._nodes:
-            cells = [cell for resource in self._resources for cell in self._cells(node, resource)]
-            table.add_row(*self._heads(node), *cells)
-        return table
-
-    def stacked(self) -> Table:
-        """A line for each resource of a node."""
-        table = self._lines(_NAME_CHARACTERS)
-        table.add_column("target/stop", justify="right")
-        table.add_column("after", justify="right")
-        if self.last:
-            table.add_column(self.last)
-        for node, resource, names in self._stacked():
-            cells = self._cells(node, resource, padded=True) if resource else ()
-            table.add_row(*names, *cells)
-        return table
-
-    def smallest(self) -> Table:
-        """A line for each resource of a node, with its levels now and after the plan only."""
-        table = self._lines(_SHORT_NAME_CHARACTERS)
-        table.add_column("after", justify="right")
-        for node, resource, names in self._stacked():
-            cells = self._cells(node, resource, padded=True) if resource else [Text()] * 3
-            table.add_row(*names, cells[0], cells[2])
-        return table
-
-    def _lines(self, name_characters: int) -> Table:
-        windows = {windows_of for r in self._resources if (windows_of := self._windows(r))}
-        table = plain_table()
-        table.add_column("Node", overflow="fold", max_width=name_characters)
-        table.add_column("")
+    def _stacked(self, last: str, *, lines: bool) -> Table:
+        """A row for each resource of a node: its name is in the first one, its state below."""
+        windows = {windows for r in RESOURCE_NAMES if (windows := self._windows(r))}
         title = f"% {windows.pop()}" if len(windows) == 1 else "%"
-        table.add_column(title, justify="right", overflow="fold")
-        return table
-
-    def _stacked(self) -> Iterator[tuple[NodeView, Resource | None, tuple[Text, Text]]]:
-        """Each line: the node, what it is about if anything, and both of their names.
-
-        The first line has the name of the node, the second one its state, the next ones columns.
-        """
+        rows = []
         for node in self._nodes:
-            lines = [r for r in self._resources if r is not Resource.GPU or self._has_gpus(node)]
+            resources = [r for r in RESOURCE_NAMES if self._has(r, node)]
             heads = [head for head in self._heads(node, titled=True) if head]
-            for resource, head in zip_longest(lines, heads, fillvalue=None):
+            for resource, head in zip_longest(resources, heads, fillvalue=None):
                 name = resource_title(resource) if resource else ""
-                yield node, resource, (head or Text(), Text(name))
+                levels, judging, *more = self._cells(node, resource, last)
+                rows.append([head or "", name, levels, judging if lines else "", *more])
+        return table(("Node", "", title, *_FURTHER, last), rows)
 
     def _heads(self, node: NodeView, *, titled: bool = False) -> list[Text]:
         """The name, the state, and the columns; `titled` if nothing above has their titles."""
         texts = [(f"{c.title} " if titled else "", c.text(node)) for c in self._columns]
-        columns = [Text(plain(title + text) if text else "") for title, text in texts]
-        return [Text(plain(node.name)), _state(node), *columns]
+        columns = [styled(title + text if text else "", "") for title, text in texts]
+        state = Text(node.node_class, style=CLASS_STYLES[node.verdict.node_class])
+        return [styled(node.name, ""), state, *columns]
 
-    def _has_gpus(self, node: NodeView) -> bool:
-        return Resource.GPU in node.loads or node.name in self._unknown_gpus
+    def _has(self, resource: Resource, node: NodeView) -> bool:
+        """Whether the node has a line of this resource, though its load may be unknown."""
+        if resource is Resource.GPU:
+            return resource in node.loads or node.name in self._unknown_gpus
+        return any(resource in each.loads for each in self._nodes)
 
     def _windows(self, resource: Resource) -> str:
         """The windows of the levels in a cell, as `5m/15m`."""
@@ -169,16 +117,15 @@ class _Shown:
         longest = max(loads, key=len, default=())
         return "/".join(duration_text(window) for window, _ in longest if window)
 
-    def _cells(self, node: NodeView, resource: Resource, *, padded: bool = False) -> list[Text]:
+    def _cells(self, node: NodeView, resource: Resource | None, last: str) -> list[Text]:
         """The levels now, target and stop line, the level after the plan, and the last hour.
 
         The levels of a node that is not judged are in brackets: they decide nothing.
         """
-        load = node.loads.get(resource)
-        lines, after = Text(""), Text("")
+        load = node.loads.get(resource) if resource else None
+        lines, after = Text(), Text()
         if load is None:
-            unknown = resource is not Resource.GPU or self._has_gpus(node)
-            levels = Text("?" if unknown else "", style="dim")
+            levels = Text("?" if resource and self._has(resource, node) else "", style="dim")
         elif (pressure := load.pressure) is None:
             levels = Text(f"({_levels(load)})", style="dim")
         else:
@@ -186,12 +133,7 @@ class _Shown:
             levels = Text(_levels(load), style=style)
             lines = Text(f"{_line(pressure.target_ratio)}/{_line(pressure.stop_ratio)}")
             after = Text("" if pressure.after_ratio is None else percent(pressure.after_ratio))
-        cells = [levels, lines, after] if padded or resource in self._judged else [levels]
-        return [*cells, sparkline(load)] if self.last else cells
-
-
-def _state(node: NodeView) -> Text:
-    return Text(node.node_class, style=CLASS_STYLES[node.verdict.node_class])
+        return [levels, lines, after, sparkline(load) if last else Text()]
 
 
 def _levels(load: LoadView) -> str:

@@ -1,15 +1,14 @@
 """What `desched validate` prints: the findings of policy files, for people and programs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
-from rich.console import Console
 from rich.padding import Padding
-from rich.text import Text
 
 from desched.model.text import on_one_line
 from desched.policy_keys.findings import PolicyFinding, Severity
+from desched.views.blocks import Block, in_one_piece, styled
 from desched.views.rendering import View
 from desched.wording.formatting import count
 
@@ -64,21 +63,20 @@ def _row(finding: PolicyFinding) -> dict[str, object]:
     }
 
 
-def print_findings(severity: Findings, console: Console) -> None:
-    """Print each finding where editors look for it, and a summary."""
-    files = severity.files
+def finding_blocks(found: Findings) -> Iterator[Block]:
+    """Each finding where editors look for it, and a summary."""
+    files = found.files
     for file in files:
         for finding in file.findings:
-            key = f" {on_one_line(finding.key)}" if finding.path else ""
-            place = f"{located(finding)}: {finding.severity.value}:{key}"
-            console.print(Text(place), soft_wrap=True)  # in one piece, for editors
-            console.print(Padding(Text(on_one_line(finding.text)), (0, 0, 0, 4)))
+            key = f" {finding.key}" if finding.path else ""
+            yield in_one_piece(f"{located(finding)}: {finding.severity.value}:{key}")
+            yield Padding(styled(finding.text, ""), (0, 0, 0, 4))
         if file.valid:
-            console.print(Text(f"{file.name}: valid"), soft_wrap=True)
+            yield in_one_piece(f"{file.name}: valid")
     invalid = sum(not file.valid for file in files)
     errors, warnings = (sum(file.count(severity) for file in files) for severity in Severity)
     numbers = f"{count(errors, 'error')} and {count(warnings, 'warning')}"
-    console.print(Text(f"{count(len(files), 'file')}, {invalid} invalid: {numbers}."))
+    yield f"{count(len(files), 'file')}, {invalid} invalid: {numbers}."
 
 
 def github_commands(findings: Findings) -> str:

@@ -3,12 +3,14 @@
 import io
 import math
 import sys
-from collections.abc import Callable
-from typing import Literal, TextIO, TypeVar, assert_never
+from collections.abc import Iterable
+from typing import Literal, TextIO, assert_never
 
 import msgspec
 import yaml
 from rich.console import Console
+
+from desched.views.blocks import Block, print_blocks
 
 ReportFormat = Literal["table", "json", "yaml"]
 
@@ -27,17 +29,12 @@ class View:
         raise NotImplementedError
 
 
-Shown = TypeVar("Shown")
-Printer = Callable[[Shown, Console], None]
-"""Prints a value as a table; it needs no colour, and 80 columns are enough."""
-
-
 def rendered(
-    shown: Shown,
-    print_table: Printer[Shown],
+    shown: object,
+    blocks: Iterable[Block],
     format: ReportFormat,  # noqa: A002  (the word for it)
 ) -> str:
-    """The value as JSON or YAML, or else as a table; ends in a newline."""
+    """The value as JSON or YAML, or else its blocks as a table; ends in a newline."""
     document = shown.document if isinstance(shown, View) else shown
     match format:
         case "json":
@@ -47,7 +44,7 @@ def rendered(
         case "table":
             console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
             with console.capture() as capture:
-                print_table(shown, console)
+                print_blocks(blocks, console)
             # Rich pads cells with blanks, which do not belong into files and diffs.
             return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
         case _:
@@ -56,16 +53,16 @@ def rendered(
 
 def write_out(
     form: ReportFormat | None,
-    shown: Shown,
-    print_table: Printer[Shown],
+    shown: object,
+    blocks: Iterable[Block],
     stdout: TextIO | None = None,
 ) -> None:
-    """Print the value in the format; None means a table, which has colours on a terminal."""
+    """Print the value in the format; None means its blocks, with colours on a terminal."""
     stdout = stdout or sys.stdout
     if form in {None, "table"} and stdout.isatty():
-        print_table(shown, Console(file=stdout))
+        print_blocks(blocks, Console(file=stdout))
     else:
-        stdout.write(rendered(shown, print_table, form or "table"))
+        stdout.write(rendered(shown, blocks, form or "table"))
         stdout.flush()
 
 

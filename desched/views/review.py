@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from rich.console import Console
-from rich.text import Text
-
 from desched.history.logbook import ForecastTotals, LoggedMove
 from desched.history.review import Review, ReviewedMode
 from desched.model.plan import RELIEF
+from desched.views.blocks import Block, table
 from desched.views.comparison import (
     CPU_UNKNOWN,
     Comparison,
@@ -17,17 +15,10 @@ from desched.views.comparison import (
     overload_figures,
     resources_of,
 )
-from desched.views.comparison_table import print_comparison
-from desched.views.grouped_list import plain_table
-from desched.wording.formatting import MODE_NAMES, RESOURCE_NAMES, count, percent, plain, span
+from desched.wording.formatting import MODE_NAMES, RESOURCE_NAMES, count, percent, span
 
 STOPPED_AFTER = timedelta(hours=1)
 """Without a cycle for so long, people may take an old review for one of the present."""
-
-
-def print_review(review: Review, console: Console, now: datetime | None = None) -> None:
-    """Print a review."""
-    print_comparison(review_view(review, now), console)
 
 
 def review_view(review: Review, now: datetime | None = None) -> Comparison:
@@ -171,19 +162,14 @@ def _notes(review: Review) -> Iterator[str]:
         yield f"Evictions before {review.moves_since:%Y-%m-%d %H:%M} UTC are not kept."
 
 
-def print_history(moves: Sequence[LoggedMove], console: Console) -> None:
-    """Print a row for each eviction with what came of it; the newest comes last."""
-    if not moves:
-        console.print(Text("No eviction is in the logbook."))
-        return
-    table = plain_table()
-    table.add_column("At (UTC)", no_wrap=True)
-    for title in ("Pod", "From", "Landed on", "Result", "Why"):
-        table.add_column(title, overflow="fold")
-    for move in moves:
-        cells = (str(move.pod), move.node, _landed(move), _result(move), move.reason)
-        table.add_row(f"{move.at:%Y-%m-%d %H:%M}", *(Text(plain(cell)) for cell in cells))
-    console.print(table)
+def history_blocks(moves: Sequence[LoggedMove]) -> Iterator[Block]:
+    """A row for each eviction with what came of it; the newest comes last."""
+    titles = ("At (UTC)", "Pod", "From", "Landed on", "Result", "Why")
+    rows = [
+        (f"{m.at:%Y-%m-%d %H:%M}", str(m.pod), m.node, _landed(m), _result(m), m.reason)
+        for m in moves
+    ]
+    yield table(titles, rows) if rows else "No eviction is in the logbook."
 
 
 def _landed(move: LoggedMove) -> str:

@@ -1,13 +1,10 @@
 """What the state says: what is under way and what rests; and what `desched status` found."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from desched.cycle_report import MOST_NAMES
 from desched.model.plan import RELIEF, HoldReason
@@ -16,6 +13,7 @@ from desched.model.stored_state import is_done
 from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
 from desched.plugins import HOUSE
 from desched.ports import LeaseRecord
+from desched.views.blocks import Block, facts, styled
 from desched.views.rendering import View
 from desched.wording.formatting import (
     MODE_NAMES,
@@ -23,7 +21,6 @@ from desched.wording.formatting import (
     first_names,
     moment,
     percent,
-    plain,
 )
 from desched.wording.reasons import describe, describe_unsteered
 from desched.wording.section import Section
@@ -31,9 +28,6 @@ from desched.wording.section import Section
 STATUS_VERSION = "desched.io/status/v1"
 
 IN_FLIGHT = "in flight"
-
-MOST_LINES = 10
-"""Lines of a section in a terminal."""
 
 
 class StateView:
@@ -156,27 +150,11 @@ class Status(View, msgspec.Struct, frozen=True):
             yield section._replace(lines=[*lines, *more])
 
 
-def print_status(status: Status, console: Console) -> None:
-    """Print the status."""
-    console.print(Text(f"desched · status · {plain(status.target)}", style="bold"))
-    console.print(Text(f"{plain(status.place)} at {status.asked_at:%Y-%m-%d %H:%M:%S} UTC"))
-    console.print()
-    print_sections(status.sections, console)
-
-
-def print_sections(sections: Iterable[Section], console: Console) -> None:
-    """Print each title beside its lines."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for section in sections:
-        lines = section.first(MOST_LINES, "--output json has all") or ["none"]
-        mark = "•" if len(lines) > 1 else ""
-        for number, line in enumerate(lines):
-            heading = Text("" if number else section.title, style="bold")
-            table.add_row(heading, mark, Text(plain(line)))
-    console.print(table)
+def status_blocks(status: Status) -> Iterator[Block]:
+    """The status."""
+    yield styled(f"desched · status · {status.target}")
+    yield f"{status.place} at {status.asked_at:%Y-%m-%d %H:%M:%S} UTC"
+    yield from ("", facts(status.sections))
 
 
 def pause_line(pause: Pause, now: datetime) -> str:

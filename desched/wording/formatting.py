@@ -53,6 +53,16 @@ def first_names(names: Sequence[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def and_more(number: int, rest: str) -> Sequence[str]:
+    """The line for so many further ones, if any; `rest` is a hint at where they are."""
+    return [f"… and {number} more; {rest}"] if number > 0 else []
+
+
+def first_lines(lines: Sequence[str], most: int, rest: str) -> Sequence[str]:
+    """The first lines, and how many others there are."""
+    return [*lines[:most], *and_more(len(lines) - most, rest)]
+
+
 def percent(ratio: float) -> str:
     """A share as percent without the sign, as `87.5`."""
     return f"{ratio * 100:.1f}"

@@ -1,7 +1,10 @@
 """Headings with lines, and what stands beside them, which each output renders in its own way."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
+
+from desched.wording.reasons import sentence_of
 
 
 class Cell(NamedTuple):
@@ -45,10 +48,25 @@ class Section(NamedTuple):
     lines: Sequence[str]
     map: CellMap | None = None
 
-    def first(self, most: int, rest: str) -> Sequence[str]:
-        """The first lines; `rest` is a hint at where the others are."""
-        more = len(self.lines) - most
-        return [*self.lines[:most], *([f"… and {more} more; {rest}"] if more > 0 else [])]
+
+class Member(NamedTuple):
+    """A member of a group; `detail` is specific to it, `place` is where it is."""
+
+    name: str
+    detail: str = ""
+    place: str = ""
+
+
+class ReasonGroup(NamedTuple):
+    """What shares a reason."""
+
+    reason: StrEnum
+    members: Sequence[Member]
+
+    @property
+    def sentence(self) -> str:
+        """What the reason means."""
+        return sentence_of(self.reason)
 
 
 class Tile(NamedTuple):

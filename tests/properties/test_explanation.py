@@ -13,7 +13,7 @@ from desched.policy_file.loading import parse_policy
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import Subject, SubjectKind
 from desched.views.explained.values import Explanation, PodExplanation, PodOutcome, RuleOutcome
-from desched.views.explanation import print_explanation
+from desched.views.explanation import explanation_blocks
 from desched.views.rendering import rendered
 from tests.properties.outputs import FORMATS, harmless
 from tests.properties.rich_clusters import POLICY, RichCluster
@@ -127,5 +127,5 @@ def test_what_stays_and_what_leaves_is_all_that_a_node_has(seed: int) -> None:
 def test_every_answer_can_be_shown(seed: int) -> None:
     for answer in all_answers(seed):
         for form in FORMATS:
-            harmless(rendered(answer, print_explanation, form))
+            harmless(rendered(answer, explanation_blocks(answer), form))
         assert msgspec.json.encode(answer)

@@ -28,7 +28,7 @@ from desched.model.stored_state import encode_state, pruned
 from desched.plugins.gpus.drains.drain import Drain, DrainEnd, Drains
 from desched.plugins.states import decode_state
 from desched.views.rendering import rendered
-from desched.views.status import Status, print_status
+from desched.views.status import Status, status_blocks
 from tests.builders import NOW, policy
 from tests.properties.hostile_cluster import HostileCluster, documents
 from tests.properties.mutations import mutated
@@ -127,7 +127,7 @@ def test_any_edit_of_the_memory_leads_to_a_report_or_a_careful_start(
     assert (found.state is None) == bool(found.problem)
     standing = Status(NOW, "here", "ConfigMap", found.state, found.problem)
     for form in ("table", "json", "yaml"):
-        harmless(rendered(standing, print_status, form))
+        harmless(rendered(standing, status_blocks(standing), form))
     if found.state is None:
         return
     cluster.holds(documents())

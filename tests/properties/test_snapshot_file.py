@@ -27,12 +27,13 @@ from desched.snapshot_file.report import report_of
 from desched.snapshot_file.taken import Redaction, take_snapshot
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import Subject, SubjectKind
-from desched.views.explanation import print_explanation
+from desched.views.explanation import explanation_blocks
 from desched.views.rendering import rendered
 from tests.builders import NOW
 from tests.properties.mutations import mutated
 from tests.properties.outputs import every_output, harmless
 from tests.properties.rich_clusters import HIDDEN, MARK, POLICY, RichCluster
+from tests.shown import text_of
 
 slow = settings(deadline=None, suppress_health_check=list(HealthCheck))
 seeds = st.integers(0, 10**6)
@@ -167,7 +168,7 @@ def test_a_damaged_file_gives_a_report_or_an_error_of_desched(document: Any) -> 
         for pod in content.snapshot.cluster.pods[:5]:
             with suppress(ConfigurationError):  # two objects may have one name now
                 subject = Subject(SubjectKind.POD, pod.name, pod.namespace)
-                harmless(rendered(explain(subject, decision, "file"), print_explanation, "table"))
+                harmless(text_of(explanation_blocks(explain(subject, decision, "file"))))
         for node in content.snapshot.cluster.nodes:
             subject = Subject(SubjectKind.NODE, node.name)
-            harmless(rendered(explain(subject, decision, "file"), print_explanation, "json"))
+            harmless(rendered(explain(subject, decision, "file"), (), "json"))

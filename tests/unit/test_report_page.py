@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from desched.lab.clock import VirtualClock
-from desched.lab.comparison import print_backtest
 from desched.model.report import CycleReport
 from desched.snapshot_file.load_check import own_policy
 from desched.snapshot_file.report import report_of
 from desched.snapshot_file.storage import load_snapshot
-from desched.views.explanation import print_explanation
 from desched.views.rendering import rendered
 from tests.builders import NOW
 from tests.repository import ROOT
@@ -41,8 +39,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "plan": shown(planned(), "json"),
         "evicted": shown(FOLLOWED_UP, "json"),
         "gpus": shown(test_gpus.report(test_gpus.seen()), "json"),
-        "explanation": rendered(answer("pod/demo/payments-1"), print_explanation, "json"),
-        "backtest": rendered(replayed(), print_backtest, "json"),
+        "explanation": rendered(answer("pod/demo/payments-1"), (), "json"),
+        "backtest": rendered(replayed(), (), "json"),
     }.items():
         (folder / f"{name}.json").write_text(text)
     return folder

@@ -7,8 +7,7 @@ from desched.model.plan import NodeClass
 from desched.policy.durations import duration_text
 from desched.views.cycle import CycleView, LoadView, by_name
 from desched.views.pages.document import document
-from desched.wording.formatting import percent, resource_title
-from desched.wording.section import Section
+from desched.wording.formatting import first_lines, percent, resource_title
 
 MOST_NODES = 1_000
 MOST_REFUSALS = 2_000
@@ -105,7 +104,7 @@ def cycle_values(cycle: CycleView, most_nodes: int) -> Mapping[str, object]:
         "tiles": list(_tiles(cycle)),
         "nodes": nodes,
         "nodes_left": left,
-        "outlooks": Section("", cycle.outlooks).first(most_nodes, "the JSON of the report has all"),
+        "outlooks": first_lines(cycle.outlooks, most_nodes, "the JSON of the report has all"),
         "columns": cycle.columns(wide=True),
         "resources": [resource_title(resource) for resource in cycle.resources],
         "bars": bars,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from desched.wording.formatting import count, percent, plain
+from desched.wording.formatting import count, first_lines, percent, plain
 
 _ASSETS = resources.files("desched.views.pages")
 
@@ -98,7 +98,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "utc": _utc, "iso": datetime.isoformat}
-    environment.globals |= {"count": count}
+    environment.globals |= {"count": count, "first_lines": first_lines}
     return environment
 
 

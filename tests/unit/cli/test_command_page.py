@@ -16,7 +16,7 @@ from desched.cli.command_table import SUMMARIES
 from desched.commands.pause import pausing
 from desched.commands.resume import resuming
 from desched.doctor.diagnosis import diagnose
-from desched.doctor.table import DoctorReport, print_diagnosis
+from desched.doctor.table import DoctorReport, diagnosis_blocks
 from desched.lab.demo import POLICY_FILE
 from desched.lab.scenarios import guarded_scenario
 from desched.model.state import PauseScope, State
@@ -26,6 +26,7 @@ from desched.snapshot_file.taken import Redaction, take_snapshot
 from desched.views.rendering import rendered
 from tests.builders import NOW
 from tests.repository import ROOT
+from tests.shown import text_of
 from tests.unit.commands.test_interventions import REMEMBERED, Office, pause
 from tests.unit.doctor.examinations import examination
 from tests.unit.views.test_every_view import VIEWS
@@ -48,13 +49,12 @@ def typed() -> list[list[str]]:
 
 
 def of_view(name: str) -> str:
-    view = VIEWS[name]
-    return rendered(view.view(view.value()), view.print_table, "table")
+    return rendered(*VIEWS[name].parts(VIEWS[name].value()), "table")
 
 
 def diagnosis() -> str:
     found = DoctorReport(NOW, 'context "prod"', "p.yaml", "dry_run", diagnose(examination()))
-    return rendered(found, print_diagnosis, "table")
+    return text_of(diagnosis_blocks(found))
 
 
 def of_person(change: Change, state: State) -> str:

@@ -15,7 +15,7 @@ from desched.service.process.http_endpoints import JSON, Answer, ListenAddress, 
 from desched.service.telemetry.explain_endpoint import NOTHING_YET, ExplainEndpoint, explain_answers
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
-from desched.views.explanation import print_explanation
+from desched.views.explanation import explanation_blocks
 from desched.views.rendering import rendered
 from tests.unit.adapters.kubernetes.fake_api_server import Reply
 from tests.unit.service.test_adversarial_outputs import HOSTILE
@@ -71,7 +71,7 @@ def test_it_reads_exactly_as_the_live_explanation_does(url, decision, capsys, fo
         assert main(["explain", *words, "--service", url, "-o", form]) == 0
         said = capsys.readouterr()
         live = explain(parse_subject(*words), decision, "the lab")
-        assert said.out == rendered(live, print_explanation, form)
+        assert said.out == rendered(live, explanation_blocks(live), form)
         assert f"By the last cycle of the service at {url}" in said.err
 
 
@@ -120,7 +120,7 @@ def test_a_service_is_asked_through_the_api_server(
     assert main([*words, "--kubeconfig", kubeconfig(server.url)]) == 0
     live = explain(parse_subject("node", "te3"), decision, "the lab")
     said = capsys.readouterr()
-    assert said.out == rendered(live, print_explanation, "json")
+    assert said.out == rendered(live, (), "json")
     assert "By the last cycle of Service lab/desched" in said.err
 
 

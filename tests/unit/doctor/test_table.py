@@ -1,7 +1,6 @@
 """The diagnosis as people and programs read it."""
 
 import io
-import json
 
 import msgspec
 import pytest
@@ -10,9 +9,10 @@ from rich.console import Console
 
 from desched.doctor.checks import CheckName, Diagnosis, ok, problem, skipped, unknown, warning
 from desched.doctor.diagnosis import diagnose
-from desched.doctor.table import DoctorReport, print_diagnosis, summary
-from desched.views.rendering import rendered
+from desched.doctor.table import DoctorReport, diagnosis_blocks, summary
+from desched.views.blocks import print_blocks
 from tests.builders import NOW
+from tests.shown import json_of
 from tests.unit.doctor.cases import CASES
 from tests.unit.doctor.examinations import examination
 
@@ -29,7 +29,7 @@ def report(*checks, **fields):
 
 def printed(found, width=80):
     output = io.StringIO()
-    print_diagnosis(found, Console(file=output, width=width, color_system=None))
+    print_blocks(diagnosis_blocks(found), Console(file=output, width=width, color_system=None))
     return output.getvalue()
 
 
@@ -77,7 +77,7 @@ def test_the_summary_counts_what_stands_in_the_way(checks, said):
 
 def test_json_has_every_field_of_every_check():
     found = report(FINE, ODD)
-    document = json.loads(rendered(found, print_diagnosis, "json"))
+    document = json_of(found)
 
     assert document["safe_to_start"] is True
     assert document["checks"][1] == {

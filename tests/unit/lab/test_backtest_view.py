@@ -1,19 +1,18 @@
 """Backtests as tables, as JSON and as a page."""
 
-import io
 from datetime import timedelta
 from functools import cache
 
 from msgspec.structs import replace
-from rich.console import Console
 
-from desched.lab.comparison import print_backtest, sentence
+from desched.lab.comparison import backtest_view, sentence
 from desched.lab.figures import Backtest
 from desched.lab.past.backtest import backtest
 from desched.lab.past.run import Span
 from desched.lab.recorded_past import Caveat, Doubt
-from desched.views.rendering import rendered
+from desched.views.comparison_table import comparison_blocks
 from tests.builders import policy, rule
+from tests.shown import text_of
 from tests.unit.lab.past.pasts import Life, a_past, at
 
 STEPS = 36
@@ -35,9 +34,7 @@ def replayed() -> Backtest:
 
 
 def shown(width: int = 80) -> str:
-    stream = io.StringIO()
-    print_backtest(replayed(), Console(file=stream, width=width, color_system=None))
-    return stream.getvalue()
+    return text_of(comparison_blocks(backtest_view(replayed())), width)
 
 
 def row(label: str) -> list[str]:
@@ -75,5 +72,7 @@ def test_workloads_hours_and_caveats_are_listed() -> None:
 def test_a_time_without_overload_has_no_share_that_is_avoided() -> None:
     calm = a_past([Life("web-1", "a", [0.2] * STEPS)], steps=STEPS)
     found = backtest(calm, [BY], Span(at(12), at(12) + timedelta(hours=1)))
-    assert "No node is overloaded, and nothing moves." in rendered(found, print_backtest, "table")
-    assert "% less" not in rendered(found, print_backtest, "table")
+    assert "No node is overloaded, and nothing moves." in text_of(
+        comparison_blocks(backtest_view(found))
+    )
+    assert "% less" not in text_of(comparison_blocks(backtest_view(found)))

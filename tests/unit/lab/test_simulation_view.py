@@ -5,19 +5,20 @@ import re
 from functools import cache
 
 from msgspec.structs import replace
-from rich.console import Console
 
 from desched.lab.clock import VirtualClock
-from desched.lab.comparison import print_simulation, simulation_view
+from desched.lab.comparison import simulation_view
 from desched.lab.demo import demo_policy
 from desched.lab.figures import Simulated
 from desched.lab.scenarios import guarded_scenario
 from desched.lab.simulate import Beginning, Course, simulate
 from desched.model.state import State
 from desched.observation import observe
+from desched.views.comparison_table import comparison_blocks
 from desched.views.progress import ProgressLine
 from desched.wording.reasons import sentence_of
 from tests.properties.outputs import Terminal
+from tests.shown import text_of
 
 BY = demo_policy()
 LOW = replace(BY, source="low", rules=tuple(replace(r, target_ratio=0.7) for r in BY.rules))
@@ -31,9 +32,7 @@ def simulated() -> Simulated:
 
 
 def shown(width: int = 80) -> str:
-    stream = io.StringIO()
-    print_simulation(simulated(), Console(file=stream, width=width, color_system=None))
-    return stream.getvalue()
+    return text_of(comparison_blocks(simulation_view(simulated())), width)
 
 
 def test_what_plugins_count_at_the_end_stands_beside_that_at_the_beginning() -> None:

@@ -1,8 +1,7 @@
 """What holds for each view: its texts are harmless, programs read the same, and it fits."""
 
-import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,22 +9,25 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator, ValidationError
 from msgspec.structs import replace
-from rich.console import Console
 
-from desched.doctor.table import DoctorReport, print_diagnosis
-from desched.lab.comparison import print_backtest, print_backtests, print_simulation
+from desched.doctor.table import DoctorReport, diagnosis_blocks
+from desched.lab.comparison import backtest_view, backtests_blocks, simulation_view
 from desched.lab.figures import Backtests, ClusterBacktest
 from desched.policy_file.difference import policy_differences
 from desched.ports import LeaseRecord
+from desched.views.blocks import Block
+from desched.views.comparison import Comparison
+from desched.views.comparison_table import comparison_blocks
 from desched.views.cycle import CycleView
-from desched.views.cycle_table import print_cycle
-from desched.views.explanation import print_explanation
-from desched.views.policy_differences import PolicyComparison, print_differences
-from desched.views.rendering import Printer, rendered
-from desched.views.review import print_history, print_review
-from desched.views.status import Status, print_status
+from desched.views.cycle_table import cycle_blocks
+from desched.views.explanation import explanation_blocks
+from desched.views.policy_differences import PolicyComparison, difference_blocks
+from desched.views.rendering import rendered
+from desched.views.review import history_blocks, review_view
+from desched.views.status import Status, status_blocks
 from tests.properties.outputs import FORMATS, harmless
 from tests.report_reference import SCHEMA, schema
+from tests.shown import json_of, text_of
 from tests.unit.doctor.test_table import BAD, FINE, ODD, UNCLEAR, report
 from tests.unit.lab.test_backtest_view import replayed
 from tests.unit.lab.test_simulation_view import simulated
@@ -40,7 +42,7 @@ class Shown(NamedTuple):
     """What is shown, how, and the narrowest terminal for which it is made."""
 
     value: Callable[[], Any]
-    print_table: Printer[Any]
+    blocks: Callable[[Any], Iterable[Block]]
     version: str | None
     narrowest: int = 40
     view: Callable[[Any], Any] = lambda value: value
@@ -51,15 +53,18 @@ class Shown(NamedTuple):
         codes = {"mode": value.mode} if isinstance(value, DoctorReport) else {}
         return replace(poisoned(value), **codes) if codes else poisoned(value)
 
+    def parts(self, value: Any) -> tuple[Any, Iterable[Block]]:
+        """What programs read, and what people do."""
+        view = self.view(value)
+        return view, self.blocks(view)
+
     def text(self, value: Any, width: int) -> str:
         """What a terminal of this width gets."""
-        stream = io.StringIO()
-        self.print_table(self.view(value), Console(file=stream, width=width, color_system=None))
-        return stream.getvalue()
+        return text_of(self.blocks(self.view(value)), width)
 
 
 def cycle(value: Any) -> Shown:
-    return Shown(lambda: with_all(value), print_cycle, "report/v2", 60, CycleView)
+    return Shown(lambda: with_all(value), cycle_blocks, "report/v2", 60, CycleView)
 
 
 def status() -> Status:
@@ -74,25 +79,29 @@ def differences() -> PolicyComparison:
     return PolicyComparison(tuple(rows), compared("node: 5", "node: 1"))
 
 
+def of(view: Callable[[Any], Comparison]) -> Callable[[Any], Iterable[Block]]:
+    return lambda value: comparison_blocks(view(value))
+
+
 VIEWS = {
     "cycle": cycle(FOLLOWED_UP),
     "held cycle": cycle(HELD),
-    "status": Shown(status, print_status, "status/v1"),
+    "status": Shown(status, status_blocks, "status/v1"),
     **{
-        question: Shown(partial(answer, question), print_explanation, "explanation/v2")
+        question: Shown(partial(answer, question), explanation_blocks, "explanation/v2")
         for question in QUESTIONS
     },
-    "simulation": Shown(simulated, print_simulation, "simulation/v1"),
-    "backtest": Shown(replayed, print_backtest, "backtest/v1"),
+    "simulation": Shown(simulated, of(simulation_view), "simulation/v1"),
+    "backtest": Shown(replayed, of(backtest_view), "backtest/v1"),
     "backtests": Shown(
         lambda: Backtests(clusters=(ClusterBacktest("prod", replayed()),)),
-        print_backtests,
+        backtests_blocks,
         "backtests/v1",
     ),
-    "review": Shown(lambda: DRY, print_review, "review/v1"),
-    "history": Shown(lambda: EVICTING.moves, print_history, None),
-    "differences": Shown(differences, print_differences, None),
-    "diagnosis": Shown(lambda: report(FINE, ODD, BAD, UNCLEAR), print_diagnosis, "doctor/v1"),
+    "review": Shown(lambda: DRY, of(review_view), "review/v1"),
+    "history": Shown(lambda: EVICTING.moves, history_blocks, None),
+    "differences": Shown(differences, difference_blocks, None),
+    "diagnosis": Shown(lambda: report(FINE, ODD, BAD, UNCLEAR), diagnosis_blocks, "doctor/v1"),
 }
 
 
@@ -102,7 +111,7 @@ def test_no_text_in_it_moves_the_cursor_or_is_markup(name: str) -> None:
     hostile = shown.hostile()
 
     for form in FORMATS:
-        harmless(rendered(shown.view(hostile), shown.print_table, form))
+        harmless(rendered(*shown.parts(hostile), form))
     text = shown.text(hostile, 200)
     harmless(text)
     assert "[bold]" in text
@@ -112,9 +121,9 @@ def test_no_text_in_it_moves_the_cursor_or_is_markup(name: str) -> None:
 def test_json_and_yaml_have_the_same_content(name: str) -> None:
     shown = VIEWS[name]
     view = shown.view(shown.value())
-    document = json.loads(rendered(view, shown.print_table, "json"))
+    document = json_of(view)
 
-    assert document == yaml.safe_load(rendered(view, shown.print_table, "yaml"))
+    assert document == yaml.safe_load(rendered(view, (), "yaml"))
     assert shown.version is None or document["version"] == f"desched.io/{shown.version}"
 
 
@@ -124,7 +133,7 @@ IN_SCHEMA = sorted(VIEWS.keys() - {"status", "differences", "diagnosis"})
 @pytest.mark.parametrize("name", IN_SCHEMA)
 def test_json_is_what_the_schema_has_and_nothing_else(name: str) -> None:
     shown = VIEWS[name]
-    document = json.loads(rendered(shown.view(shown.value()), shown.print_table, "json"))
+    document = json_of(shown.view(shown.value()))
 
     Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
     Draft202012Validator(without_further_fields()).validate(document)
@@ -135,7 +144,7 @@ def test_json_is_what_the_schema_has_and_nothing_else(name: str) -> None:
 )
 def test_the_schema_refuses_another_document_and_names_the_field(change: dict[str, Any]) -> None:
     view = CycleView(FOLLOWED_UP)
-    document = json.loads(rendered(view, print_cycle, "json")) | change
+    document = json_of(view) | change
 
     with pytest.raises(ValidationError) as refused:
         Draft202012Validator(json.loads(SCHEMA.read_text())).validate(document)
@@ -158,5 +167,5 @@ def test_no_line_is_wider_than_the_terminal_and_a_piped_one_has_no_trailing_blan
 
     for width in (shown.narrowest, 80, 200):
         assert max(map(len, shown.text(shown.value(), width).splitlines())) <= width
-    piped = rendered(shown.view(shown.value()), shown.print_table, "table")
+    piped = rendered(*shown.parts(shown.value()), "table")
     assert all(line == line.rstrip() for line in piped.splitlines())

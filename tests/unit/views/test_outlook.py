@@ -1,19 +1,17 @@
 """What the forecast of the next hour says, in words, wherever it is shown."""
 
-import io
-
 from msgspec.structs import replace
-from rich.console import Console
 
 from desched.model.cluster import PodRef
 from desched.model.plan import NodeClass, NodeOutlook, NodeReason, NodeVerdict, Plan
 from desched.plugins.gpus.drains.drain import GPU_DEMAND
 from desched.service.telemetry.cycle_log import essentials
 from desched.views.cycle import CycleView
-from desched.views.cycle_table import print_cycle
+from desched.views.cycle_table import cycle_blocks
 from desched.views.outlook import describe_outlook, describe_saving
 from desched.views.pages.cycle_page import cycle_page
 from tests.builders import planned_eviction, pressure
+from tests.shown import text_of
 from tests.unit.service.example_reports import REPORT
 
 HOT = NodeOutlook(21.8, 31.4, 33.2)
@@ -37,9 +35,7 @@ PLANNED = replace(REPORT, plan=Plan((TE1, AGAIN, CALM), (MOVE,)))
 
 
 def shown(report: CycleView) -> str:
-    stream = io.StringIO()
-    print_cycle(report, Console(file=stream, width=120, color_system=None))
-    return " ".join(stream.getvalue().split())
+    return " ".join(text_of(cycle_blocks(report), 120).split())
 
 
 def test_a_node_is_told_by_its_last_hour_and_its_next() -> None:

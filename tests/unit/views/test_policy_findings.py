@@ -1,17 +1,16 @@
-import io
 import json
 
 import yaml
-from rich.console import Console
 
 from desched.policy_keys.findings import FindingRule, Place, PolicyFinding
 from desched.views.policy_findings import (
     Findings,
     ValidatedFile,
+    finding_blocks,
     github_commands,
-    print_findings,
 )
 from desched.views.rendering import ReportFormat, rendered
+from tests.shown import text_of
 
 WRONG = PolicyFinding("a:b,%.yaml", Place(3, 7), ("profiles", 0, "x"), "wrong %.", instead="80")
 UNEXPECTED = PolicyFinding(
@@ -27,7 +26,7 @@ FILES = (
 
 
 def shown(form: ReportFormat) -> str:
-    return rendered(Findings(FILES), print_findings, form)
+    return rendered(Findings(FILES), finding_blocks(Findings(FILES)), form)
 
 
 def test_the_table_has_each_finding_where_editors_find_it() -> None:
@@ -46,9 +45,7 @@ def test_the_table_has_each_finding_where_editors_find_it() -> None:
 
 def test_sentences_fit_the_terminal() -> None:
     long = PolicyFinding("f", Place(1, 1), (), "word " * 40)
-    out = io.StringIO()
-    print_findings(Findings((ValidatedFile("f", (long,)),)), Console(file=out, width=50))
-    text = out.getvalue()
+    text = text_of(finding_blocks(Findings((ValidatedFile("f", (long,)),))), 50)
     assert max(map(len, text.splitlines())) <= 50
 
 

@@ -1,6 +1,5 @@
 """What `desched status` says: `status.txt` has the whole of each case."""
 
-import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,9 +23,9 @@ from desched.model.state import (
 )
 from desched.plugins.gpus.drains.drain import GPU_DEMAND, Drains
 from desched.ports import LeaseRecord
-from desched.views.rendering import rendered
-from desched.views.status import Status, print_status
+from desched.views.status import Status, status_blocks
 from tests.builders import NOW, certain
+from tests.shown import json_of, text_of
 from tests.stored_text import check_stored, sections
 from tests.unit.service.example_reports import (
     DRAINING,
@@ -180,12 +179,12 @@ CASES = {
 
 
 def test_status_says_all_of_this():
-    found = {case: rendered(each, print_status, "table") for case, each in CASES.items()}
+    found = {case: text_of(status_blocks(each)) for case, each in CASES.items()}
     check_stored(Path(__file__).with_name("status.txt"), sections(found))
 
 
 def test_json_has_every_field():
-    document = json.loads(rendered(BUSY, print_status, "json"))
+    document = json_of(BUSY)
     assert document["asked_at"] == "2026-05-01T12:00:00Z"
     assert document["lease"]["holder"] == "desched-1"
     assert document["state"]["cool_downs"] == []
@@ -197,5 +196,5 @@ def test_json_has_every_field():
 
 
 def test_without_a_state_json_has_null_and_the_problem():
-    document = json.loads(rendered(status(None, problem="It is damaged."), print_status, "json"))
+    document = json_of(status(None, problem="It is damaged."))
     assert (document["state"], document["problem"]) == (None, "It is damaged.")

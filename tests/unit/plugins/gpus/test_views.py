@@ -1,11 +1,9 @@
 """GPUs as people see them: in reports, pages and explanations."""
 
-import io
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
 
 from desched.cycle import planned_report
 from desched.cycle_report import CycleInfo
@@ -30,10 +28,10 @@ from desched.views.cycle import CycleView
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation
-from desched.views.explanation import print_explanation
+from desched.views.explanation import explanation_blocks
 from desched.views.pages.cycle_page import cycle_page
 from tests.builders import NOW, load, node, policy, snapshot, workload
-from tests.shown import shown
+from tests.shown import shown, text_of
 from tests.unit.plugins.gpus.gpu_cluster import gpu_node, gpu_pod
 
 RACK = "topology.kubernetes.io/rack"
@@ -196,14 +194,12 @@ def explained(pod: str, of: Snapshot | None = None) -> Explanation:
     return explain(parse_subject("pod", pod), decide(of or seen(), policy(), State()), "the lab")
 
 
-def text_of(explanation: Explanation) -> str:
-    stream = io.StringIO()
-    print_explanation(explanation, Console(file=stream, width=200, color_system=None))
-    return stream.getvalue()
+def in_words(explanation: Explanation) -> str:
+    return text_of(explanation_blocks(explanation), 200)
 
 
 def test_a_pod_that_waits_for_gpus_is_explained_by_the_closest_node() -> None:
-    text = text_of(explained("apps/large"))
+    text = in_words(explained("apps/large"))
 
     assert "apps/large waits for 8 GPUs (nvidia.com/gpu) on one node; g0 is closest" in text
     assert "apps/a0 with 1 GPU may leave" in text
@@ -220,7 +216,7 @@ def test_an_explanation_of_a_pod_that_waits_is_the_wait_of_the_plan() -> None:
 
 def test_a_node_is_explained_with_its_idle_gpus() -> None:
     decision = decide(seen(), policy(), State())
-    text = text_of(explain(parse_subject("node", "g0"), decision, "the lab"))
+    text = in_words(explain(parse_subject("node", "g0"), decision, "the lab"))
 
     assert "5 of 8 GPUs idle, places for 1/2/4/8 GPUs: 5/2/1/0." in text
 

@@ -3,7 +3,6 @@
 The whole of each is in `explanations.txt`; rules that a pod passes are there once.
 """
 
-import io
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
 
 from desched.decision import Decision, decide
 from desched.errors import ConfigurationError
@@ -43,7 +41,7 @@ from desched.views.explained.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.views.explanation import print_explanation
+from desched.views.explanation import explanation_blocks
 from tests.builders import (
     NOW,
     amounts,
@@ -58,6 +56,7 @@ from tests.builders import (
     snapshot,
     workload,
 )
+from tests.shown import text_of
 from tests.stored_text import check_stored, sections
 
 LATER = NOW + timedelta(minutes=20)
@@ -278,16 +277,14 @@ CASES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def text_of(explanation: Explanation) -> str:
-    stream = io.StringIO()
-    print_explanation(explanation, Console(file=stream, width=120))
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())
+def explained(explanation: Explanation) -> str:
+    return text_of(explanation_blocks(explanation), 120)
 
 
 def test_an_explanation_says_all_of_this() -> None:
-    found = {sentence: text_of(answer(*case)) for sentence, case in CASES.items()}
+    found = {sentence: explained(answer(*case)) for sentence, case in CASES.items()}
     for sentence in found.keys() - {"a planned pod"}:
-        found[sentence] = re.sub(r"(?m)^passed  .*\n(        .*\n)*", "", found[sentence])
+        found[sentence] = re.sub(r"(?m)^passed .*\n(       .*\n)*", "", found[sentence])
     check_stored(Path(__file__).with_name("explanations.txt"), sections(found))
 
 

@@ -1,12 +1,10 @@
 """What explanations have about drains for GPUs."""
 
-import io
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 import msgspec
-from rich.console import Console
 
 from desched.decision import decide
 from desched.model.snapshot import Snapshot
@@ -16,8 +14,9 @@ from desched.plugins.gpus.drains.rules import Reserve
 from desched.views.explained.explain import explain
 from desched.views.explained.subject import parse_subject
 from desched.views.explained.values import Explanation, RuleOutcome
-from desched.views.explanation import print_explanation
+from desched.views.explanation import explanation_blocks
 from tests.builders import NOW, certain
+from tests.shown import text_of
 from tests.unit.plugins.gpus.gpu_cluster import (
     RULES,
     draining,
@@ -44,10 +43,8 @@ def answer(
     return explain(parse_subject(*question.split()), decide(cluster, by, state or State()), "test")
 
 
-def text_of(explanation: Explanation) -> str:
-    stream = io.StringIO()
-    print_explanation(explanation, Console(file=stream, width=200))
-    return " ".join(stream.getvalue().split())
+def explained(explanation: Explanation) -> str:
+    return " ".join(text_of(explanation_blocks(explanation), 200).split())
 
 
 def held(notes: Iterable[str]) -> list[str]:
@@ -57,7 +54,7 @@ def held(notes: Iterable[str]) -> list[str]:
 def test_a_node_that_a_drain_holds_shows_for_what_and_until_when() -> None:
     found = answer("node g0", DRAINED, draining(DRAIN))
     assert found.node is not None
-    assert "pod train/big (8 GPUs) on g0: 1 move made, held until 12:30 UTC" in text_of(found)
+    assert "pod train/big (8 GPUs) on g0: 1 move made, held until 12:30 UTC" in explained(found)
     other = answer("node g1", DRAINED, draining(DRAIN)).node
     assert other is not None
     assert not held(other.notes)
@@ -74,7 +71,7 @@ def test_a_node_that_is_free_for_a_reserve_shows_that() -> None:
     found = answer("node g0", DRAINED, reserves=(Reserve(8),), namespaces=())
     assert found.node is not None
     assert len(held(found.node.notes)) == 1
-    assert "reserve of 8 GPUs on 1 nodes" in text_of(found)
+    assert "reserve of 8 GPUs on 1 nodes" in explained(found)
     busy = answer("node g1", DRAINED, reserves=(Reserve(8),), namespaces=()).node
     assert busy is not None
     assert not held(busy.notes)
@@ -85,9 +82,9 @@ def test_a_victim_and_its_node_show_the_drain_that_the_plan_begins() -> None:
     found = answer(f"pod {victim.pod}", ALL)
     assert found.pod is not None
     assert {rule.outcome for rule in found.pod.rules} == {RuleOutcome.PASSED}
-    pod = text_of(found)
+    pod = explained(found)
     assert f"makes room on {victim.node} for pod train/big, which waits for 8 GPUs" in pod
-    assert "The plan drains it" in text_of(answer(f"node {victim.node}", ALL))
+    assert "The plan drains it" in explained(answer(f"node {victim.node}", ALL))
 
 
 def test_a_pod_that_left_for_a_drain_and_its_replacement_show_that() -> None:
@@ -104,17 +101,17 @@ def test_a_pod_that_left_for_a_drain_and_its_replacement_show_that() -> None:
     leaving = msgspec.structs.replace(SPREAD[0], deleting=True)
     cluster = seen(NODES, [leaving, *SPREAD[1:], replacement, BIG])
     state = draining(DRAIN, evictions=(record,))
-    assert "Its eviction from g0 was requested 2 min ago" in text_of(
+    assert "Its eviction from g0 was requested 2 min ago" in explained(
         answer("pod apps/p0", cluster, state)
     )
-    assert "It replaces apps/p0, whose eviction" in text_of(answer("pod apps/p9", cluster, state))
+    assert "It replaces apps/p0, whose eviction" in explained(answer("pod apps/p9", cluster, state))
 
 
 def test_a_pending_pod_shows_the_drain_for_it() -> None:
     under_way = answer("pod train/big", DRAINED, draining(DRAIN))
     assert under_way.pod is not None
-    assert "A drain for it is under way" in text_of(under_way)
-    assert "The plan begins a drain for it" in text_of(answer("pod train/big", ALL))
+    assert "A drain for it is under way" in explained(under_way)
+    assert "The plan begins a drain for it" in explained(answer("pod train/big", ALL))
 
 
 def test_a_pending_pod_without_a_drain_shows_why() -> None:
@@ -123,8 +120,8 @@ def test_a_pending_pod_without_a_drain_shows_why() -> None:
     ]
     found = answer("pod train/big", seen(NODES, [*stay, BIG]))
     assert found.pod is not None
-    assert "opted_out" in text_of(found)
-    assert "No drain is under way for it" in text_of(found)
+    assert "opted_out" in explained(found)
+    assert "No drain is under way for it" in explained(found)
     running = answer("pod apps/p1", seen(NODES, [*stay, BIG])).pod
     assert running is not None
     assert not running.notes

@@ -10,7 +10,7 @@ from desched.plugins.gpus.drains.drain import GPU_DEMAND, Drain, Unserved
 from desched.plugins.gpus.drains.progress import begun_in, ended_in
 from desched.plugins.gpus.drains.wording import describe_drain, describe_unserved
 from desched.views.cycle import CycleView
-from desched.views.cycle_table import print_cycle
+from desched.views.cycle_table import cycle_blocks
 from desched.views.pages.cycle_page import cycle_page
 from desched.views.rendering import rendered
 from tests.unit.service.example_reports import (
@@ -30,7 +30,7 @@ from tests.unit.service.example_reports import (
 
 
 def shown(report, form="table"):
-    text = rendered(CycleView(report), print_cycle, form)
+    text = rendered(CycleView(report), cycle_blocks(CycleView(report)), form)
     return " ".join(text.split()) if form == "table" else json.loads(text)
 
 
