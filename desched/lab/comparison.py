@@ -1,6 +1,6 @@
 """Simulations and backtests: policies beside the same time without desched."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from desched.views.comparison import (
 from desched.views.comparison_table import comparison_blocks
 from desched.wording.formatting import RESOURCE_NAMES, count, percent, span
 from desched.wording.reasons import describe
+from desched.wording.section import Section
 
 
 def backtests_blocks(backtests: Backtests) -> Iterator[Block]:
@@ -39,7 +40,7 @@ def simulation_view(simulation: Simulated) -> Comparison:
     about = (f"{began}, a cycle every {simulation.interval_seconds:.0f} s; {size}",)
     title = f"simulate · {simulation.target}"
     assumed = tuple(map(sentence, simulation.assumed))
-    return policies_compared(title, about, simulation.policies, [("Assumed", assumed)])
+    return policies_compared(title, about, simulation.policies, [Section("Assumed", assumed)])
 
 
 def backtest_view(backtest: Backtest, title: str = "backtest") -> Comparison:
@@ -54,7 +55,8 @@ def backtest_view(backtest: Backtest, title: str = "backtest") -> Comparison:
     unknown = [*map(sentence, backtest.unknown)]
     if any(policy.without.full_cpu_node_minutes is None for policy in backtest.policies):
         unknown.append(CPU_UNKNOWN)
-    notes = [("Assumed", tuple(map(sentence, backtest.assumed))), ("Not known", tuple(unknown))]
+    assumed = tuple(map(sentence, backtest.assumed))
+    notes = Section("Assumed", assumed), Section("Not known", tuple(unknown))
     return policies_compared(title, about, backtest.policies, notes)
 
 
@@ -126,7 +128,7 @@ def policies_compared(
     title: str,
     about: Sequence[str],
     policies: Sequence[PolicyFigures],
-    notes: Sequence[tuple[str, tuple[str, ...]]],
+    notes: Iterable[Section],
 ) -> Comparison:
     """Policies beside the time without them; all figures are those of the policies."""
     columns = list(_columns(policies))
@@ -139,7 +141,7 @@ def policies_compared(
         tuple(_figures(columns)),
         tuple(_node_columns(columns)),
         tuple(_workloads(columns)),
-        tuple((title, lines) for title, lines in notes if lines),
+        tuple(notes),
     )
 
 

@@ -8,6 +8,7 @@ from desched.history.overload import Overload
 from desched.history.timeline import Timeline
 from desched.model.resources import Resource
 from desched.wording.formatting import RESOURCE_NAMES, percent
+from desched.wording.section import Section
 
 CPU_UNKNOWN = "The time at 100 % CPU is not known, because the load of CPU is not known."
 
@@ -45,9 +46,8 @@ class NodeFigures(msgspec.Struct, frozen=True):
 class Comparison(msgspec.Struct, frozen=True):
     """Timelines of the same nodes at the same times, the one without desched first.
 
-    `about` describes them, `summary` how they differ, `notes` what limits the figures, each list
-    with its title. `columns` are in the order of the nodes. `workloads` are those with most
-    evictions first.
+    `about` describes them, `summary` how they differ, `notes` what limits the figures. `columns`
+    are in the order of the nodes. `workloads` are those with most evictions first.
     """
 
     title: str
@@ -57,7 +57,7 @@ class Comparison(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
     columns: tuple[NodeFigures, ...]
     workloads: tuple[Figure, ...] = ()
-    notes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    notes: tuple[Section, ...] = ()
 
     @property
     def order(self) -> Sequence[int]:

@@ -26,8 +26,8 @@ def comparison_blocks(comparison: Comparison) -> Iterator[Block]:
         yield from _section("Evictions by workload", ("Workload", *names), workloads)
     for title, number, rows in _reasons(comparison):
         yield from _section(title, (number, "Reason", "Meaning"), rows)
-    for title, lines in comparison.notes:
-        yield from listed(title, lines, "• ")
+    for each in comparison.notes:
+        yield from listed(each.title, each.lines, "• ")
 
 
 def _nodes(comparison: Comparison) -> Iterator[Block]:

@@ -22,6 +22,7 @@ from desched.model.plan import (
     RefusalReason,
     ResourcePressure,
     UnjudgedLoad,
+    Unreserved,
 )
 from desched.model.report import (
     CycleReport,
@@ -52,7 +53,7 @@ from desched.wording.formatting import (
     words,
 )
 from desched.wording.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
-from desched.wording.section import Member, ReasonGroup, Section, Tile
+from desched.wording.section import Member, ReasonGroup, Section
 
 _CHOICES: Mapping[str, str] = {
     "": "possibly on any node where it fits; scheduler.others in the policy can name its profile",
@@ -363,11 +364,6 @@ class CycleView(View):
         return [ReasonGroup(reason, members) for (_, reason), members in by_reason.items()]
 
     @property
-    def outlooks(self) -> Sequence[str]:
-        """What is expected of the nodes that were above a target or may be soon."""
-        return [f"{line}." for node in self.nodes if (line := describe_outlook(node.verdict))]
-
-    @property
     def stays(self) -> Sequence[ReasonGroup]:
         """The pods on overloaded nodes that stay by reason, the most frequent first."""
         by_reason = grouped((r.reason, Member(str(r.pod), r.detail, r.node)) for r in self.refusals)
@@ -375,7 +371,18 @@ class CycleView(View):
         return [ReasonGroup(*group) for group in ranked]
 
     @property
-    def taints(self) -> Iterator[str]:
+    def sections(self) -> Iterator[Section]:
+        """What is beside single moves; of one node, only what is expected of it."""
+        outlooks = (describe_outlook(node.verdict) for node in self.nodes)
+        yield Section("The next hour", [f"{line}." for line in outlooks if line])
+        if not self.node:
+            yield Section("Soft taints (desched.io/overloaded)", list(self._taints()))
+            waiting = list(map(_unreserved, self.report.plan.unreserved))
+            yield Section("Pending pods without reserved room", waiting)
+            for plugin in HOUSE:
+                yield from plugin.views.sections(self.report)
+
+    def _taints(self) -> Iterator[str]:
         """What happened to the soft taints; in a dry run, what would happen."""
         if not self.dry_run:
             yield from map(_taint_line, self.report.taints)
@@ -387,25 +394,6 @@ class CycleView(View):
             reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
         for node, reason in reasons.items():
             yield f"{node} would get it: {reason}"
-
-    @property
-    def unreserved(self) -> Iterator[str]:
-        """Pending pods for which no room is reserved."""
-        for share in self.report.plan.unreserved:
-            pods = f"{count(share.pods, 'pod')} of namespace {share.namespace}"
-            yield f"{pods} ({share.reason.value}): {sentence_of(share.reason)}"
-
-    @property
-    def sections(self) -> Iterator[Section]:
-        """What plugins have to say beside single nodes and moves."""
-        for plugin in HOUSE:
-            yield from plugin.views.sections(self.report)
-
-    @property
-    def tiles(self) -> Iterator[Tile]:
-        """The numbers of plugins."""
-        for plugin in HOUSE:
-            yield from plugin.views.tiles(self.report)
 
     @property
     def settled(self) -> Sequence[EvictionRecord]:
@@ -581,6 +569,11 @@ def _taint_line(change: TaintChange) -> str:
         return f"{change.node} {'has' if change.tainted else 'lost'} it: {change.why}"
     verb = "get" if change.tainted else "lose"
     return f"{change.node} did not {verb} it ({change.why}): {change.detail}"
+
+
+def _unreserved(share: Unreserved) -> str:
+    pods = f"{count(share.pods, 'pod')} of namespace {share.namespace}"
+    return f"{pods} ({share.reason.value}): {sentence_of(share.reason)}"
 
 
 def _route(record: EvictionRecord) -> str:

@@ -24,7 +24,6 @@ def cycle_blocks(cycle: CycleView) -> Iterator[Block]:
     """The cycle; of one node, only what is about that node."""
     yield styled(f"desched · {cycle.mode} · {cycle.report.target}")
     yield from (cycle.policy, cycle.observed, "", NodeTable(cycle), "")
-    yield from listed("The next hour", cycle.outlooks)
     if cycle.left_alone:
         yield from section("Nodes that are left alone", groups(cycle.left_alone))
     if cycle.evictions:
@@ -34,12 +33,12 @@ def cycle_blocks(cycle: CycleView) -> Iterator[Block]:
             for view in cycle.evictions
         )
         yield from section(f"{verb} {count(len(cycle.evictions), 'pod')}", grid(rows))
-    if not cycle.node:
-        yield from listed("Soft taints (desched.io/overloaded)", cycle.taints)
     if cycle.stays:
         pods = "pod on overloaded nodes stays", "pods on overloaded nodes stay"
         members = groups(cycle.stays, None if cycle.all_pods else MOST_LINES)
         yield from section(count(len(cycle.refusals), *pods), members)
+    for each in cycle.sections:
+        yield from listed(each.title, each.lines)
     if not cycle.node:
         yield from _the_rest(cycle)
 
@@ -56,10 +55,7 @@ def _lines(view: EvictionView) -> Iterator[str]:
 
 
 def _the_rest(cycle: CycleView) -> Iterator[Block]:
-    """What is not about single nodes, and the summary."""
-    yield from listed("Pending pods without reserved room", cycle.unreserved)
-    for each in cycle.sections:
-        yield from listed(each.title, each.lines)
+    """What became of earlier moves, and the summary."""
     if cycle.results:
         yield from section("Results of earlier evictions", groups(cycle.results))
     if cycle.earlier:

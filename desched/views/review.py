@@ -16,6 +16,7 @@ from desched.views.comparison import (
     resources_of,
 )
 from desched.wording.formatting import MODE_NAMES, RESOURCE_NAMES, count, percent, span
+from desched.wording.section import Section
 
 STOPPED_AFTER = timedelta(hours=1)
 """Without a cycle for so long, people may take an old review for one of the present."""
@@ -52,7 +53,7 @@ def review_view(review: Review, now: datetime | None = None) -> Comparison:
         tuple(_figures(review)),
         columns,
         tuple(Figure(workload.workload, (workload.evictions,)) for workload in review.workloads),
-        (("What limits the figures", tuple(_notes(review))),),
+        (Section("What limits the figures", tuple(_notes(review))),),
     )
 
 

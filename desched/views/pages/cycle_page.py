@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from desched.model.plan import NodeClass
+from desched.plugins import HOUSE
 from desched.policy.durations import duration_text
 from desched.views.cycle import CycleView, LoadView, by_name
 from desched.views.pages.document import document
-from desched.wording.formatting import first_lines, percent, resource_title
+from desched.wording.formatting import percent, resource_title
 
 MOST_NODES = 1_000
 MOST_REFUSALS = 2_000
@@ -104,7 +105,6 @@ def cycle_values(cycle: CycleView, most_nodes: int) -> Mapping[str, object]:
         "tiles": list(_tiles(cycle)),
         "nodes": nodes,
         "nodes_left": left,
-        "outlooks": first_lines(cycle.outlooks, most_nodes, "the JSON of the report has all"),
         "columns": cycle.columns(wide=True),
         "resources": [resource_title(resource) for resource in cycle.resources],
         "bars": bars,
@@ -120,6 +120,7 @@ def _tiles(cycle: CycleView) -> Iterator[Sequence[str]]:
         yield str(unknown), "with unknown load", "warn"
     yield str(len(cycle.evictions)), "evictions planned", ""
     yield str(len(cycle.refusals)), "pods on overloaded nodes stay", ""
-    yield from cycle.tiles
+    for plugin in HOUSE:
+        yield from plugin.views.tiles(cycle.report)
     if in_flight := len(cycle.report.state.in_flight):
         yield str(in_flight), "evictions in flight", ""

@@ -14,6 +14,7 @@ from desched.lab.figures import (
 )
 from desched.model.plan import NodeReason
 from desched.views.pages.timeline_page import timeline_page
+from desched.wording.section import Section
 from tests.page_reader import Page, loads_nothing
 from tests.unit.views.pages.test_timeline_page import AFTER, BEFORE
 
@@ -45,7 +46,7 @@ def figures(name: str, **changes) -> PolicyFigures:
 
 
 def page(*policies: PolicyFigures) -> Page:
-    notes = [("Assumed", ("a note",)), ("Not known", ())]
+    notes = [Section("Assumed", ("a note",)), Section("Not known", ())]
     return Page(timeline_page(policies_compared("backtest", ["an hour"], policies, notes)))
 
 

@@ -52,7 +52,8 @@ def poisoned(value: Any) -> Any:
             names = value.__struct_fields__
             return type(value)(**{name: poisoned(getattr(value, name)) for name in names})
         case tuple():
-            return tuple(map(poisoned, value))
+            items = map(poisoned, value)
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         case dict():
             return {
                 key if isinstance(item, Facts) else poisoned(key): poisoned(item)

@@ -29,6 +29,7 @@ from desched.views.pages.heat_map import CELLS, HeatCells, heat_cells
 from desched.views.pages.timeline_page import MOST_ROWS, timeline_page
 from desched.views.rendering import json_text, plain_value
 from desched.wording.formatting import plain
+from desched.wording.section import Section
 from tests.page_reader import Page, loads_nothing
 from tests.unit.service.test_adversarial_outputs import HOSTILE, poisoned
 
@@ -73,7 +74,7 @@ OWN = comparison_of("Simulation of three nodes", ("fifteen minutes",), (BEFORE, 
 COMPARISON = msgspec.structs.replace(
     OWN,
     figures=(*OWN.figures, Figure("moved again", (0, 1)), Figure("pending", (None, 2.5))),
-    notes=(("Assumed", ("Pods use the same wherever they run.",)),),
+    notes=(Section("Assumed", ("Pods use the same wherever they run.",)),),
 )
 
 
