@@ -39,7 +39,6 @@ from desched.model.resources import Resource
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
 from desched.plugins import HOUSE
 from desched.policy.durations import duration_text
-from desched.views.outlook import describe_outlook
 from desched.views.rendering import View
 from desched.views.status import StateView
 from desched.wording.formatting import (
@@ -52,7 +51,13 @@ from desched.wording.formatting import (
     plain,
     words,
 )
-from desched.wording.reasons import OTHER_DESCHEDULERS, describe, describe_unsteered, sentence_of
+from desched.wording.reasons import (
+    OTHER_DESCHEDULERS,
+    describe,
+    describe_outlook,
+    describe_unsteered,
+    sentence_of,
+)
 from desched.wording.section import Member, ReasonGroup, Section
 
 _CHOICES: Mapping[str, str] = {
@@ -374,7 +379,7 @@ class CycleView(View):
     def sections(self) -> Iterator[Section]:
         """What is beside single moves; of one node, only what is expected of it."""
         outlooks = (describe_outlook(node.verdict) for node in self.nodes)
-        yield Section("The next hour", [f"{line}." for line in outlooks if line])
+        yield Section("The next hour", list(filter(None, outlooks)))
         if not self.node:
             yield Section("Soft taints (desched.io/overloaded)", list(self._taints()))
             waiting = list(map(_unreserved, self.report.plan.unreserved))

@@ -25,7 +25,6 @@ from desched.views.explained.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.views.outlook import describe_outlook, describe_saving
 from desched.wording.formatting import (
     RESOURCE_NAMES,
     clock_time,
@@ -34,7 +33,7 @@ from desched.wording.formatting import (
     resource_title,
     words,
 )
-from desched.wording.reasons import describe
+from desched.wording.reasons import describe, describe_outlook
 
 _GIB, _MIB = 2**30, 2**20
 _MILLICORES_PER_CORE = 1000
@@ -67,7 +66,7 @@ def _node(node: NodeExplanation, whole: Explanation) -> Iterator[Block]:
     of_pool = f" (pool {verdict.pool})" if verdict.pool else ""
     yield styled(f"{verdict.node}{of_pool} is {words(verdict.node_class)}.")
     if outlook := describe_outlook(verdict):
-        yield f"{outlook}."
+        yield outlook
     if verdict.reason is not None:
         yield _reason(verdict.reason, verdict.detail)
     if verdict.until is not None:
@@ -183,8 +182,8 @@ def _pod(pod: PodExplanation) -> Iterator[Block]:
     on = f" on {summary.node}" if summary.node else ", which has no node,"
     yield styled(pod.verdict or f"{summary.pod}{on} {_verdict_of(summary)}")
     yield _about(pod)
-    if pod.eviction is not None and (saving := describe_saving(pod.eviction)):
-        yield saving
+    if pod.eviction is not None and pod.eviction.saving:
+        yield f"Its move {pod.eviction.saving}."
     yield from pod.notes
     if pod.verdict:
         yield ""
@@ -241,7 +240,7 @@ def _of_node(verdict: NodeVerdict) -> Iterator[str]:
     reason = f"; {_reason(verdict.reason, verdict.detail)}" if verdict.reason else ""
     yield f"{verdict.node} is {words(verdict.node_class)}{loads_text}{reason}"
     if outlook := describe_outlook(verdict):
-        yield f"{outlook}."
+        yield outlook
 
 
 def _rules(rules: Iterable[RuleLine]) -> Iterator[Sequence[Text]]:

@@ -133,11 +133,6 @@ def _figures(review: Review) -> Iterator[Figure]:
     for purpose, evictions in review.purposes.items():
         if purpose != RELIEF:
             yield Figure(f"of them for {purpose}", (evictions,))
-    if _has_a_day(review):
-        yield Figure("evictions per day", (review.evictions_per_day,))
-    if dry_run and review.relieved_share is not None:
-        share = review.relieved_share * 100
-        yield Figure("overload with planned eviction", (share,), "%")
     yield from (Figure(f"result {result}", (times,)) for result, times in review.results.items())
 
 

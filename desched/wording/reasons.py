@@ -8,7 +8,7 @@ from importlib import resources
 
 import msgspec
 
-from desched.model.plan import Unsteered
+from desched.model.plan import NodeVerdict, Unsteered
 from desched.wording.formatting import count
 
 GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
@@ -57,6 +57,18 @@ def describe(reason: StrEnum | None, detail: str) -> str:
         return ""
     sentence = sentence_of(reason)
     return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
+
+
+def describe_outlook(verdict: NodeVerdict) -> str:
+    """How long the node was above a target, and how long it is expected to be; empty if unknown."""
+    outlook = verdict.outlook
+    if outlook is None:
+        return ""
+    text = f"{verdict.node} was {outlook.in_words}"
+    if outlook.overload_after is not None:
+        before, after = round(outlook.overload), round(outlook.overload_after)
+        text += f"; by the plan, its expected overload goes from {before} to {after} minutes"
+    return f"{text}."
 
 
 def describe_unsteered(unsteered: Unsteered) -> str:

@@ -102,18 +102,12 @@ def _end(
 
 
 def _overload_first(verdict: NodeVerdict) -> str:
-    if not verdict.pressures:
-        return "Its node must be judged first, and be overloaded."
-    lines = ", ".join(
-        f"{p.resource.value} {p.lowest_ratio:.1%} of {p.target_ratio:.1%}"
-        for p in verdict.pressures
-    )
-    return f"Its node would have to be above a target ({lines})."
+    if verdict.pressures:
+        return "Its node would have to be above a target."
+    return "Its node must be judged first, and be overloaded."
 
 
 def _for_placement(placement: Placement, decision: Decision) -> Iterator[str]:
-    if placement.reason in {RefusalReason.NO_NODE_FITS, RefusalReason.NO_NODE_UNDER_CEILING}:
-        yield from (f"Node {miss.node} {miss.lacks}." for miss in placement.near)
     forecast = placement.forecast
     if placement.reason is RefusalReason.LANDING_RISK and forecast is not None:
         if decision.context.policy.steering.mode is SteeringMode.OFF:

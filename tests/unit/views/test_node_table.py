@@ -2,6 +2,8 @@
 
 import io
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -17,10 +19,10 @@ from desched.views.pages.cycle_page import cycle_page
 from tests.builders import pressure
 from tests.page_reader import Page
 from tests.shown import shown
+from tests.stored_text import check_stored, sections
 from tests.unit.service.example_reports import EVICTION, REPORT
 
 HOUR = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, None, 0.7, 0.8, 0.81, 0.9, 1.0, 1.0)
-LINE = "▁▁▂▃▄▅ ▆▇▇███"
 
 
 @pytest.fixture(autouse=True)
@@ -46,79 +48,81 @@ def report(*names: str) -> CycleReport:
     return replace(REPORT, plan=plan, recent_loads=tuple(recent))
 
 
-def printed(of: CycleReport, width: int, *, terminal: bool = True, encoding: str = "utf-8"):
+def printed(of: CycleReport, width: int, *, terminal: bool = True, encoding: str = "utf-8") -> str:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding, errors="replace")
     console = Console(file=file, force_terminal=terminal, width=width, color_system=None)
     console.print(NodeTable(CycleView(of)))
     file.flush()
-    return [line.rstrip() for line in raw.getvalue().decode(encoding).splitlines()]
+    return "\n".join(line.rstrip() for line in raw.getvalue().decode(encoding).splitlines())
 
 
-def test_a_wide_terminal_shows_each_node_on_one_line_with_its_last_hour():
-    heading, line, legend = printed(report("worker-1"), 120)
-
-    assert heading.count("last 1h") == 2
-    assert line.split() == [
-        *("worker-1", "overloaded", "90.0", "80/75", "70.0", *LINE.split()),
-        *("50.0", "80/75", *LINE.split()),
-    ]
-    assert legend == (
-        "last 1h: a block for each 5m, ▁ is idle, █ is full, red is above the target, blank is "
-        "unknown."
-    )
+def with_nodes(*verdicts: NodeVerdict) -> CycleReport:
+    of = report("worker-1")
+    return replace(of, plan=replace(of.plan, nodes=verdicts))
 
 
-def test_80_columns_show_a_line_for_each_resource_with_its_last_hour():
-    lines = printed(report("worker-1", "worker-2"), 80)
-
-    assert lines[0].split() == ["Node", "%", "5m", "target/stop", "after", "last", "1h"]
-    assert lines[1].split() == ["worker-1", "CPU", "90.0", "80/75", "70.0", *LINE.split()]
-    assert lines[2].split() == ["overloaded", "Memory", "50.0", "80/75", *LINE.split()]
-    assert " ".join(lines[5:]).startswith("last 1h: a block for each 5m")
-
-
-@pytest.mark.parametrize("name", ["worker-1", "gke-production-europe-west-1-pool-4711"])
-def test_40_columns_fold_names_and_never_cut_off_a_number(name):
-    lines = printed(report(name), 40)
-
-    assert max(map(len, lines)) <= 40
-    assert not any("…" in line for line in lines)
-    text = " ".join(lines).split()
-    assert {"CPU", "Memory", "90.0", "70.0", "50.0", "overloaded"} <= set(text)
-    names = next(line.index("CPU") for line in lines if "CPU" in line)
-    assert name in "".join(line[:names].strip() for line in lines)
-
-
-def test_a_table_that_is_piped_is_plain():
-    lines = printed(report("worker-1"), 200, terminal=False)
-
-    assert "last" not in lines[0]
-    assert not set("".join(lines)) & set(LINE.replace(" ", ""))
-    assert len(lines) == 2
-
-
-def test_a_piped_table_of_three_resources_cuts_nothing_off():
-    one = report("gke-production-pool-4711")
+def three_resources() -> CycleReport:
     pods = ResourcePressure(Resource.PODS, ((0, 0.5),), 0.5, 0.5, 0.3, 0.8, 0.75, 0.7)
-    (verdict,) = one.plan.nodes
-    verdict = replace(verdict, pressures=(*verdict.pressures, pods))
-    lines = printed(replace(one, plan=replace(one.plan, nodes=(verdict,))), 80, terminal=False)
+    (verdict,) = report(LONG).plan.nodes
+    return with_nodes(replace(verdict, pressures=(*verdict.pressures, pods)))
 
-    text = " ".join(lines)
-    assert {"gke-production-pool-4711", "overloaded", "Pods", "80/75"} <= set(text.split())
+
+def judged_gpus() -> CycleReport:
+    """Those of other nodes are shown beside them without lines."""
+    seen = report("worker-1", "worker-2", "worker-3")
+    gpu = replace(pressure(0.875), resource=Resource.GPU, after_ratio=0.5)
+    first, *others = seen.plan.nodes
+    judged = replace(first, pressures=(*first.pressures, gpu))
+    plan = replace(seen.plan, nodes=(judged, *others))
+    return replace(seen, plan=plan, gpu_loads=GPUS, recent_loads=())
+
+
+LONG = "gke-production-europe-west-1-pool-4711"
+GPUS = (GpuLoad("worker-1", 0.875, 300), GpuLoad("worker-2", None, detail="absent: no series"))
+ONE, TWO = report("worker-1"), report("worker-1", "worker-2")
+(VERDICT,) = report("worker-1" * 8).plan.nodes
+SEEN = UnjudgedLoad(Resource.CPU, measured=((300, 0.95),))
+SHORT = RecentLoad("worker-1", Resource.CPU, 60, (0.5,) * 11)
+CASES: dict[str, tuple[Any, ...]] = {
+    "a wide terminal shows each node on one line with its last hour": (ONE, 120),
+    "80 columns show a line for each resource with its last hour": (TWO, 80),
+    "40 columns leave out lines and the last hour": (ONE, 40),
+    "they fold names, and never cut off a number": (report(LONG), 40),
+    "the heading has the time that is known": (replace(ONE, recent_loads=(SHORT,)), 120),
+    "a node that is not judged has its last hour too": (
+        with_nodes(NodeVerdict("worker-1", NodeClass.UNKNOWN, unjudged=(SEEN,))),
+        80,
+    ),
+    "one resource leaves a line for the state": (
+        with_nodes(replace(VERDICT, pressures=VERDICT.pressures[:1])),
+        60,
+    ),
+    **{
+        f"GPUs without a target, in {width} columns": (
+            replace(report("worker-1", "worker-2", "worker-3"), gpu_loads=GPUS, recent_loads=()),
+            width,
+        )
+        for width in (120, 80, 40)
+    },
+    **{f"GPUs with a target, in {width} columns": (judged_gpus(), width) for width in (120, 40)},
+}
+
+
+def test_a_table_of_nodes_says_all_of_this():
+    found = {case: printed(*of) for case, of in CASES.items()}
+    found["what is piped is plain"] = printed(ONE, 100, terminal=False)
+    found["and cuts nothing off"] = printed(three_resources(), 80, terminal=False)
+    found["a terminal without these characters shows none"] = printed(ONE, 100, encoding="ascii")
+    check_stored(Path(__file__).with_name("node_tables.txt"), sections(found))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_none_is_wider_than_its_terminal(case):
+    of, width = CASES[case]
+    text = printed(of, width)
+    assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
-    assert "0s" not in text
-
-
-def test_a_terminal_without_these_characters_shows_none():
-    assert "last" not in printed(report("worker-1"), 200, encoding="ascii")[0]
-
-
-def test_the_heading_has_the_time_that_is_known():
-    short = RecentLoad("worker-1", Resource.CPU, 60, (0.5,) * 11)
-
-    assert "last 10m" in printed(replace(report("worker-1"), recent_loads=(short,)), 200)[0]
 
 
 def test_a_point_above_the_target_stands_out():
@@ -127,69 +131,6 @@ def test_a_point_above_the_target_stands_out():
     console.print(NodeTable(CycleView(report("worker-1"))))
 
     assert "▇\x1b[1;31m▇" in drawn.getvalue()  # 80 % is at the target, 81 % above it
-
-
-def test_a_node_that_is_not_judged_has_its_last_hour_too():
-    seen = UnjudgedLoad(Resource.CPU, measured=((300, 0.95),))
-    node = NodeVerdict("worker-1", NodeClass.UNKNOWN, unjudged=(seen,))
-    of = replace(report("worker-1"), plan=replace(REPORT.plan, nodes=(node,)))
-
-    lines = printed(of, 80)
-
-    assert lines[1].split() == ["worker-1", "unknown", "(95.0)", *LINE.split()]
-
-
-def test_one_resource_leaves_a_line_for_the_state():
-    cpu = report("worker-1" * 8)
-    verdict = cpu.plan.nodes[0]
-    alone = replace(verdict, pressures=verdict.pressures[:1])
-
-    lines = printed(replace(cpu, plan=replace(cpu.plan, nodes=(alone,))), 60)
-
-    assert any(line.startswith("overloaded") for line in lines)
-
-
-GPUS = (GpuLoad("worker-1", 0.875, 300), GpuLoad("worker-2", None, detail="absent: no series"))
-
-
-def gpu_rows(lines):
-    return [cells for cells in map(str.split, lines) if cells[:1] == ["GPU"]]
-
-
-def test_the_load_of_gpus_is_shown_for_each_node_that_has_some():
-    seen = replace(report("worker-1", "worker-2", "worker-3"), gpu_loads=GPUS)
-
-    heading, *lines, why = printed(seen, 200, terminal=False)
-    assert heading.endswith("GPU % 5m")
-    assert [line.split()[-1] for line in lines] == ["(87.5)", "?", "80/75"]
-    assert why == "Unknown GPU load: worker-2 (absent: no series)"
-
-    for width, cells in ((80, ["GPU", "(87.5)"]), (40, ["GPU", "(87.5)"])):
-        lines = printed(seen, width)
-        assert max(map(len, lines)) <= width
-        assert gpu_rows(lines) == [cells, ["GPU", "?"]]
-    assert "GPU" not in " ".join(printed(report("worker-1"), 200))
-
-
-def test_gpus_that_are_judged_have_lines_and_a_load_after_the_plan():
-    """Those of other nodes are shown beside them without."""
-    seen = report("worker-1", "worker-2", "worker-3")
-    gpu = replace(pressure(0.875), resource=Resource.GPU, after_ratio=0.5)
-    first, *others = seen.plan.nodes
-    judged = replace(first, pressures=(*first.pressures, gpu))
-    plan = replace(seen.plan, nodes=(judged, *others))
-    both = replace(seen, plan=plan, gpu_loads=GPUS, recent_loads=())
-
-    heading, *lines, _ = printed(both, 200, terminal=False)
-    assert heading.count("GPU") == 1
-    assert [line.split()[7:] for line in lines] == [["87.5", "80/75", "50.0"], ["?"], []]
-
-    for width in (80, 40):
-        lines = printed(both, width)
-        assert max(map(len, lines)) <= width
-        found = gpu_rows(lines)
-        assert [each[:2] for each in found] == [["GPU", "87.5"], ["GPU", "?"]]
-        assert found[0][-1] == "50.0"
 
 
 @pytest.mark.parametrize("column", NODE_COLUMNS, ids=lambda column: column.key)
@@ -210,4 +151,4 @@ def test_each_column_stands_in_a_terminal_on_the_page_and_in_json(column, width)
     assert text
     assert text in [cell.text for cell in page.tables["nodes"][0]]
     assert found[column.key] == text
-    assert column.wide or text in " ".join(printed(of, width))
+    assert column.wide or text in printed(of, width)

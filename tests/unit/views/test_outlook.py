@@ -8,8 +8,8 @@ from desched.plugins.gpus.drains.drain import GPU_DEMAND
 from desched.service.telemetry.cycle_log import essentials
 from desched.views.cycle import CycleView
 from desched.views.cycle_table import cycle_blocks
-from desched.views.outlook import describe_outlook, describe_saving
 from desched.views.pages.cycle_page import cycle_page
+from desched.wording.reasons import describe_outlook
 from tests.builders import planned_eviction, pressure
 from tests.shown import text_of
 from tests.unit.service.example_reports import REPORT
@@ -38,29 +38,19 @@ def shown(report: CycleView) -> str:
     return " ".join(text_of(cycle_blocks(report), 120).split())
 
 
-def test_a_node_is_told_by_its_last_hour_and_its_next() -> None:
-    assert describe_outlook(TE1) == f"{SAID} next 60"
+def test_a_node_is_told_by_its_last_hour_its_next_and_what_the_plan_makes_of_it() -> None:
     assert describe_outlook(CALM) == ""
-
-
-def test_a_plan_adds_what_it_makes_of_the_overload() -> None:
     assert describe_outlook(AGAIN) == (
         "te2 was above a target for 20 of the last 60 minutes, and is expected to be for 25 of the "
-        "next 60; by the plan, its expected overload goes from 28 to 3 minutes"
+        "next 60; by the plan, its expected overload goes from 28 to 3 minutes."
     )
 
 
-def test_a_move_is_told_by_what_it_saves_and_costs() -> None:
-    assert describe_saving(MOVE) == (
-        "Moving shop/cart-1 to te5 (100 %) saves 29 minutes of overload and costs 0."
-    )
+def test_a_move_is_told_by_what_it_saves_and_costs_unless_it_is_for_something_else() -> None:
     assert MOVE.grounds == ("node te1 cpu 90.0% > 80.0%; saves 29 minutes of overload and costs 0")
     assert replace(MOVE, saved_minutes=1.0).saving == "saves 1 minute of overload and costs 0"
-
-
-def test_a_move_for_something_else_saves_nothing() -> None:
     other = replace(MOVE, saved_minutes=0.0, purpose=GPU_DEMAND)
-    assert (describe_saving(other), other.grounds) == ("", MOVE.reason)
+    assert other.grounds == MOVE.reason
 
 
 def test_the_table_the_page_and_the_log_have_both() -> None:

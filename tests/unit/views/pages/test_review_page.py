@@ -23,7 +23,6 @@ def test_its_figures_are_those_of_the_review():
         "nodes overloaded": "1",
         "longest overload, minutes": "65",
         "planned evictions": "1",
-        "overload with planned eviction": "100 %",
     }
     assert found.rows("nodes") == [
         ["te3", "65", "90.0 %", "1"],
