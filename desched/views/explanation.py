@@ -255,8 +255,8 @@ def _rules(rules: Iterable[RuleLine]) -> Iterator[Sequence[Text]]:
 
 def _placement(placement: Placement, source: str, scheduler: str) -> Iterator[Block]:
     lines = [
-        *(count_of_nodes(group.nodes, group.reason) for group in placement.excluded),
-        *(f"nearest: node {miss.node} {miss.lacks}" for miss in placement.near),
+        *(count_of_nodes(nodes, reason) for reason, nodes in placement.excluded.items()),
+        *(f"nearest: {lacking}" for lacking in placement.near),
     ]
     if placement.expected_on:
         lines.insert(0, f"expected on {placement.expected_on}")
@@ -331,12 +331,7 @@ def _pace(workload: WorkloadExplanation, whole: Explanation) -> Iterator[str]:
         after = f" after {workload.result.value}" if workload.result else ""
         until = clock_time(workload.cooling_down_until, whole.taken_at)
         yield f"It cools down until {until}{after}."
-    for budget in workload.budgets:
-        allows = count(budget.disruptions_allowed, "disruption")
-        stale = "" if budget.up_to_date else ", and its status is not up to date"
-        yield f"PodDisruptionBudget {budget.budget} allows {allows} now{stale}."
-    if not workload.budgets:
-        yield "No PodDisruptionBudget covers it."
+    yield from workload.budgets or ["No PodDisruptionBudget covers it."]
     yield from (f"Pause: {pause}." for pause in workload.pauses)
 
 

@@ -8,6 +8,7 @@ from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.landing import expected_on
 from desched.planning.arrays import Ints
+from desched.planning.overload.node_load import SourceLoad
 from desched.planning.placement.destination import Destination
 from desched.planning.placement.examination import PlacesExamined, examine
 from desched.planning.placement.projected_load import NO_LIMITS
@@ -17,9 +18,7 @@ from desched.planning.selection.excess import most_of_destination
 from desched.views.explained.values import (
     LandingForecast,
     LoadChange,
-    NearMiss,
     NodeChance,
-    NodeCount,
     Placement,
 )
 from desched.wording.formatting import RESOURCE_NAMES
@@ -63,7 +62,7 @@ class _Placing:
         return Placement(
             len(names),
             int(np.count_nonzero(examined.fit.under_ceiling)),
-            tuple(NodeCount(reason, count) for reason, count in excluded),
+            dict(excluded),
             tuple(self._near()),
             refusal.reason if refusal else None,
             refusal.detail if refusal else "",
@@ -72,7 +71,7 @@ class _Placing:
             tuple(self._changes(destination.expected_node if destination else "")),
         )
 
-    def _near(self) -> Iterator[NearMiss]:
+    def _near(self) -> Iterator[str]:
         """The nodes that are least above their ceilings, then those that lack least."""
         examined, names = self._found, self._free.names
         over = np.max(list(examined.over_ceiling.values()), axis=0)
@@ -84,7 +83,7 @@ class _Placing:
                 for resource, ratio in examined.over_ceiling.items()
                 if ratio[i] > 0
             ]
-            yield NearMiss(names[i], f"would be {' and '.join(parts)} above its ceiling")
+            yield f"node {names[i]} would be {' and '.join(parts)} above its ceiling"
         lacking, admitting = self._free.shortage(self._candidate.pod, self._candidate.charge)
         admitting &= ~examined.fit.requests & (np.array(names) != self._candidate.pod.node)
         admitting &= lacking.any(axis=0)
@@ -92,7 +91,7 @@ class _Placing:
         share = (lacking / size).sum(axis=0)
         short = sorted(np.flatnonzero(admitting), key=lambda i: (share[i], names[i]))
         for i in short[: MOST_NEAR - min(MOST_NEAR, len(above))]:
-            yield NearMiss(names[i], f"lacks {_amounts(lacking[:, i])} free of requests")
+            yield f"node {names[i]} lacks {_amounts(lacking[:, i])} free of requests"
 
     def _forecast(self, destination: Destination | None) -> LandingForecast:
         examined = self._found
@@ -127,28 +126,21 @@ class _Placing:
         judged = self._decision.pressure.known
         source = judged.get(self._candidate.pod.node)
         for each in source.sources if source else ():
-            usage = self._candidate.usage[each.resource]
-            yield LoadChange(
-                self._candidate.pod.node,
-                each.resource,
-                each.highest_without(each.nothing),
-                each.highest_without(usage),
-                each.thresholds.target_ratio,
-                each.thresholds.stop_ratio,
-                each.thresholds.ceiling_ratio,
-            )
+            before = each.highest_without(each.nothing)
+            after = each.highest_without(self._candidate.usage[each.resource])
+            yield _change(self._candidate.pod.node, each, before, after)
         if expected:
             position = self._free.arrays.index[expected]
             for each in judged[expected].sources:
-                yield LoadChange(
-                    expected,
-                    each.resource,
-                    self._free.load.ratio(expected, each.resource),
-                    float(self._found.loads[each.resource][position]),
-                    each.thresholds.target_ratio,
-                    each.thresholds.stop_ratio,
-                    each.thresholds.ceiling_ratio,
-                )
+                before = self._free.load.ratio(expected, each.resource)
+                after = float(self._found.loads[each.resource][position])
+                yield _change(expected, each, before, after)
+
+
+def _change(node: str, of: SourceLoad, before: float, after: float) -> LoadChange:
+    lines = of.thresholds
+    ratios = (lines.target_ratio, lines.stop_ratio, lines.ceiling_ratio)
+    return LoadChange(node, of.resource, before, after, *ratios)
 
 
 def _amounts(lacking: Ints) -> str:

@@ -21,7 +21,6 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
     """The explanation of a node of the decision's cluster."""
     context, plan = decision.context, decision.plan
     verdict = next(each for each in plan.nodes if each.node == node.name)
-    leaving = tuple(eviction for eviction in plan.evictions if eviction.node == node.name)
     outcomes = PodOutcomes(decision)
     on_node = context.cluster.pods_by_node.get(node.name, ())
     pods = largest_first(map(outcomes.summary, on_node))
@@ -30,7 +29,6 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         verdict,
         loads,
         pods,
-        leaving,
         tuple(eviction for eviction in plan.evictions if node.name in eviction.likely_nodes),
         changes_for_node(verdict, plan, loads, _unknown_gpus(node, decision)),
         tuple(

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from desched.decision import Decision
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import EvictionRecord
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
@@ -40,18 +39,11 @@ def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
         eviction,
         placement,
         () if answered.verdict else changes,
-        _moved(pod, decision),
         tuple(note for answer in answers for note in answer.notes),
         context.after_eviction(pod),
         answered.verdict,
         answered.details,
     )
-
-
-def _moved(pod: Pod, decision: Decision) -> EvictionRecord | None:
-    """The eviction of the pod, or the one after which it replaces another; None without one."""
-    records = decision.state.evictions
-    return next((record for record in records if pod.ref in {record.pod, record.replacement}), None)
 
 
 def _rules(pod: Pod, context: EligibilityContext) -> Iterator[RuleLine]:

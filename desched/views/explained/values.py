@@ -9,7 +9,7 @@ import msgspec
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason, NodeVerdict, PlannedEviction, RefusalReason
 from desched.model.resources import Resource
-from desched.model.state import EvictionRecord, MoveResult
+from desched.model.state import MoveResult
 
 EXPLANATION_VERSION = "desched.io/explanation/v2"
 
@@ -92,15 +92,13 @@ class LoadSummary(msgspec.Struct, frozen=True):
 class NodeExplanation(msgspec.Struct, frozen=True):
     """A node with its load and its pods, the largest load first.
 
-    `leaving` are planned evictions from the node, `arriving` those whose replacements are expected
-    on it. `changes` is what would have to change for it to be relieved, or to be judged. `notes`
-    is what plugins say of it.
+    `arriving` are planned evictions whose replacements are expected on it. `changes` is what would
+    have to change for it to be relieved, or to be judged. `notes` is what plugins say of it.
     """
 
     verdict: NodeVerdict
     loads: tuple[LoadSummary, ...]
     pods: tuple[PodSummary, ...]
-    leaving: tuple[PlannedEviction, ...] = ()
     arriving: tuple[PlannedEviction, ...] = ()
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -112,20 +110,6 @@ class RuleLine(msgspec.Struct, frozen=True):
     reason: RefusalReason
     outcome: RuleOutcome
     detail: str = ""
-
-
-class NodeCount(msgspec.Struct, frozen=True):
-    """How many nodes cannot take a pod, for one reason in the words of `kubectl describe`."""
-
-    reason: str
-    nodes: int
-
-
-class NearMiss(msgspec.Struct, frozen=True):
-    """A node that could almost take a pod, and what it lacks."""
-
-    node: str
-    lacks: str
 
 
 class NodeChance(msgspec.Struct, frozen=True):
@@ -175,16 +159,17 @@ class LoadChange(msgspec.Struct, frozen=True):
 class Placement(msgspec.Struct, frozen=True):
     """Where a pod could go if it were evicted now and alone.
 
-    Of `nodes`, `suitable` can take it; `excluded` counts the others by reason. A node may lack
-    several things. `near` are those that lack least. `reason` is why it has no destination, None if
-    it has; `expected_on` are its likeliest nodes in words. `loads` are those of its own and of the
-    likeliest node, before and after a landing there.
+    Of `nodes`, `suitable` can take it; `excluded` counts the others by reason, in the words of
+    `kubectl describe`. A node may lack several things. `near` says what those lack that lack
+    least. `reason` is why it has no destination, None if it has; `expected_on` are its likeliest
+    nodes in words. `loads` are those of its own and of the likeliest node, before and after a
+    landing there.
     """
 
     nodes: int
     suitable: int
-    excluded: tuple[NodeCount, ...]
-    near: tuple[NearMiss, ...] = ()
+    excluded: Mapping[str, int]
+    near: tuple[str, ...] = ()
     reason: RefusalReason | None = None
     detail: str = ""
     expected_on: str = ""
@@ -196,10 +181,9 @@ class PodExplanation(msgspec.Struct, frozen=True):
     """A pod with what each rule finds, and where it could go.
 
     `placement` is None if the pod has no node, or if its usage or that of all nodes is not known.
-    `changes` is what would have to change for it to move. `moved` is its own eviction, or the one
-    after which it replaces a pod, as long as desched follows it. `notes` is what plugins say of it,
-    and `after_eviction` what they know of its replacement. A `verdict` of a plugin takes the place
-    of rules and changes, with `details` by their heading.
+    `changes` is what would have to change for it to move. `notes` is what plugins say of it, and
+    `after_eviction` what they know of its replacement. A `verdict` of a plugin takes the place of
+    rules and changes, with `details` by their heading.
     """
 
     summary: PodSummary
@@ -211,33 +195,24 @@ class PodExplanation(msgspec.Struct, frozen=True):
     eviction: PlannedEviction | None = None
     placement: Placement | None = None
     changes: tuple[str, ...] = ()
-    moved: EvictionRecord | None = None
     notes: tuple[str, ...] = ()
     after_eviction: str = ""
     verdict: str = ""
     details: Mapping[str, tuple[str, ...]] = {}
 
 
-class BudgetSummary(msgspec.Struct, frozen=True):
-    """A PodDisruptionBudget that covers pods of a workload."""
-
-    budget: str
-    disruptions_allowed: int
-    up_to_date: bool
-
-
 class WorkloadExplanation(msgspec.Struct, frozen=True):
     """A workload with its pods and how fast they may move.
 
     The limits are None if there is none. `cooling_down_until` is None unless it cools down, after
-    the `result` of a move.
+    the `result` of a move. `budgets` says what each PodDisruptionBudget allows.
     """
 
     workload: str
     desired_replicas: int
     ready_replicas: int | None
     pods: tuple[PodSummary, ...]
-    budgets: tuple[BudgetSummary, ...]
+    budgets: tuple[str, ...]
     in_flight: int
     most_in_flight: int | None
     moved_within_hour: int

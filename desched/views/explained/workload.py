@@ -1,11 +1,12 @@
 """How fast a workload may move, and what becomes of each of its pods."""
 
 from desched.decision import Decision
-from desched.model.cluster import Workload
+from desched.model.cluster import PodDisruptionBudget, Workload
 from desched.model.state import PauseScope
 from desched.policy.share import count_of
 from desched.views.explained.pods import PodOutcomes, largest_first
-from desched.views.explained.values import BudgetSummary, WorkloadExplanation
+from desched.views.explained.values import WorkloadExplanation
+from desched.wording.formatting import count
 
 
 def explain_workload(workload: Workload, decision: Decision) -> WorkloadExplanation:
@@ -31,10 +32,7 @@ def explain_workload(workload: Workload, decision: Decision) -> WorkloadExplanat
         replicas,
         workload.ready_replicas,
         largest_first(map(outcomes.summary, pods)),
-        tuple(
-            BudgetSummary(name, budget.disruptions_allowed, budget.up_to_date)
-            for name, budget in sorted(budgets.items())
-        ),
+        tuple(_allows(name, budget) for name, budget in sorted(budgets.items())),
         context.terms.in_flight[workload.uid],
         count_of(limits.in_flight_workload, replicas),
         context.terms.moved_within_hour[workload.uid],
@@ -43,3 +41,9 @@ def explain_workload(workload: Workload, decision: Decision) -> WorkloadExplanat
         cool_down.result if cool_down and cools else None,
         tuple(pause.describe() for pause in pauses if pause.lasts(context.now)),
     )
+
+
+def _allows(name: str, budget: PodDisruptionBudget) -> str:
+    allows = count(budget.disruptions_allowed, "disruption")
+    stale = "" if budget.up_to_date else ", and its status is not up to date"
+    return f"PodDisruptionBudget {name} allows {allows} now{stale}."
