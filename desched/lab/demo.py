@@ -5,7 +5,6 @@ from importlib import resources
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from desched.history.timeline import Timeline
@@ -28,6 +27,7 @@ from desched.model.resources import Resource
 from desched.planning.placement.forecast_trust import foreseen
 from desched.policy.policy import Policy
 from desched.policy_file.loading import parse_policy
+from desched.views.blocks import grid, print_blocks, styled, table
 
 INTERVAL_SECONDS = 300.0
 LANDING_SECONDS = 60.0  # longer than the grace period and the start of a pod
@@ -121,13 +121,8 @@ def _without_taints() -> str:
 def _introduce_ai(console: Console) -> None:
     """Say who runs on the overloaded rack."""
     console.print(Text(f"Rack {OVERLOADED_RACK} is overloaded. On it are pods of:"))
-    table = Table.grid(padding=(0, 2))
-    for ai_workload in ai_workloads():
-        if not set(RACKS[OVERLOADED_RACK]).isdisjoint(ai_workload.nodes):
-            table.add_row(
-                Text(f"  {ai_workload.namespace}/{ai_workload.name}"), Text(ai_workload.about)
-            )
-    console.print(table)
+    on_it = (w for w in ai_workloads() if not set(RACKS[OVERLOADED_RACK]).isdisjoint(w.nodes))
+    console.print(grid([Text(f"  {w.namespace}/{w.name} "), Text(w.about)] for w in on_it))
     console.print(
         Text('Inference may move by desched.io/evict: "true"; other pods with a GPU stay.')
     )
@@ -246,34 +241,29 @@ def _print_landings(
 def _print_load(title: str, report: CycleReport, cluster: ClusterState, console: Console) -> None:
     """Show the CPU of each node as a bar, with a mark at the target, and its rack if it has one."""
     racks = {node.name: node.labels.get(RACK, "") for node in cluster.nodes}
-    console.print(Text(title, style="bold"))
-    table = Table(box=None, pad_edge=False)
-    for heading in ("Node", "CPU", "%", "State", *(["Rack"] if any(racks.values()) else [])):
-        table.add_column(heading, justify="right" if heading == "%" else "left")
+    rows = []
     for verdict in sorted(report.plan.nodes, key=lambda verdict: (len(verdict.node), verdict.node)):
         (cpu,) = (p for p in verdict.pressures if p.resource is Resource.CPU)
         ratio = cpu.measured[0][1]
         node_class = verdict.node_class.replace("_", " ")
         cells = verdict.node, _bar(cpu, ratio), f"{ratio * 100:.1f}", node_class
-        table.add_row(*cells, racks.get(verdict.node))
-    console.print(table)
+        rows.append((*cells, racks[verdict.node]))
+    shown = table(("Node", "CPU", "%", "State", "Rack"), rows)
+    print_blocks((styled(title), shown), console)
     console.print()
 
 
 def _print_gpus(title: str, _: CycleReport, cluster: ClusterState, console: Console) -> None:
     """Show which GPUs of each node pods hold, and which pods wait."""
-    console.print(Text(title, style="bold"))
-    table = Table(box=None, pad_edge=False)
-    for heading in ("Node", "GPUs in use", "Rack", "Pods"):
-        table.add_column(heading)
+    rows = []
     for node in cluster.nodes:
         pods = [pod for pod in cluster.pods_by_node.get(node.name, ()) if not pod.finished]
         used = sum(whole_gpus(pod.scheduling.requests) for pod in pods)
         cells = "█" * used + "░" * (whole_gpus(node.allocatable) - used)
         names = ", ".join(pod.name for pod in pods)
         style = "green" if used in {0, whole_gpus(node.allocatable)} else "yellow"
-        table.add_row(node.name, Text(cells, style=style), node.labels[RACK], names)
-    console.print(table)
+        rows.append((node.name, Text(cells, style=style), node.labels[RACK], names))
+    print_blocks((styled(title), table(("Node", "GPUs in use", "Rack", "Pods"), rows)), console)
     for pod in cluster.pods:
         if not pod.node:
             gpus = whole_gpus(pod.scheduling.requests)

@@ -1,18 +1,14 @@
 """The diagnosis as people and programs read it."""
 
-import io
-
 import msgspec
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
 
 from desched.doctor.checks import CheckName, Diagnosis, ok, problem, skipped, unknown, warning
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.table import DoctorReport, diagnosis_blocks, summary
-from desched.views.blocks import print_blocks
 from tests.builders import NOW
-from tests.shown import json_of
+from tests.shown import json_of, text_of
 from tests.unit.doctor.cases import CASES
 from tests.unit.doctor.examinations import examination
 
@@ -28,9 +24,7 @@ def report(*checks, **fields):
 
 
 def printed(found, width=80):
-    output = io.StringIO()
-    print_blocks(diagnosis_blocks(found), Console(file=output, width=width, color_system=None))
-    return output.getvalue()
+    return text_of(diagnosis_blocks(found), width)
 
 
 def test_a_table_has_each_check_with_its_fix_and_the_answer_to_the_question():
