@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from desched.model.plan import NodeClass
+from desched.model.resources import Resource
 from desched.plugins import HOUSE
 from desched.policy.durations import duration_text
 from desched.views.cycle import CycleView, LoadView, by_name
@@ -18,64 +19,44 @@ MOST_REFUSALS = 2_000
 class LoadBar(NamedTuple):
     """The load of a resource of a node as a bar; lengths are in percent of its capacity.
 
-    What stays, what the plan takes away and what it adds lie side by side.
+    `now` is the level in the highest window, `after` the one after the plan, None if it does not
+    change. What stays, what the plan takes away and what it adds lie side by side. `levels` are
+    those of each window. `lines` judge it; none if it decides nothing. `recent` is the last hour as
+    points of a polyline in a box of 100 x 100, without unknown ones.
     """
 
     resource: str
-    load: LoadView
+    now: float
+    after: float | None
+    kept: float
+    leaving: float
+    arriving: float
+    overloaded: bool
+    levels: str
+    lines: Mapping[str, float]
+    recent: str
 
-    @property
-    def now(self) -> float:
-        """The level in the highest window."""
-        return self.load.highest_ratio * 100
 
-    @property
-    def after(self) -> float | None:
-        """The level after the plan; None if it does not change."""
-        pressure = self.load.pressure
-        ratio = pressure.after_ratio if pressure else None
-        return None if ratio is None else ratio * 100
-
-    @property
-    def kept(self) -> float:
-        """The length of the part that neither comes nor goes."""
-        return self.now if self.after is None else min(self.now, self.after)
-
-    @property
-    def leaving(self) -> float:
-        """The length of the part that the plan takes away."""
-        return 0.0 if self.after is None else max(0.0, self.now - self.after)
-
-    @property
-    def arriving(self) -> float:
-        """The length of the part that the plan adds."""
-        return 0.0 if self.after is None else max(0.0, self.after - self.now)
-
-    @property
-    def overloaded(self) -> bool:
-        """Whether it makes the node overloaded."""
-        return self.load.pressure is not None and self.load.pressure.overloaded
-
-    @property
-    def levels(self) -> str:
-        """The level of each window."""
-        measured = self.load.measured
-        return " · ".join(f"{duration_text(w)} {percent(ratio)} %" for w, ratio in measured)
-
-    @property
-    def lines(self) -> Mapping[str, float]:
-        """The lines that judge it; none if it decides nothing."""
-        names = ("ceiling", "stop", "target")
-        of = self.load.pressure
-        return {name: getattr(of, f"{name}_ratio") * 100 for name in names} if of else {}
-
-    @property
-    def recent(self) -> str:
-        """The last hour as points of a polyline in a box of 100 x 100, without unknown ones."""
-        ratios = self.load.recent.ratios if self.load.recent else ()
-        width = 100 / max(1, len(ratios) - 1)
-        points = ((i * width, 100 - 100 * r) for i, r in enumerate(ratios) if r is not None)
-        return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+def _bar(resource: Resource, load: LoadView) -> LoadBar:
+    pressure, now = load.pressure, load.highest_ratio * 100
+    planned = pressure.after_ratio if pressure else None
+    after = now if planned is None else planned * 100
+    ratios = load.recent.ratios if load.recent else ()
+    width = 100 / max(1, len(ratios) - 1)
+    points = ((i * width, 100 - 100 * r) for i, r in enumerate(ratios) if r is not None)
+    lines = ("ceiling", "stop", "target") if pressure else ()
+    return LoadBar(
+        resource_title(resource),
+        now,
+        None if planned is None else after,
+        min(now, after),
+        max(0.0, now - after),
+        max(0.0, after - now),
+        pressure is not None and pressure.overloaded,
+        " · ".join(f"{duration_text(w)} {percent(ratio)} %" for w, ratio in load.measured),
+        {name: getattr(pressure, f"{name}_ratio") * 100 for name in lines},
+        " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+    )
 
 
 def cycle_page(cycle: CycleView) -> str:
@@ -93,10 +74,7 @@ def cycle_values(cycle: CycleView, most_nodes: int) -> Mapping[str, object]:
     """What the templates show of a cycle."""
     nodes, left = cycle.most_important(most_nodes)
     bars = {
-        node.name: [
-            LoadBar(resource_title(r), node.loads[r]) if r in node.loads else None
-            for r in cycle.resources
-        ]
+        node.name: [_bar(r, node.loads[r]) if r in node.loads else None for r in cycle.resources]
         for node in nodes
     }
     return {
