@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from desched.adapters.kubernetes.client.access import LIST_VOLCANO_JOBS, POD_GROUP_ACCESS
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.api_objects.plugin_kinds import ReadingPlugin, SystemRights
-from desched.planning.plugin_settings import counts_volcano_jobs
+from desched.gangs.members import counts_volcano_jobs
 from desched.policy.policy import Policy
 
 _OF_POD_GROUPS = SystemRights(
@@ -23,7 +23,7 @@ _WITH_VOLCANO_JOBS = _OF_POD_GROUPS._replace(
 
 def system_rights(policy: Policy) -> Iterator[tuple[SystemRights, str]]:
     """The rights, each with why the policy does not need them, empty if it does."""
-    moves_jobs = counts_volcano_jobs(policy.plugins)
+    moves_jobs = counts_volcano_jobs(policy)
     yield _WITH_VOLCANO_JOBS if moves_jobs else _OF_POD_GROUPS, ""
     for plugin in policy.plugins:
         if isinstance(plugin, ReadingPlugin):

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from desched.gangs.pod_groups import groups_of
 from desched.lab.budgets import BudgetStatus, SimulatedBudget
 from desched.lab.clock import VirtualClock
 from desched.lab.controllers import Controllers, Replica, ReplicaSet
@@ -26,7 +27,6 @@ from desched.model.cluster import (
     PodRef,
     Workload,
 )
-from desched.model.pod_groups import groups_of
 from desched.model.resources import Amounts, basic
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import FreshPod, Room

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from desched.gangs.pod_groups import VOLCANO_GROUP
 from desched.lab.history import Usage
 from desched.lab.template import PodTemplate
 from desched.model.cluster import DeclaredGroup, PodVolume, SchedulingClass, VolumeKind
 from desched.model.devices import INTERFACES, amounts_of_networks, interfaces_text, networks_of
 from desched.model.group_topology import GroupTopology
-from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.network.objects import HyperNode, NetworkObjects

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
-from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.policy.policy import Policy
 
 if TYPE_CHECKING:  # they need pydantic, which planning does not load
@@ -55,8 +54,3 @@ class PluginSettings(msgspec.Struct, frozen=True, cache_hash=True):
     def owner_kinds(self) -> frozenset[str]:
         """Further kinds of controllers, as group and kind, whose pods the policy lets move."""
         return frozenset()
-
-
-def counts_volcano_jobs(plugins: Iterable[PluginSettings]) -> bool:
-    """Whether what Volcano Jobs say about their pods counts; it needs rights of its own."""
-    return any(VOLCANO_JOB_KIND in plugin.owner_kinds for plugin in plugins)

@@ -174,6 +174,10 @@ class Plugin(PluginSettings, frozen=True):
         """Whether another controller answers the eviction of the pod, and moves it itself."""
         return False
 
+    def is_placed_together(self, pod: Pod, context: "EligibilityContext") -> bool:
+        """Whether the scheduler of the pod places it with others or not at all."""
+        return False
+
     def has_copies(self, pod: Pod, volume: PodVolume, context: "EligibilityContext") -> bool:
         """Whether its nodes hold copies of this local volume, so that it does not bind the pod.
 

@@ -17,16 +17,16 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from desched.model.cluster import DeclaredGroup, Owner
-from desched.model.devices import INTERFACES, interfaces_text, networks_of
-from desched.model.names import Form, Instead, Mark, Name
-from desched.model.pod_groups import (
+from desched.gangs.pod_groups import (
     GENERATED_PREFIX,
     LETS_ONE_START,
     NAME_KEYS,
     NETWORK_MODES,
     VOLCANO_GROUP,
 )
+from desched.model.cluster import DeclaredGroup, Owner
+from desched.model.devices import INTERFACES, interfaces_text, networks_of
+from desched.model.names import Form, Instead, Mark, Name
 from desched.model.selectors import Requirement
 from desched.model.state import Pause, PauseScope
 from desched.planning.eligibility.annotations import SAFE_TO_EVICT_VOLUMES_ANNOTATION

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from desched.gangs.pod_groups import GROUP_KEYS
 from desched.model.cluster import (
     ClusterState,
     Node,
@@ -18,9 +19,10 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.devices import SHARING_STRATEGY
-from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
+from desched.model.group_marks import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
+from desched.planning.eligibility.annotations import PREEMPTABLE
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.eligibility.rules import COOLDOWN_TIME
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS

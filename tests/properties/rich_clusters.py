@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from desched.gangs.pod_groups import VOLCANO_GROUP
 from desched.model.cluster import (
     Autoscaler,
     ClusterState,
@@ -38,7 +39,6 @@ from desched.model.load import (
     Unknown,
     UnknownReason,
 )
-from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot

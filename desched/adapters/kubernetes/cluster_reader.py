@@ -61,6 +61,7 @@ from desched.api_objects.decoding import Decoder
 from desched.api_objects.kinds import Kind, Lists
 from desched.api_objects.memory_bounds import TooLarge
 from desched.errors import ObservationError, ObservationSource
+from desched.gangs.pod_groups import declared_keys, groups_of
 from desched.model.cluster import (
     ClusterState,
     DeclaredGroup,
@@ -73,7 +74,6 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.extras import Extras, Objects
-from desched.model.pod_groups import declared_keys, groups_of
 from desched.model.snapshot import FreshPod, Room
 from desched.plugins.kinds import PLUGIN_KINDS
 from desched.ports import MaybeFreshPod, PodToRead

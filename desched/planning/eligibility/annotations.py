@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 import msgspec
 
 from desched.model.cluster import Pod, PodVolume, Workload
-from desched.model.pod_groups import PREEMPTABLE
 from desched.model.text import TRUE
 from desched.policy.durations import duration_seconds
 
@@ -23,6 +22,8 @@ OWN_ANNOTATION = "desched.io/evict"
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
 # sigs/descheduler since 0.34: only its presence counts, `noEvictionPolicy` says how much.
 PREFER_NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+# Volcano reads it of a pod or a PodGroup, or else the label of the same name.
+PREEMPTABLE = "volcano.sh/preemptable"
 # Cluster Autoscaler, utils/drain/drain.go: "true" on a pod also says that its local storage may be
 # lost; the other one names those of its volumes that may be.
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, RefusalReason
-from desched.model.pod_groups import VOLCANO_JOB
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.controllers import VOLCANO_JOB
 from desched.planning.eligibility.terms import Refused, Terms, Why
 
 SETTLING = timedelta(minutes=5)

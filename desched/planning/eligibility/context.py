@@ -1,26 +1,21 @@
 """The context in which eligibility rules judge a pod."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from desched.model.cluster import (
     ClusterState,
     ControllerKey,
-    DeclaredGroup,
-    GangKey,
-    GroupKey,
     Pod,
     PodVolume,
     Workload,
 )
-from desched.model.groups import grouped
 from desched.model.plan import RefusalReason
-from desched.model.pod_groups import VOLCANO_JOB, PodGroup, groups_of
 from desched.model.snapshot import FreshPod
 from desched.model.state import State
 from desched.planning.deadline import OutOfTime, PlanningTime
@@ -31,18 +26,10 @@ from desched.planning.eligibility.priority_threshold import resolve_threshold
 from desched.planning.eligibility.terms import Terms
 from desched.planning.kube_scheduler.default_spread import with_default_spread
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.plugin_settings import counts_volcano_jobs
 from desched.planning.plugins import scores_of_others
 from desched.policy.policy import Policy, Protections
 
 T = TypeVar("T")
-
-
-class GangCount(NamedTuple):
-    """How many pods a gang needs, and how many are available, without those in flight."""
-
-    minimum: int = 0
-    available: int = 0
 
 
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
@@ -116,7 +103,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return eviction_annotations(pod, self.cluster.workload_of(pod), self.now)
 
     def with_fresh(self, looks: Sequence[FreshPod], now: datetime) -> "EligibilityContext":
-        """The same context for a pod or the members of a gang, with what was read just now.
+        """The same context for pods that leave together, with what was read just now.
 
         Of the other pods only the siblings in the looks and desched's own remain; the number of
         Ready replicas comes from the workload's status. Fresh budgets include earlier evictions of
@@ -180,39 +167,6 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """Whether a rule finds only that the usage of the pod was not read: nothing needed it."""
         return reason is RefusalReason.USAGE_UNKNOWN and not self.book.has_read_of(pod)
 
-    def gangs_of(self, pod: Pod) -> Iterable[PodGroup]:
-        """The gangs that the pod belongs to."""
-        return groups_of(pod, self.cluster.workload_of(pod), self._declared_groups)
-
-    @cached_property
-    def _declared_groups(self) -> Mapping[GroupKey, DeclaredGroup]:
-        """What objects say about groups; Volcano Jobs only if a plugin counts them."""
-        declared = self.cluster.declared_by_key
-        if counts_volcano_jobs(self.policy.plugins):
-            return declared
-        return {key: group for key, group in declared.items() if key[0] != VOLCANO_JOB}
-
-    @cached_property
-    def gang_counts(self) -> Mapping[GangKey, GangCount]:
-        """The largest minimum of each gang that any of its pods has, and its available pods."""
-        leaving = {record.pod for record in self.state.in_flight}
-        counts = defaultdict[GangKey, GangCount](GangCount)
-        for pod, group in self._members:
-            runs = pod.ready and pod.phase == "Running" and not pod.deleting
-            available = counts[group.key].available + (runs and pod.ref not in leaving)
-            counts[group.key] = GangCount(max(counts[group.key].minimum, group.minimum), available)
-        return counts
-
-    @cached_property
-    def members(self) -> Mapping[GangKey, Sequence[Pod]]:
-        """The pods of each gang, available or not."""
-        return grouped((group.key, pod) for pod, group in self._members if not pod.finished)
-
-    @cached_property
-    def _members(self) -> Sequence[tuple[Pod, PodGroup]]:
-        """Each pod with each of its gangs once, also if several marks name the same one."""
-        return [(pod, group) for pod in self.cluster.pods for group in _once(self.gangs_of(pod))]
-
     def derived(self, derive: Callable[["EligibilityContext"], T]) -> T:
         """What a function derives from the context, computed once; for plugins."""
         computed: dict[Callable[[EligibilityContext], Any], Any] = self._derived
@@ -242,6 +196,10 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """Whether another controller answers the eviction of the pod, and moves it itself."""
         return any(plugin.takes_over(pod) for plugin in self.policy.plugins)
 
+    def is_placed_together(self, pod: Pod) -> bool:
+        """Whether the scheduler of the pod places it with others or not at all."""
+        return any(plugin.is_placed_together(pod, self) for plugin in self.policy.plugins)
+
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:
         """The pods with each claim on each node, by the node, the namespace and the claim."""
@@ -261,14 +219,6 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:
         """The number of nodes with each label and value."""
         return Counter(label for node in self.cluster.nodes for label in node.labels.items())
-
-
-def _once(groups: Iterable[PodGroup]) -> Iterable[PodGroup]:
-    """The groups, of each key the one with the largest minimum."""
-    groups = tuple(groups)
-    if len(groups) <= 1:
-        return groups  # nearly always
-    return {group.key: group for group in sorted(groups, key=lambda each: each.minimum)}.values()
 
 
 def _distinct(*pods: Pod) -> tuple[Pod, ...]:

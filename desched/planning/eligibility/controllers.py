@@ -3,7 +3,11 @@
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, ControllerKey, Owner, Pod, Workload
-from desched.model.pod_groups import VOLCANO_JOB, VOLCANO_JOB_KIND
+
+VOLCANO_JOB = "Volcano Job"
+"""Jobs of Volcano as a kind of workload; what they say counts only if the policy lets pods move."""
+
+VOLCANO_JOB_KIND = "batch.volcano.sh/Job"
 
 LONGEST_NAME = 253
 """Kubernetes allows no longer names, so no object with a longer name or uid exists."""

@@ -10,6 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
+from desched.model.group_marks import group_mark
 from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.eligibility import (
@@ -144,11 +145,11 @@ class Rule(NamedTuple):
 def rules_of(plugins: tuple[Plugin, ...]) -> tuple[Rule, ...]:
     """The rules of desched with those of these plugins, in their order."""
     decided = {reason for plugin in plugins for reason in plugin.decides}
-    rules = [rule for rule in RULES if not (rule.fallback and rule.reason in decided)]
+    rules = list(RULES)
     for rule in (rule for plugin in plugins for rule in plugin.rules):
         reasons = [each.reason for each in rules]
         rules.insert(reasons.index(rule.before) if rule.before else len(rules), rule)
-    return tuple(rules)
+    return tuple(rule for rule in rules if not (rule.fallback and rule.reason in decided))
 
 
 # Never, under any policy.
@@ -195,9 +196,8 @@ def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
 
 def _in_group(pod: Pod, context: EligibilityContext) -> Why:
     """A pod that others need stays if nothing says when it may leave."""
-    for group in context.gangs_of(pod):
-        return f"{group}: no plugin knows when its pods may leave"
-    return None
+    mark = group_mark(pod, context.cluster.workload_of(pod))
+    return f"{mark}: no plugin knows when pods of its group may leave" if mark else None
 
 
 def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
@@ -213,13 +213,10 @@ def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
     return None
 
 
-def _in_one_domain(pod: Pod, context: EligibilityContext) -> Why:
+def _in_one_domain(_: Pod, terms: Terms) -> Why:
     """Pods that must stay in one part of the network; which nodes that has is not known here."""
-    if context.policy.balance_scope:
+    if terms.policy.balance_scope:
         return "no plugin keeps pods within the balanceScope of the policy"
-    for group in context.gangs_of(pod):
-        if group.topology is not None and group.topology.is_hard:
-            return f"no plugin knows the network topology that {group} requires"
     return None
 
 
@@ -317,7 +314,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.OBJECTS_TOO_LARGE, in_cluster=_namespace_unclear),
     Rule(RefusalReason.OPTED_OUT, in_cluster=_opted_out),
     Rule(RefusalReason.POD_GROUP, in_cluster=_in_group, fallback=True),
-    Rule(RefusalReason.PLACEMENT_DOMAIN, in_cluster=_in_one_domain, fallback=True),
+    Rule(RefusalReason.PLACEMENT_DOMAIN, _in_one_domain, fallback=True),
     Rule(RefusalReason.BARE_POD, in_cluster=_owner),
     Rule(RefusalReason.SYSTEM_CRITICAL, _critical),
     Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),

@@ -12,8 +12,8 @@ import numpy as np
 
 from desched.model.cluster import DEFAULT_SCHEDULER, Pod
 from desched.model.landing import LandingChance
-from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.planning.arrays import Floats, Ints, Mask
+from desched.planning.eligibility.controllers import VOLCANO_JOB_KIND
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.node_sampling import (
     best_of_sample,

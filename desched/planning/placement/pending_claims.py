@@ -68,7 +68,7 @@ class Claims:
                 return UnreservedReason.UNKNOWN_SCHEDULER
         if pod.has_resource_claims and pod.uncounted_claims:
             return UnreservedReason.RESOURCE_CLAIMS
-        if any(group.placed_together for group in self._context.gangs_of(pod)):
+        if self._context.is_placed_together(pod):
             return UnreservedReason.POD_GROUP
         if self._context.now - pod.created_at > LONG_PENDING:
             return UnreservedReason.LONG_PENDING

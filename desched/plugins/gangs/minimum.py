@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from desched.gangs.members import gang_counts, gangs_of
+from desched.gangs.pod_groups import PodGroup
 from desched.model.cluster import Pod
 from desched.model.plan import RefusalReason
-from desched.model.pod_groups import PodGroup
 from desched.network.objects import NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.terms import Why
@@ -13,13 +14,21 @@ from desched.planning.selection.limits import LimitUse
 
 def needed(pod: Pod, context: EligibilityContext) -> Why:
     """Pods that a gang needs: its minimum is not known, or no more of its pods are available."""
-    for group in context.gangs_of(pod):
+    for group in gangs_of(pod, context):
         reason = group.stays or incomplete(group, context)
-        minimum, available = context.gang_counts[group.key]
+        minimum, available = gang_counts(context)[group.key]
         if not reason and available == minimum:
             reason = f"{minimum} of {available} needed"
         if reason:
             return f"{group}: {reason}"
+    return None
+
+
+def in_one_domain(pod: Pod, context: EligibilityContext) -> Why:
+    """Pods of a gang that must stay in one part of the network, if no plugin knows which."""
+    for group in gangs_of(pod, context):
+        if group.topology is not None and group.topology.is_hard:
+            return f"no plugin knows the network topology that {group} requires"
     return None
 
 
@@ -30,14 +39,14 @@ def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     network = NetworkObjects.of(context.cluster.extras)
     if group.topology is not None and (unclear := network.why_unclear(group.topology)):
         return unclear
-    minimum, available = context.gang_counts[group.key]
+    minimum, available = gang_counts(context)[group.key]
     return f"{minimum} needed, {available} available" if available < minimum else ""
 
 
 def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[LimitUse]:
     """How many pods each gang of the pod can spare in a plan."""
-    for group in context.gangs_of(pod):
-        minimum, available = context.gang_counts[group.key]
+    for group in gangs_of(pod, context):
+        minimum, available = gang_counts(context)[group.key]
         most = max(0, available - minimum)
         detail = f"{group}: {minimum} needed, and this plan takes {most}"
         key = ("gang", "/".join(group.key))

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from desched.eviction.requests import Attempt, Requests
+from desched.gangs.members import gang_members, gangs_of
 from desched.model.cluster import Pod
 from desched.model.plan import Plan, RefusalReason
-from desched.model.pod_groups import VOLCANO_JOB_KIND
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.controllers import VOLCANO_JOB_KIND
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.rules import Rule
 from desched.planning.overload.classification import Pressure
@@ -17,7 +18,7 @@ from desched.plugins.gangs.broken import with_broken_gangs
 from desched.plugins.gangs.evictions import move_whole
 from desched.plugins.gangs.facts import GangFacts
 from desched.plugins.gangs.keys import GangKeys, GangMode, VolcanoJobs
-from desched.plugins.gangs.minimum import needed, surpluses
+from desched.plugins.gangs.minimum import in_one_domain, needed, surpluses
 from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.spread import gang_spreads
 from desched.plugins.gangs.views import GangViews
@@ -40,7 +41,11 @@ class Gangs(Plugin, frozen=True):
     def rules(self) -> tuple[Rule, ...]:
         """A gang keeps the pods that it needs."""
         rule = kept if self._moves_whole else needed
-        return (Rule(RefusalReason.POD_GROUP, in_cluster=rule, before=RefusalReason.BARE_POD),)
+        of_network = RefusalReason.PLACEMENT_DOMAIN
+        return (
+            Rule(RefusalReason.POD_GROUP, in_cluster=rule, before=RefusalReason.BARE_POD),
+            Rule(of_network, in_cluster=in_one_domain, before=of_network, fallback=True),
+        )
 
     @property
     def _moves_whole(self) -> bool:
@@ -71,6 +76,10 @@ class Gangs(Plugin, frozen=True):
                 "gangMode",
             )
 
+    def is_placed_together(self, pod: Pod, context: EligibilityContext) -> bool:
+        """Pods of most gangs."""
+        return any(group.placed_together for group in gangs_of(pod, context))
+
     def limits(self, pod: Pod, context: EligibilityContext) -> Iterable[LimitUse]:
         """The pods that each gang of the pod can spare."""
         return surpluses(pod, context)
@@ -80,8 +89,8 @@ class Gangs(Plugin, frozen=True):
         if not self._moves_whole:
             return
         pods = (pod for node in nodes for pod in context.cluster.pods_by_node[node])
-        for key in {group.key for pod in pods for group in context.gangs_of(pod)}:
-            yield from context.members[key]
+        for key in {group.key for pod in pods for group in gangs_of(pod, context)}:
+            yield from gang_members(context)[key]
 
     def relief(self, eligibility: Eligibility, pressure: Pressure) -> WholeMoves | None:
         """Moves of whole gangs."""

@@ -5,6 +5,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
+from desched.gangs.members import gang_members, gangs_of
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass, NodeVerdict
 from desched.network.levels import NetworkLevels
@@ -27,8 +28,8 @@ def gang_spreads(
 
 def _spreads(context: EligibilityContext, hot: set[str]) -> Iterator[GangSpread]:
     gangs: dict[str, dict[str, Pod]] = {}
-    for pod in chain.from_iterable(context.members.values()):
-        for group in context.gangs_of(pod) if pod.node else ():
+    for pod in chain.from_iterable(gang_members(context).values()):
+        for group in gangs_of(pod, context) if pod.node else ():
             gangs.setdefault(str(replace(group, part="")), {})[pod.uid] = pod
     nodes_of = {
         name: [p.node for p in pods.values()] for name, pods in gangs.items() if len(pods) > 1

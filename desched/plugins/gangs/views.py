@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from desched.decision import Decision
+from desched.gangs.members import gangs_of
 from desched.model.cluster import Pod
 from desched.model.report import CycleReport
 from desched.plugins.gangs.facts import GangFacts, GangSpread
@@ -25,7 +26,7 @@ class GangViews(PluginViews):
     def explain_pod(self, pod: Pod, decision: Decision) -> PodAnswer:
         """How far apart the pods of its gangs are."""
         facts = GangFacts.of(decision.facts) or GangFacts()
-        gangs = {str(replace(group, part="")) for group in decision.context.gangs_of(pod)}
+        gangs = {str(replace(group, part="")) for group in gangs_of(pod, decision.context)}
         spreads = (spread for spread in facts.spreads if spread.gang in gangs)
         return PodAnswer(notes=[f"{describe_spread(spread)}." for spread in spreads])
 

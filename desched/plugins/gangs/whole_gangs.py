@@ -2,10 +2,11 @@
 
 import msgspec
 
+from desched.gangs.members import gang_members, gangs_of
+from desched.gangs.pod_groups import BUDGET_LEAST, SYSTEMS, PodGroup
 from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.plan import RefusalReason
-from desched.model.pod_groups import BUDGET_LEAST, SYSTEMS, PodGroup
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse_beside
 from desched.planning.eligibility.terms import Why
@@ -48,7 +49,7 @@ class WholeGangs:
 
         The reason is empty if it is the one that keeps the pod from moving alone.
         """
-        groups = tuple(self._context.gangs_of(pod))
+        groups = tuple(gangs_of(pod, self._context))
         if len({group.key for group in groups}) != 1 or groups[0].part:
             return "no pod of several gangs or parts moves with them"
         if groups[0].system not in _SYSTEMS:
@@ -61,7 +62,7 @@ class WholeGangs:
             return f"{BUDGET_LEAST}: {gang.budget} keeps it from moving whole"
         if not gang.whole or incomplete(gang, self._context):
             return ""
-        members = sorted(self._context.members[gang.key], key=lambda member: member.ref)
+        members = sorted(gang_members(self._context)[gang.key], key=lambda member: member.ref)
         for member in members:
             if reason := self._why_not(member, gang):
                 return f"moves whole only with {member.ref}, which stays: {reason}"
@@ -69,7 +70,7 @@ class WholeGangs:
 
     def _why_not(self, member: Pod, gang: PodGroup) -> str:
         """Why the pod stays although all others of its gang leave; empty if it leaves, too."""
-        groups = tuple(self._context.gangs_of(member))
+        groups = tuple(gangs_of(member, self._context))
         if any(group.key != gang.key or not group.whole for group in groups):
             return RefusalReason.POD_GROUP.value
         beside, read = {RefusalReason.POD_GROUP}, self._context.book.has_read_of(member)

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from desched.gangs.members import gang_members, gangs_of
+from desched.gangs.pod_groups import PodGroup
 from desched.model.cluster import Pod
 from desched.model.devices import is_whole_gpu, whole_gpus
 from desched.model.groups import grouped
-from desched.model.pod_groups import PodGroup
 from desched.network.levels import Domain, NetworkLevels
 from desched.network.plugin import domains_of
 from desched.planning.arrays import Floats, Mask, Positions
@@ -65,14 +66,14 @@ def waiting_for_gpus(context: EligibilityContext) -> Sequence[Waiting]:
     found.sort(key=lambda each: (-each[0].priority, each[0].created_at, each[0].ref))
     kinds = grouped(((_kind(each[0], context), *each[1:]), each[0]) for each in found)
     return [
-        Waiting(pods, tuple(context.gangs_of(pods[0])), resource, gpus)
+        Waiting(pods, tuple(gangs_of(pods[0], context)), resource, gpus)
         for (_, resource, gpus), pods in kinds.items()
     ]
 
 
 def _kind(pod: Pod, context: EligibilityContext) -> object:
     """The same for pods that need the same, of a gang, or else of a workload."""
-    gangs = tuple(gang.key for gang in context.gangs_of(pod))
+    gangs = tuple(gang.key for gang in gangs_of(pod, context))
     return gangs or pod.controller or pod.ref, pod.scheduling
 
 
@@ -159,7 +160,7 @@ class ClosestNodes:
         for group in waiting.groups:
             if group.topology is None or not group.topology.is_hard:
                 continue
-            peers = self._context.members.get(group.key, ())
+            peers = gang_members(self._context).get(group.key, ())
             on = {self._arrays.index[p.node] for p in peers if p.node in self._arrays.index}
             if not on:
                 return self._network.allowed(group.topology)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from desched.gangs.members import gangs_of
 from desched.model.cluster import DEFAULT_SCHEDULER, GangKey, Pod
 from desched.model.devices import gpus_of, has_fast_network
 from desched.network.levels import Bound, Domain, NetworkLevels, numbered
@@ -91,7 +92,7 @@ class Domains:
             scheduler is not None and scheduler.network_topology_aware for scheduler in schedulers
         ):
             return None
-        topologies = [group.topology for group in self._context.gangs_of(gang[0])]
+        topologies = [group.topology for group in gangs_of(gang[0], self._context)]
         topology = next((each for each in topologies if each is not None and each.is_hard), None)
         if topology is None or topology.by_labels:
             return None
@@ -155,7 +156,7 @@ class Domains:
         network = self._gang_bounds(pod) if whole else self._network_bounds(pod, source)
         bounds = dict.fromkeys(bound.text for bound in (*network.bounds, *network.enforced))
         if bounds:
-            gangs = (str(replace(group, part="")) for group in self._context.gangs_of(pod))
+            gangs = (str(replace(group, part="")) for group in gangs_of(pod, self._context))
             of = "" if whole else f"{' and '.join(dict.fromkeys(gangs))}: "
             found.append(of + ", ".join(bounds))
         if network.doubt:
@@ -175,7 +176,7 @@ class Domains:
 
     def _network_bounds(self, pod: Pod, source: int) -> NetworkBounds:
         """Where its gangs keep the pod: where they require it, else as near to its nearest peer."""
-        groups = tuple(self._context.gangs_of(pod))
+        groups = tuple(gangs_of(pod, self._context))
         if not groups:
             return NO_BOUNDS  # nearly all pods
         peers: set[int] = set()
@@ -206,7 +207,7 @@ class Domains:
         With a hard topology, in the widest HyperNode that this allows. Its scheduler may choose
         another one, once no pod is left, so that it does not enforce either.
         """
-        groups = tuple(self._context.gangs_of(pod))  # one, perhaps by several marks
+        groups = tuple(gangs_of(pod, self._context))  # one, perhaps by several marks
         positions = sorted({self._arrays.index[each.node] for each in self._peers[groups[0].key]})
         for topology in (group.topology for group in groups):
             if topology is not None and topology.is_hard:
@@ -240,6 +241,6 @@ class Domains:
         found: dict[GangKey, list[Pod]] = {}
         for pod in self._context.cluster.pods:
             if pod.node in self._arrays.index and not pod.finished:
-                for group in self._context.gangs_of(pod):
+                for group in gangs_of(pod, self._context):
                     found.setdefault(group.key, []).append(pod)
         return found

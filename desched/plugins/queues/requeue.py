@@ -11,9 +11,9 @@ pkg/scheduler/plugins/proportion/proportion.go:404-438 (only Open queues).
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from desched.gangs.pod_groups import declared_keys
 from desched.model.cluster import ClusterState, DeclaredGroup, Pod
 from desched.model.groups import grouped
-from desched.model.pod_groups import declared_keys
 from desched.planning.eligibility.context import EligibilityContext
 from desched.plugins.queues.objects import (
     KAI_QUEUE,

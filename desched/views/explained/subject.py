@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from desched.errors import ConfigurationError
-from desched.model.pod_groups import VOLCANO_JOB
+from desched.planning.eligibility.controllers import VOLCANO_JOB
 
 
 class SubjectKind(StrEnum):

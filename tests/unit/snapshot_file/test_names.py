@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import pytest
 
+from desched.gangs.pod_groups import TASK, groups_of
 from desched.model.cluster import (
     DeclaredGroup,
     GroupPart,
@@ -14,7 +15,6 @@ from desched.model.cluster import (
     VolumeKind,
 )
 from desched.model.names import Form, NodeName, Plain
-from desched.model.pod_groups import TASK, groups_of
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State

@@ -15,8 +15,8 @@ from desched.model.cluster import (
     SpreadConstraint,
     StorageClass,
 )
+from desched.model.group_marks import GROUP_PREFIXES
 from desched.model.group_topology import GroupTopology
-from desched.model.pod_groups import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.network.objects import NetworkObjects, Topology
 from desched.plugins.annotations import ANNOTATIONS

@@ -28,20 +28,20 @@ from desched.api_objects.kinds import Kind
 from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES, ORDINARY_BYTES, kept_bytes
 from desched.api_objects.metadata import Int32
 from desched.api_objects.selectors import label_selector
-from desched.model.cluster import DeclaredGroup, GroupPart
-from desched.model.group_topology import GroupTopology
-from desched.model.pod_groups import (
+from desched.gangs.pod_groups import (
     BUDGET_LEAST,
     BUDGET_MOST,
     KOORDINATOR_STAYS_BY,
-    PREEMPTABLE,
     SUB_GROUP,
     TASK,
     keeping,
     numbers,
 )
+from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.group_topology import GroupTopology
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import TRUE, shortened
+from desched.planning.eligibility.annotations import PREEMPTABLE
 from desched.planning.eligibility.controllers import LONGEST_NAME
 
 _STATUS = RawDecoder(pod_groups.Status)

@@ -27,9 +27,10 @@ from desched.adapters.kubernetes.objects.pod_groups import (
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
 from desched.api_objects.kinds import Kind
 from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
+from desched.gangs.pod_groups import TASK
 from desched.model.cluster import DeclaredGroup, GroupPart
-from desched.model.pod_groups import TASK, VOLCANO_JOB
 from desched.model.text import shortened
+from desched.planning.eligibility.controllers import VOLCANO_JOB
 
 _SPEC = RawDecoder(VolcanoJobSpec)
 _STATUS = RawDecoder(VolcanoJobStatus)

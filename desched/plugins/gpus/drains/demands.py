@@ -5,11 +5,12 @@ from datetime import timedelta
 
 import msgspec
 
+from desched.gangs.members import gang_counts, gangs_of
+from desched.gangs.pod_groups import PodGroup
 from desched.model.cluster import GangKey, Pod, SchedulingClass, Toleration
 from desched.model.devices import whole_gpus
 from desched.model.groups import grouped
 from desched.model.plan import RefusalReason
-from desched.model.pod_groups import PodGroup
 from desched.model.resources import Amounts
 from desched.model.state import PauseScope
 from desched.network.objects import NetworkObjects
@@ -152,9 +153,9 @@ def gang_of(pod: Pod, context: EligibilityContext) -> PodGroup | None:
 
     def strictest(group: PodGroup) -> tuple[bool, bool, int]:
         is_hard = group.topology is not None and group.topology.is_hard
-        return bool(group.part), not is_hard, -context.gang_counts[group.key].minimum
+        return bool(group.part), not is_hard, -gang_counts(context)[group.key].minimum
 
-    return min(context.gangs_of(pod), key=strictest, default=None)
+    return min(gangs_of(pod, context), key=strictest, default=None)
 
 
 def is_named(namespace: str, priority: int, rules: GpuDrainRules) -> bool:
@@ -190,7 +191,7 @@ def _why_not(demand: Demand, context: EligibilityContext, rules: GpuDrainRules) 
 
 def _incomplete(demand: Demand, gang: PodGroup, context: EligibilityContext) -> str:
     """Why the gang would not start even if its waiting pods had room."""
-    minimum, available = context.gang_counts[gang.key]
+    minimum, available = gang_counts(context)[gang.key]
     missing = minimum - available - len(demand.pods)
     if missing > 0:
         return f"{missing} of the {minimum} pods that it needs do not wait for a node"

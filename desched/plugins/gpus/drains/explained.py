@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from desched.decision import Decision
+from desched.gangs.members import gangs_of
 from desched.model.cluster import Pod
 from desched.planning.plugins import held_nodes
 from desched.plugins.gpus.drains.drain import (
@@ -41,7 +42,7 @@ def drains_of_pod(pod: Pod, decision: Decision) -> Iterator[str]:
         elif pod.ref in drain.pods:
             yield f"The plan begins a drain for it: {drained_for(drain)}."
     if not pod.node:
-        names = {f"pod {pod.ref}", *map(str, decision.context.gangs_of(pod))}
+        names = {f"pod {pod.ref}", *map(str, gangs_of(pod, decision.context))}
         for demand in DrainPlan.of(decision.plan.extras).unserved:
             if demand.demand in names:
                 yield f"No drain is under way for it: {demand.why}."

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from desched.gangs.members import gang_members
 from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.devices import whole_gpus
@@ -74,7 +75,7 @@ class Search:
         network = self._network(free.arrays)
         peers = {
             free.arrays.index[pod.node]
-            for pod in self._context.members[demand.gang.key]
+            for pod in gang_members(self._context)[demand.gang.key]
             if pod.node in free.arrays.index
         }
         masks: list[Mask] = []

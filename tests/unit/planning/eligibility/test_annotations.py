@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from desched.model.pod_groups import PREEMPTABLE
 from desched.planning.eligibility.annotations import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVICT_ANNOTATION,
     EVICTION_COST_ANNOTATION,
     OWN_ANNOTATION,
+    PREEMPTABLE,
     SAFE_TO_EVICT_ANNOTATION,
     eviction_annotations,
 )

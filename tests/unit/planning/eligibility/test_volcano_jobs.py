@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
+from desched.gangs.pod_groups import TASK
 from desched.model.cluster import DeclaredGroup, GroupPart, Owner, Pod
 from desched.model.plan import Plan
-from desched.model.pod_groups import TASK, VOLCANO_JOB, VOLCANO_JOB_KIND
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.planning.eligibility.controllers import VOLCANO_JOB, VOLCANO_JOB_KIND
 from desched.plugins.gangs.keys import VolcanoJobs
 from desched.plugins.gangs.plugin import Gangs
 from desched.policy.policy import Policy, Protections

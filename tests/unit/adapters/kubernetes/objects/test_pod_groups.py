@@ -7,9 +7,9 @@ import pytest
 
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
+from desched.gangs.pod_groups import SUB_GROUP, SYSTEMS, TASK
 from desched.model.cluster import DeclaredGroup, GroupPart
 from desched.model.group_topology import GroupTopology
-from desched.model.pod_groups import SUB_GROUP, SYSTEMS, TASK
 from desched.model.selectors import LabelSelector, Operator, Requirement
 
 NOT_SAID = "its PodGroup does not say how many pods it needs"

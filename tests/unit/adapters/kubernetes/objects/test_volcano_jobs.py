@@ -11,7 +11,7 @@ import yaml
 
 from desched.adapters.kubernetes.objects.volcano_jobs import VOLCANO_JOBS
 from desched.model.cluster import DeclaredGroup
-from desched.model.pod_groups import VOLCANO_JOB
+from desched.planning.eligibility.controllers import VOLCANO_JOB
 
 GUIDE = """
 apiVersion: batch.volcano.sh/v1alpha1

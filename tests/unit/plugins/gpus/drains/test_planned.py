@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from desched.gangs.pod_groups import VOLCANO_GROUP
 from desched.model.checkpoints import CHECKPOINTS
 from desched.model.cluster import (
     DeclaredGroup,
@@ -17,7 +18,6 @@ from desched.model.cluster import (
 )
 from desched.model.group_topology import GroupTopology
 from desched.model.plan import HoldReason, Plan
-from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.state import Pause, PauseScope, State

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from desched.model.checkpoints import checkpoints
 from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, GroupPart, Pod, Workload
+from desched.model.group_marks import GROUP_MARKS, GROUP_PREFIXES, SCHEDULING_GROUP, group_mark
 from desched.model.group_topology import GroupTopology
+from desched.planning.eligibility.controllers import VOLCANO_JOB
 
 _NUMBER = re.compile(r" *[0-9]{1,9} *")
 
@@ -97,14 +99,6 @@ LOST = "nothing creates its pods again"
 ENDED = "what runs in it ends with each of its pods"
 """The same for pods that a controller creates again."""
 
-SCHEDULING_GROUP = "spec.schedulingGroup"
-"""Stands for the group that the specification of a pod names."""
-
-VOLCANO_JOB = "Volcano Job"
-"""Jobs of Volcano as a system: what they say counts only if the policy lets their pods move."""
-
-VOLCANO_JOB_KIND = "batch.volcano.sh/Job"
-
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 GENERATED_PREFIX = "podgroup-"
 """Volcano generates groups with this prefix for pods without one; these pods can run alone."""
@@ -113,9 +107,6 @@ LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
 BUDGET_LEAST = "volcano.sh/jdb-min-available"
 BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
 """A disruption budget of Volcano, on a pod, its workload or its PodGroup."""
-
-PREEMPTABLE = "volcano.sh/preemptable"
-"""Volcano reads this annotation of a pod or a PodGroup, or else the label of the same name."""
 
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
@@ -252,10 +243,6 @@ _Found = Sequence[Mapping[str, str]]
 _Membership = tuple[GroupSystem, str, _Found]
 """A system, the name of the group, and what the pod has."""
 
-_MARKS = frozenset(mark for row in SYSTEMS for mark in row.marks)
-GROUP_PREFIXES = tuple(mark for mark in sorted(_MARKS) if mark.endswith("/"))
-"""Prefixes of further keys of labels."""
-
 
 def groups_of(
     pod: Pod, workload: Workload | None, declared: Mapping[GroupKey, DeclaredGroup] = _NONE
@@ -334,12 +321,7 @@ def declared_keys(pod: Pod, workload: Workload | None) -> Iterator[GroupKey]:
 
 def _memberships(pod: Pod, workload: Workload | None) -> Sequence[_Membership]:
     """The rows that the pod has a mark of, each with the name of the group, empty without any."""
-    if not (
-        pod.scheduling_group
-        or _is_marked(pod.labels)
-        or _is_marked(pod.annotations)
-        or (workload is not None and _is_marked(workload.annotations))
-    ):
+    if not group_mark(pod, workload):
         return ()  # nearly all pods
     found: list[Mapping[str, str]] = [pod.labels, pod.annotations]
     if workload is not None and workload.annotations:
@@ -356,20 +338,8 @@ def _memberships(pod: Pod, workload: Workload | None) -> Sequence[_Membership]:
     ]
 
 
-def _is_marked(values: Mapping[str, str]) -> bool:
-    """Whether there is any mark, faster than which ones."""
-    if not values:
-        return False
-    if not _MARKS.isdisjoint(values):
-        return True
-    for key in values:  # noqa: SIM110 (a generator takes twice as long)
-        if key.startswith(GROUP_PREFIXES):
-            return True
-    return False
-
-
 def _marks_in(values: Mapping[str, str]) -> Iterator[str]:
-    yield from _MARKS.intersection(values)
+    yield from GROUP_MARKS.intersection(values)
     for prefix in GROUP_PREFIXES:
         if any(key.startswith(prefix) for key in values):
             yield prefix
