@@ -20,7 +20,7 @@ from desched.policy.policy import Policy
 class PodToRead(NamedTuple):
     """A pod to look at afresh, by namespace and name; `room_on` is a node to read with its pods.
 
-    With `siblings`, the other pods of its namespace are read if its gang decides about it.
+    With `siblings`, the other pods of its namespace are read if they decide about it.
     """
 
     pod: PodRef

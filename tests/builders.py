@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from desched.eviction.follow_up import FollowUp, follow_up
+from desched.gangs.objects import GangObjects
 from desched.model.cluster import (
     ClusterState,
     ControllerKey,
@@ -261,6 +262,9 @@ def snapshot(
     workloads: Iterable[Workload] = (),
     **cluster: Any,
 ) -> Snapshot:
+    if "declared_groups" in cluster:
+        groups = GangObjects(tuple(cluster.pop("declared_groups")))
+        cluster["extras"] = {**cluster.get("extras", {}), **groups.extras}
     owned = [*workloads] or [workload("web", replicas=20)]
     by_controller = {(w.namespace, w.uid): w for w in owned}
     state = ClusterState(tuple(nodes), tuple(pods), by_controller, **cluster)

@@ -18,7 +18,6 @@ from desched.adapters.kubernetes.client.access import (
     METRICS_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
-    POD_GROUP_ACCESS,
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
@@ -38,9 +37,8 @@ PERMISSIONS: Mapping[str, Sequence[Access]] = {
     "Devices of ResourceClaims": DEVICE_ACCESS,
     "Load by metrics-server": METRICS_ACCESS,
     "Load by the custom metrics API": CUSTOM_METRICS_ACCESS,
-    "PodGroups": tuple(access for rights in POD_GROUP_ACCESS.values() for access in rights),
     **{
-        kinds.rights.title.capitalize(): [
+        kinds.rights.title[0].upper() + kinds.rights.title[1:]: [
             access for rights in kinds.rights.granted.values() for access in rights
         ]
         for kinds in PLUGIN_KINDS

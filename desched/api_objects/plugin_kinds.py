@@ -5,8 +5,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from desched.api_objects.access import Access
 from desched.api_objects.kinds import Kind, Lists
-from desched.model.cluster import Node, Pod
-from desched.model.extras import Objects
+from desched.model.cluster import Node, Pod, Workload
+from desched.model.extras import Extras, Objects
 from desched.planning.plugins import Plugin
 
 W = TypeVar("W")
@@ -46,28 +46,40 @@ class SystemRights(NamedTuple):
         return f"rights.{first}{''.join(map(str.capitalize, others))}"
 
 
-def _nothing_again(_reads: Reads, _pod: Pod) -> None:
+def _nothing_again(_reads: Reads, _pod: Pod, _workload: Workload | None) -> None:
     """Most objects change too rarely to be read again just before an eviction."""
+
+
+def _nothing_of_siblings(_pod: Pod, _workload: Workload | None, _extras: Extras) -> bool:
+    """No other pod of the namespace decides."""
+    return False
 
 
 class PluginKinds(NamedTuple):
     """The kinds that a plugin reads, and how it makes what it keeps of them.
 
     `build` makes it of all objects and the nodes of the cluster; `around` reads again what a pod
-    needs just before its eviction.
+    needs just before its eviction, and `needs_siblings` says whether the other pods of its
+    namespace decide about it then.
     """
 
     keeps: type[Objects]
     kinds: tuple[Kind[Any, Any], ...]
     rights: SystemRights
     build: Callable[[Lists, Sequence[Node]], Objects]
-    around: Callable[[Reads, Pod], Objects | None] = _nothing_again
+    around: Callable[[Reads, Pod, Workload | None], Objects | None] = _nothing_again
+    needs_siblings: Callable[[Pod, Workload | None, Extras], bool] = _nothing_of_siblings
 
 
 class ReadingPlugin(Plugin, frozen=True):
     """A plugin that reads kinds of objects of its own."""
 
     kinds: ClassVar[PluginKinds]
+
+    @property
+    def rights(self) -> SystemRights:
+        """The rights that the policy needs."""
+        return self.kinds.rights
 
     @property
     def why_unread(self) -> str:

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from desched.gangs.objects import DeclaredGroup, GangKey, GangObjects, GroupKey
 from desched.gangs.pod_groups import PodGroup, groups_of
-from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, Pod
+from desched.model.cluster import Pod
 from desched.model.groups import grouped
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.controllers import VOLCANO_JOB, VOLCANO_JOB_KIND
-from desched.policy.policy import Policy
 
 
 class GangCount(NamedTuple):
@@ -17,11 +17,6 @@ class GangCount(NamedTuple):
 
     minimum: int = 0
     available: int = 0
-
-
-def counts_volcano_jobs(policy: Policy) -> bool:
-    """Whether what Volcano Jobs say about their pods counts; it needs rights of its own."""
-    return any(VOLCANO_JOB_KIND in plugin.owner_kinds for plugin in policy.plugins)
 
 
 def gangs_of(pod: Pod, context: EligibilityContext) -> Iterable[PodGroup]:
@@ -41,8 +36,8 @@ def gang_members(context: EligibilityContext) -> Mapping[GangKey, Sequence[Pod]]
 
 def _declared_groups(context: EligibilityContext) -> Mapping[GroupKey, DeclaredGroup]:
     """What objects say about groups; Volcano Jobs only if a plugin counts them."""
-    declared = context.cluster.declared_by_key
-    if counts_volcano_jobs(context.policy):
+    declared = GangObjects.of(context.cluster.extras).by_key
+    if any(VOLCANO_JOB_KIND in plugin.owner_kinds for plugin in context.policy.plugins):
         return declared
     return {key: group for key, group in declared.items() if key[0] != VOLCANO_JOB}
 

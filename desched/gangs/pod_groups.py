@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from desched.gangs.objects import DeclaredGroup, GangKey, GroupKey, GroupPart
+from desched.gangs.topology import GroupTopology
 from desched.model.checkpoints import checkpoints
-from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, GroupPart, Pod, Workload
+from desched.model.cluster import Pod, Workload
 from desched.model.group_marks import GROUP_MARKS, GROUP_PREFIXES, SCHEDULING_GROUP, group_mark
-from desched.model.group_topology import GroupTopology
 from desched.planning.eligibility.controllers import VOLCANO_JOB
 
 _NUMBER = re.compile(r" *[0-9]{1,9} *")

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from desched.gangs.pod_groups import groups_of
 from desched.lab.budgets import BudgetStatus, SimulatedBudget
 from desched.lab.clock import VirtualClock
 from desched.lab.controllers import Controllers, Replica, ReplicaSet
@@ -30,6 +29,7 @@ from desched.model.cluster import (
 from desched.model.resources import Amounts, basic
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import FreshPod, Room
+from desched.plugins.kinds import siblings_decide
 from desched.ports import PodToRead
 
 GIB = 1024**3
@@ -120,7 +120,7 @@ class SimulatedCluster:
         node = self._nodes.get(room_on)
         workloads = self._controllers.workloads(self._pods)
         workload = workloads.get(pod.controller) if pod.controller else None
-        declared = self._around.declared_by_key
+        extras = self._around.extras
         above = self._around.controller_owners.get(pod.controller) if pod.controller else None
         owner = above or pod.owner
         return FreshPod(
@@ -130,16 +130,15 @@ class SimulatedCluster:
             controller_owner=above,
             budgets=tuple(map(self._as_seen, budgets)),
             room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
-            siblings=self._siblings(pod, in_gang=any(groups_of(pod, workload, declared))),
-            declared_groups=self._around.declared_groups,
+            siblings=self._siblings(pod, all_decide=siblings_decide(pod, workload, extras)),
             owner_annotations=self._around.owner_annotations(pod.namespace, owner)
             if owner
             else None,
-            extras=self._around.extras,
+            extras=extras,
         )
 
-    def _siblings(self, pod: Pod, *, in_gang: bool) -> tuple[Pod, ...]:
-        if in_gang:
+    def _siblings(self, pod: Pod, *, all_decide: bool) -> tuple[Pod, ...]:
+        if all_decide:
             return self._pods.all
         return tuple(self._pods.on_node(pod.node)) if pod.may_share_claims else ()
 

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from desched.gangs.objects import DeclaredGroup, GangObjects
 from desched.gangs.pod_groups import VOLCANO_GROUP
+from desched.gangs.topology import GroupTopology
 from desched.lab.history import Usage
 from desched.lab.template import PodTemplate
-from desched.model.cluster import DeclaredGroup, PodVolume, SchedulingClass, VolumeKind
+from desched.model.cluster import PodVolume, SchedulingClass, VolumeKind
 from desched.model.devices import INTERFACES, amounts_of_networks, interfaces_text, networks_of
-from desched.model.group_topology import GroupTopology
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.network.objects import HyperNode, NetworkObjects
@@ -46,11 +47,12 @@ HYPER_NODES = (
     HyperNode("b2", 2, "block", (), ("r3", "r4")),
 )
 """The racks and blocks, as Volcano knows them."""
-NETWORK = NetworkObjects(HYPER_NODES)
 
 _IN_A_RACK = GroupTopology(hard=True, highest_tier=1)
 GANG = DeclaredGroup("Volcano", "train", "llama", 8, topology=_IN_A_RACK)
 """The PodGroup of the training: all eight ranks in one rack."""
+
+EXTRAS = {**NetworkObjects(HYPER_NODES).extras, **GangObjects((GANG,)).extras}
 
 
 class AiNode(NamedTuple):

@@ -5,9 +5,8 @@ from msgspec.structs import replace
 from desched.lab.budgets import SimulatedBudget
 from desched.lab.gpu_cluster import (
     CPU_MILLICORES,
-    GANG,
+    EXTRAS,
     GPU,
-    NETWORK,
     RACK,
     ai_nodes,
     ai_workloads,
@@ -103,7 +102,7 @@ def ai_scenario() -> Simulation:
             extended=node.devices,
         )
     empty = cluster.read_cluster()
-    cluster.adopt_surroundings(replace(empty, declared_groups=(GANG,), extras=NETWORK.extras))
+    cluster.adopt_surroundings(replace(empty, extras=EXTRAS))
     for ai_workload in ai_workloads():
         cluster.add_namespace(ai_workload.namespace)
         if ai_workload.bare:

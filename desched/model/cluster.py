@@ -11,7 +11,6 @@ import msgspec
 from desched.model.bounds import Count, Int32, Time
 from desched.model.cache import cached
 from desched.model.extras import Objects
-from desched.model.group_topology import GroupTopology
 from desched.model.groups import grouped
 from desched.model.names import (
     Annotations,
@@ -498,43 +497,6 @@ class Service(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return bool(self.selector) and self.selector.items() <= pod.labels.items()
 
 
-class GroupPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A part of a group: at least `minimum` of the pods that the selector chooses must run.
-
-    With `match_label_keys`, the pods that have the same values of these labels are a part of their
-    own; a pod that lacks one is in none.
-    """
-
-    name: LabelValue
-    minimum: Count
-    selector: LabelSelector
-    match_label_keys: tuple[Plain, ...] = ()
-
-
-class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an object of a system says about a group: how many of its pods must run.
-
-    `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. If there are
-    `parts`, each of them keeps its own minimum too; a pod is in the first that it matches, and one
-    in none of them stays. `topology` is how near to each other its pods must be. `together`: all
-    pods of the group may leave at once, whatever keeps a single one. A disruption budget of its
-    system needs `budget` of its pods, also if all of them would leave. It is in the `queue` of its
-    system, empty for the default one, and `waits` there to be admitted.
-    """
-
-    system: Plain
-    namespace: Namespace
-    name: Annotated[str, Form.GROUP]
-    minimum: Count = 0
-    stays: Annotated[str, Instead("its PodGroup")] = ""
-    parts: tuple[GroupPart, ...] = ()
-    topology: GroupTopology | None = None
-    together: bool = False
-    budget: Count = 0
-    queue: LabeledName = ""
-    waits: bool = False
-
-
 class ServerHealth(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How the API server answered the latest requests of this process.
 
@@ -563,13 +525,6 @@ class LargeObjects(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def __str__(self) -> str:
         more = self.objects + self.pods - 1
         return self.example + (f", and {more} more" if more > 0 else "")
-
-
-GroupKey = tuple[str, str, str]
-"""The system, the namespace and the name of a group."""
-
-GangKey = tuple[str, str, str, str]
-"""The same with the part of the group, which is empty for the whole."""
 
 
 def owners_of(namespaces: Mapping[Namespace, Labels], label: str) -> Mapping[str, str]:
@@ -616,7 +571,6 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
     server_health: ServerHealth = ServerHealth()
-    declared_groups: tuple[DeclaredGroup, ...] = ()
     extras: Mapping[Plain, Objects] = {}
     volcano_configurations: Mapping[Plain, VolcanoConfiguration] = {}
     declared_owners: Mapping[ControllerKey, Annotations] = {}
@@ -652,14 +606,6 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     def node_by_name(self) -> Mapping[str, Node]:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}
-
-    @cached_property
-    def declared_by_key(self) -> Mapping[GroupKey, DeclaredGroup]:
-        """What the objects of systems say about groups."""
-        return {
-            (declared_group.system, declared_group.namespace, declared_group.name): declared_group
-            for declared_group in self.declared_groups
-        }
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:

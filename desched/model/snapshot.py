@@ -7,7 +7,6 @@ import msgspec
 
 from desched.model.cluster import (
     ClusterState,
-    DeclaredGroup,
     Node,
     Owner,
     Pod,
@@ -45,12 +44,11 @@ class FreshPod(msgspec.Struct, frozen=True):
     `node` is None if the pod has none, or if it is gone. `workload` is None if there is none, or if
     its kind is not understood; then `controller_owner` may name the owner of the pod's controller
     (see `ClusterState`). `budgets` are all budgets of the namespace. `room` is another node that
-    was asked for, None if it is gone. `siblings` are the pods of the namespace if the pod is in a
-    gang that may spare it or move whole, else those on its node if it may share claims, else empty.
-    `declared_groups` are those of its gangs. `extras` are the objects that plugins read again, by
-    the name of the plugin. `owner_annotations` are those of a controller of a
-    declared kind, None if they are not known. `too_large` is an object of its namespace that is too
-    large to be kept, empty if all are known.
+    was asked for, None if it is gone. `siblings` are the pods of the namespace if they decide about
+    the pod, else those on its node if it may share claims, else empty. `extras` are the objects
+    that plugins read again, by the name of the plugin. `owner_annotations` are those of a
+    controller of a declared kind, None if they are not known. `too_large` is an object of its
+    namespace that is too large to be kept, empty if all are known.
     """
 
     pod: Pod
@@ -60,7 +58,6 @@ class FreshPod(msgspec.Struct, frozen=True):
     budgets: tuple[PodDisruptionBudget, ...]
     room: Room | None = None
     siblings: tuple[Pod, ...] = ()
-    declared_groups: tuple[DeclaredGroup, ...] = ()
     owner_annotations: Mapping[str, str] | None = None
     too_large: str = ""
     extras: Extras = {}

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from desched.gangs.topology import GroupTopology
 from desched.model.cache import cached
 from desched.model.cluster import ClusterState
-from desched.model.group_topology import GroupTopology
 from desched.network.objects import NetworkObjects, Place
 from desched.network.placement_domains import (
     HOSTS,

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
 
+from desched.gangs.topology import GroupTopology
 from desched.model.extras import Objects
-from desched.model.group_topology import GroupTopology
 from desched.model.names import Instead, LabelValue, NodeName, ObjectName, Plain
 
 UNKNOWN_TIER = 2**31 - 1

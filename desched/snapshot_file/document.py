@@ -15,7 +15,6 @@ from desched.model.bounds import Count, Int32, Ratio, Seconds, Time
 from desched.model.cluster import (
     ClusterState,
     CSINode,
-    DeclaredGroup,
     LargeObjects,
     Node,
     Owner,
@@ -74,7 +73,6 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     storage_classes: Mapping[str, StorageClass] = {}
     csi_nodes: Mapping[str, CSINode] = {}
     services: tuple[Service, ...] = ()
-    declared_groups: tuple[DeclaredGroup, ...] = ()
     extras: Mapping[str, msgspec.Raw] = {}
     volcano_configurations: Mapping[str, VolcanoConfiguration] = {}
     declared_owners: tuple[tuple[str, str, Mapping[str, str]], ...] = ()

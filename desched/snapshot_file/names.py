@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from desched.gangs.objects import DeclaredGroup
 from desched.gangs.pod_groups import (
     GENERATED_PREFIX,
     LETS_ONE_START,
@@ -24,7 +25,7 @@ from desched.gangs.pod_groups import (
     NETWORK_MODES,
     VOLCANO_GROUP,
 )
-from desched.model.cluster import DeclaredGroup, Owner
+from desched.model.cluster import Owner
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.names import Form, Instead, Mark, Name
 from desched.model.selectors import Requirement

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from desched.gangs.objects import GangObjects
 from desched.gangs.pod_groups import GROUP_KEYS
 from desched.model.cluster import (
     ClusterState,
@@ -94,12 +95,13 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         )
     ]
     spread = [constraint for scheduling in classes for constraint in scheduling.spread]
-    parts = [part for group in cluster.declared_groups for part in group.parts]
+    groups = GangObjects.of(cluster.extras).groups
+    parts = [part for group in groups for part in group.parts]
     nodes = {
         *NODE_LABELS,
         *by_policy.nodes,
         *((policy.balance_scope,) if policy.balance_scope else ()),
-        *(group.topology.level for group in cluster.declared_groups if group.topology),
+        *(group.topology.level for group in groups if group.topology),
         *(label for plugin in policy.plugins for label in plugin.node_labels(cluster)),
         *(key for scheduling in classes for key, _ in scheduling.node_selector),
         *_keys_of_terms(_node_terms(cluster, classes)),

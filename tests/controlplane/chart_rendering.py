@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.client.access import (
-    POD_GROUP_ACCESS,
-)
 from desched.plugins.kinds import PLUGIN_KINDS
 from tests.controlplane.binaries import (
     RENDERERS,
@@ -56,13 +53,6 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
     "overlays/evict-without-steering/rbac.yaml": ("evicting-rbac.yaml", EVERYTHING),
     "overlays/evict/rbac.yaml": ("steering-rbac.yaml", EVERYTHING),
     "overlays/evict/admission-policy.yaml": ("admission-policy.yaml", EVERYTHING),
-    **{
-        f"pod-groups/{system}.yaml": (
-            "pod-groups-rbac.yaml",
-            {"rights": {"podGroups": {system: True}}},
-        )
-        for system in POD_GROUP_ACCESS
-    },
     **{
         f"{rights.name}/{system}.yaml": (
             f"{rights.name}-rbac.yaml",

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from desched.gangs.objects import DeclaredGroup, GangObjects
 from desched.gangs.pod_groups import VOLCANO_GROUP
+from desched.gangs.topology import GroupTopology
 from desched.model.cluster import (
     Autoscaler,
     ClusterState,
     CSINode,
-    DeclaredGroup,
     HostPort,
     Node,
     Owner,
@@ -29,7 +30,6 @@ from desched.model.cluster import (
     VolumeKind,
     Workload,
 )
-from desched.model.group_topology import GroupTopology
 from desched.model.load import (
     ClusterLoad,
     Level,
@@ -330,13 +330,15 @@ class RichCluster:
             "v1.36.0",
             self.pods[0].ref if self._often(0.1) else None,
             (NOW, NOW),
-            extras=NetworkObjects(
-                hyper_nodes(self._gangs, [n.name for n in self.nodes], "acme-"),
-                (Topology("Kueue", "acme-hall", (ZONE, "team")),)
-                if self._gangs.random() < 0.3
-                else (),
-            ).extras,
-            declared_groups=(self._declared_group(),),
+            extras={
+                **NetworkObjects(
+                    hyper_nodes(self._gangs, [n.name for n in self.nodes], "acme-"),
+                    (Topology("Kueue", "acme-hall", (ZONE, "team")),)
+                    if self._gangs.random() < 0.3
+                    else (),
+                ).extras,
+                **GangObjects((self._declared_group(),)).extras,
+            },
             declared_owners={
                 ("ns-acme-tools", "uid-roll"): {"desched.io/evict": "true"},
                 ("", "uid-wide"): {f"{MARK}-note": MARK},

@@ -13,8 +13,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.model.cluster import DeclaredGroup, Pod
-from desched.model.group_topology import GroupTopology
+from desched.gangs.objects import DeclaredGroup
+from desched.gangs.topology import GroupTopology
+from desched.model.cluster import Pod
 from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.network.objects import HyperNode, NetworkObjects

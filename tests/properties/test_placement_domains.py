@@ -12,8 +12,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desched.model.cluster import ClusterState, DeclaredGroup, Node, Pod
-from desched.model.group_topology import GroupTopology
+from desched.gangs.objects import DeclaredGroup, GangObjects
+from desched.gangs.topology import GroupTopology
+from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.snapshot import Snapshot
 from desched.network.objects import HyperNode, NetworkObjects, Topology
@@ -385,7 +386,7 @@ def check_move(
 
 
 def shuffled(seen: Snapshot, chance: random.Random) -> Snapshot:
-    def mixed(of: ClusterState | NetworkObjects, *names: str) -> dict[str, Any]:
+    def mixed(of: ClusterState | GangObjects | NetworkObjects, *names: str) -> dict[str, Any]:
         lists = {name: list(getattr(of, name)) for name in names}
         for values in lists.values():
             chance.shuffle(values)
@@ -394,8 +395,11 @@ def shuffled(seen: Snapshot, chance: random.Random) -> Snapshot:
     network = NetworkObjects.of(seen.cluster.extras)
     cluster = msgspec.structs.replace(
         seen.cluster,
-        **mixed(seen.cluster, "nodes", "pods", "declared_groups"),
-        extras=NetworkObjects(**mixed(network, "hyper_nodes", "topologies")).extras,
+        **mixed(seen.cluster, "nodes", "pods"),
+        extras={
+            **NetworkObjects(**mixed(network, "hyper_nodes", "topologies")).extras,
+            **GangObjects(**mixed(GangObjects.of(seen.cluster.extras), "groups")).extras,
+        },
     )
     return msgspec.structs.replace(seen, cluster=cluster)
 

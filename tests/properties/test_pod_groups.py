@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from desched.gangs.objects import DeclaredGroup, GroupPart
 from desched.gangs.pod_groups import TASK, VOLCANO_GROUP
-from desched.model.cluster import DeclaredGroup, GroupPart
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State

@@ -11,7 +11,8 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from desched.model.cluster import DeclaredGroup, Node
+from desched.gangs.objects import DeclaredGroup, GangObjects
+from desched.model.cluster import Node
 from desched.model.load import Measured
 from desched.model.plan import Plan
 from desched.model.resources import Resource
@@ -270,13 +271,14 @@ def test_the_order_of_nodes_pods_and_groups_decides_nothing(seed: int) -> None:
     cluster = drawn(seed)
     chance = random.Random(seed + 1)  # noqa: S311  (no secret)
     state = cluster.seen.cluster
-    nodes, pods, groups = list(state.nodes), list(state.pods), list(state.declared_groups)
+    nodes, pods = list(state.nodes), list(state.pods)
+    groups = list(GangObjects.of(state.extras).groups)
     for each in (nodes, pods, groups):
         chance.shuffle(each)
     other = msgspec.structs.replace(
         cluster.seen,
         cluster=msgspec.structs.replace(
-            state, nodes=tuple(nodes), pods=tuple(pods), declared_groups=tuple(groups)
+            state, nodes=tuple(nodes), pods=tuple(pods), extras=GangObjects(tuple(groups)).extras
         ),
     )
     one, two = planned(cluster.seen, WHOLE), planned(other, WHOLE)

@@ -26,7 +26,6 @@ from desched.adapters.kubernetes.client.access import (
     METRICS_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
-    POD_GROUP_ACCESS,
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
@@ -197,12 +196,9 @@ def test_no_other_roles_are_shipped() -> None:
 
 
 OPTIONAL = [
-    (folder, system, rights)
-    for folder, systems in (
-        ("pod-groups", POD_GROUP_ACCESS),
-        *((kinds.rights.name, kinds.rights.granted) for kinds in PLUGIN_KINDS),
-    )
-    for system, rights in systems.items()
+    (kinds.rights.name, system, rights)
+    for kinds in PLUGIN_KINDS
+    for system, rights in kinds.rights.granted.items()
 ]
 
 

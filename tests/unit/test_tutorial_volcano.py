@@ -9,18 +9,19 @@ import msgspec
 import yaml
 from rich.console import Console
 
-from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.cycle import run_cycle
 from desched.cycle_report import CycleInfo
+from desched.gangs.objects import DeclaredGroup, GangObjects
 from desched.lab.history import Usage
 from desched.lab.scenarios import published_nodes
 from desched.lab.template import PodTemplate
 from desched.lab.world import Simulation
-from desched.model.cluster import DeclaredGroup, SchedulingClass
+from desched.model.cluster import SchedulingClass
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.network.objects import NetworkObjects
+from desched.plugins.gangs.pod_groups import POD_GROUPS
 from desched.plugins.networks.kinds import HYPER_NODES, hyper_nodes
 from desched.policy.policy import Policy
 from desched.policy_file.loading import load_policy, parse_policy, validate_policy
@@ -88,7 +89,7 @@ def report(title: str, usage: Mapping[str, int]) -> str:
     found = HYPER_NODES.decoder().page(page(network())).values
     tree = hyper_nodes(found, state.nodes)
     around = msgspec.structs.replace(
-        state, declared_groups=(group(title),), extras=NetworkObjects(tree).extras
+        state, extras={**GangObjects((group(title),)).extras, **NetworkObjects(tree).extras}
     )
     cluster.adopt_surroundings(around)
     world = simulation.world(acting=False)

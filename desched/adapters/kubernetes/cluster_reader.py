@@ -44,7 +44,6 @@ from desched.adapters.kubernetes.objects.vertical_autoscalers import (
     VERTICAL_AUTOSCALERS,
     sizing_by_target,
 )
-from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.adapters.kubernetes.objects.volcano_scheduler import read_configuration
 from desched.adapters.kubernetes.objects.workloads import (
     DEPLOYMENTS,
@@ -61,21 +60,18 @@ from desched.api_objects.decoding import Decoder
 from desched.api_objects.kinds import Kind, Lists
 from desched.api_objects.memory_bounds import TooLarge
 from desched.errors import ObservationError, ObservationSource
-from desched.gangs.pod_groups import declared_keys, groups_of
 from desched.model.cluster import (
     ClusterState,
-    DeclaredGroup,
     LargeObjects,
     Node,
     Owner,
     Pod,
     PodRef,
     ServerHealth,
-    Workload,
 )
 from desched.model.extras import Extras, Objects
 from desched.model.snapshot import FreshPod, Room
-from desched.plugins.kinds import PLUGIN_KINDS
+from desched.plugins.kinds import PLUGIN_KINDS, siblings_decide
 from desched.ports import MaybeFreshPod, PodToRead
 
 W = TypeVar("W")
@@ -105,7 +101,6 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     STORAGE_CLASSES,
     CSI_NODES,
     SERVICES,
-    *(kind for kinds in DECLARED_GROUPS.values() for kind in kinds),
     *DEVICE_KINDS,
     *(kind for plugin_kinds in PLUGIN_KINDS for kind in plugin_kinds.kinds),
 )
@@ -203,12 +198,11 @@ class KubernetesReader:
         """One pod; None if there is none.
 
         Five or six requests within one deadline, one more for a controller of a declared kind, two
-        for a node with room, two or three for a gang, two to four for a pod that Kueue admitted,
-        and four or five for ResourceClaims. Other pods are read only for a gang that may spare one
-        or move whole, then all of the namespace, or for a pod with claims, then those of its
-        namespace on its node. No right is needed beyond those of `read_cluster` and `get pods`.
-        Budgets are read last, so that what protects the pod is the newest. VerticalPodAutoscalers
-        are not read again: what they recommend changes over hours.
+        for a node with room, up to four for what a plugin reads again, and four or five for
+        ResourceClaims. Other pods are read only if they decide, then all of the namespace, or for a
+        pod with claims, then those of its namespace on its node. No right is needed beyond those of
+        `read_cluster` and `get pods`. Budgets are read last, so that what protects the pod is the
+        newest. VerticalPodAutoscalers are not read again: what they recommend changes over hours.
         """
         ref, read = at.pod, self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -226,20 +220,17 @@ class KubernetesReader:
             annotations = read_declared_owner(read, owner, pod.namespace, self._owner_kinds)
         room = _room(read, at.room_on) if at.room_on else None
         pod, room = _with_devices(read, pod, room)
-        declared = _declared_groups_of(read, pod, workload)
-        by_key = {(each.system, each.namespace, each.name): each for each in declared}
-        groups = groups_of(pod, workload, by_key)
-        gang = at.siblings and any(group.whole or not group.stays for group in groups)
-        siblings: tuple[Pod, ...] = ()
-        if gang or pod.may_share_claims:
-            siblings = read.all(pods_kind(), pod.namespace, on_node="" if gang else pod.node)
         extras: dict[str, Objects] = {}
         for kinds in PLUGIN_KINDS:
-            objects = kinds.around(read, pod)
+            objects = kinds.around(read, pod, workload)
             extras |= objects.extras if objects else {}
+        siblings: tuple[Pod, ...] = ()
+        of_all = at.siblings and siblings_decide(pod, workload, extras)
+        if of_all or pod.may_share_claims:
+            siblings = read.all(pods_kind(), pod.namespace, on_node="" if of_all else pod.node)
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshPod(
-            *(pod, node, workload, controller_owner, budgets, room, siblings, declared),
+            *(pod, node, workload, controller_owner, budgets, room, siblings),
             owner_annotations=annotations,
             too_large=next(map(str, read.too_large), ""),
             extras=extras,
@@ -287,12 +278,6 @@ def cluster_state(
         },
         csi_nodes={node.name: node for node in read.all(CSI_NODES)},
         services=read.all(SERVICES),
-        declared_groups=tuple(
-            declared
-            for kinds in DECLARED_GROUPS.values()
-            for kind in kinds
-            for declared in read.all(kind)
-        ),
         extras=_extras(read, nodes),
         own_pod=own_pod,
     )
@@ -336,18 +321,6 @@ def _device_objects(read: Lists) -> DeviceObjects:
         read.all(CLAIM_TEMPLATES),
         read.all(DEVICE_CLASSES),
         read.all(TAINT_RULES),
-    )
-
-
-def _declared_groups_of(
-    read: Reading, pod: Pod, workload: Workload | None
-) -> tuple[DeclaredGroup, ...]:
-    """What the objects of the pod's groups say now."""
-    return tuple(
-        groups
-        for system, namespace, name in declared_keys(pod, workload)
-        for kind in DECLARED_GROUPS[system]
-        if (groups := read.by_name(kind, name, namespace)) is not None
     )
 
 

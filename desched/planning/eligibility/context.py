@@ -128,7 +128,6 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             workloads=workloads,
             controller_owners=owners,
             budgets=last.budgets,
-            declared_groups=last.declared_groups,
             extras=extras,
         )
         terms = msgspec.structs.replace(self.terms, now=now)

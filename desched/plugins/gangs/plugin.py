@@ -2,22 +2,26 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from desched.api_objects.plugin_kinds import ReadingPlugin, SystemRights
 from desched.eviction.requests import Attempt, Requests
 from desched.gangs.members import gang_members, gangs_of
-from desched.model.cluster import Pod
+from desched.gangs.objects import GangObjects
+from desched.model.cluster import ClusterState, Pod
+from desched.model.extras import Extras
 from desched.model.plan import Plan, RefusalReason
+from desched.model.snapshot import FreshPod
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.controllers import VOLCANO_JOB_KIND
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.eligibility.rules import Rule
 from desched.planning.overload.classification import Pressure
-from desched.planning.plugins import Plugin
 from desched.planning.selection.limits import LimitUse
 from desched.plugins.gangs.broken import with_broken_gangs
 from desched.plugins.gangs.evictions import move_whole
 from desched.plugins.gangs.facts import GangFacts
 from desched.plugins.gangs.keys import GangKeys, GangMode, VolcanoJobs
+from desched.plugins.gangs.kinds import GANG_KINDS, RIGHTS_WITH_JOBS
 from desched.plugins.gangs.minimum import in_one_domain, needed, surpluses
 from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.spread import gang_spreads
@@ -28,12 +32,13 @@ from desched.policy.share import Share
 from desched.policy_keys.notes import Notes
 
 
-class Gangs(Plugin, frozen=True):
+class Gangs(ReadingPlugin, frozen=True):
     """Keeps the pods that a gang needs, and moves a gang whole if the policy allows it."""
 
     gang_mode: GangMode = GangMode.SURPLUS
     volcano_jobs: VolcanoJobs = VolcanoJobs.STAY
     keys = GangKeys
+    kinds = GANG_KINDS
     decides = frozenset({RefusalReason.POD_GROUP})
     views = GangViews()
 
@@ -54,8 +59,20 @@ class Gangs(Plugin, frozen=True):
     @property
     def owner_kinds(self) -> frozenset[str]:
         """Volcano Jobs, if the policy lets their pods move."""
-        surplus = self.volcano_jobs is VolcanoJobs.SURPLUS
-        return frozenset({VOLCANO_JOB_KIND}) if surplus else frozenset()
+        return frozenset({VOLCANO_JOB_KIND}) if self._moves_jobs else frozenset()
+
+    @property
+    def _moves_jobs(self) -> bool:
+        return self.volcano_jobs is VolcanoJobs.SURPLUS
+
+    @property
+    def rights(self) -> SystemRights:
+        """Those for Volcano Jobs only if the policy lets their pods move."""
+        return RIGHTS_WITH_JOBS if self._moves_jobs else self.kinds.rights
+
+    def read_again(self, _: ClusterState, looks: Sequence[FreshPod]) -> Extras:
+        """What the objects of the gangs of the last pod say now; others are not known."""
+        return {GangObjects.plugin: GangObjects.of(looks[-1].extras)}
 
     def check(self, policy: Policy, notes: Notes) -> None:
         """Note what keeps gangs that may move whole."""

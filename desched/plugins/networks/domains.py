@@ -10,7 +10,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from desched.gangs.members import gangs_of
-from desched.model.cluster import DEFAULT_SCHEDULER, GangKey, Pod
+from desched.gangs.objects import GangKey
+from desched.model.cluster import DEFAULT_SCHEDULER, Pod
 from desched.model.devices import gpus_of, has_fast_network
 from desched.network.levels import Bound, Domain, NetworkLevels, numbered
 from desched.network.placement_domains import DomainMode

@@ -15,7 +15,7 @@ from desched.api_objects.access import Access, list_and_watch
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
 from desched.api_objects.kinds import Kind, Lists
 from desched.api_objects.plugin_kinds import PluginKinds, Reads, SystemRights
-from desched.model.cluster import Node, Pod
+from desched.model.cluster import Node, Pod, Workload
 from desched.model.text import shortened
 from desched.planning.eligibility.controllers import LONGEST_NAME
 from desched.plugins.queues import wire
@@ -119,7 +119,7 @@ def _all(lists: Lists, _: Sequence[Node]) -> QueueObjects:
     return QueueObjects(tuple(queues.by_key.values()))
 
 
-def _around(reads: Reads, pod: Pod) -> QueueObjects:
+def _around(reads: Reads, pod: Pod, _: Workload | None) -> QueueObjects:
     """The LocalQueue and the ClusterQueue in which the replacement of a pod waits again, as now.
 
     What waits in a Queue of Volcano is known by all PodGroups, too many to be read for one pod.

@@ -11,8 +11,9 @@ pkg/scheduler/plugins/proportion/proportion.go:404-438 (only Open queues).
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from desched.gangs.objects import DeclaredGroup, GangObjects
 from desched.gangs.pod_groups import declared_keys
-from desched.model.cluster import ClusterState, DeclaredGroup, Pod
+from desched.model.cluster import ClusterState, Pod
 from desched.model.groups import grouped
 from desched.planning.eligibility.context import EligibilityContext
 from desched.plugins.queues.objects import (
@@ -49,7 +50,7 @@ def requeue(pod: Pod, context: EligibilityContext) -> Requeue | None:
     workload = context.cluster.workload_of(pod)
     keys = [key for key in declared_keys(pod, workload) if key[0] == VOLCANO]
     if keys or pod.scheduler == _VOLCANO_SCHEDULER:
-        declared = context.cluster.declared_by_key
+        declared = GangObjects.of(context.cluster.extras).by_key
         return _of_volcano([declared[key] for key in keys if key in declared], queues, context)
     if KAI_QUEUE in pod.labels:
         return Requeue(f"queue {pod.labels[KAI_QUEUE]} (KAI)", is_read=False)
@@ -105,7 +106,7 @@ def _waiting_groups(context: EligibilityContext) -> Mapping[str, frozenset[str]]
 
 
 def _waiting(cluster: ClusterState) -> Iterator[DeclaredGroup]:
-    groups = cluster.declared_by_key
+    groups = GangObjects.of(cluster.extras).by_key
     yield from (group for group in groups.values() if group.system == VOLCANO and group.waits)
     for pod in cluster.pods:
         if not pod.node and not pod.finished and not pod.deleting:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from desched.gangs.objects import DeclaredGroup, GroupPart
 from desched.gangs.pod_groups import (
     GROUP_KEYS,
     SYSTEMS,
@@ -13,10 +14,10 @@ from desched.gangs.pod_groups import (
     PodGroup,
     groups_of,
 )
+from desched.gangs.topology import GroupTopology
 from desched.model.checkpoints import CHECKPOINTS
-from desched.model.cluster import DeclaredGroup, GroupPart, Pod
+from desched.model.cluster import Pod
 from desched.model.group_marks import GROUP_MARKS, GROUP_PREFIXES
-from desched.model.group_topology import GroupTopology
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from tests.builders import pod, workload
 from tests.repository import ROOT

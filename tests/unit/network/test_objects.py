@@ -2,7 +2,7 @@
 
 import pytest
 
-from desched.model.group_topology import GroupTopology
+from desched.gangs.topology import GroupTopology
 from desched.network.objects import UNKNOWN_TIER, HyperNode, HyperNodeTree
 
 SEED = (

@@ -7,13 +7,9 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import pytest
 
+from desched.gangs.objects import DeclaredGroup, GangObjects, GroupPart
 from desched.gangs.pod_groups import TASK, groups_of
-from desched.model.cluster import (
-    DeclaredGroup,
-    GroupPart,
-    PodVolume,
-    VolumeKind,
-)
+from desched.model.cluster import PodVolume, VolumeKind
 from desched.model.names import Form, NodeName, Plain
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
@@ -210,7 +206,7 @@ def test_gangs_stay_apart_and_keep_their_minima() -> None:
     renamed = with_new_names(content, policy()).snapshot.cluster
 
     before, after = (
-        [g for p in each.pods for g in groups_of(p, None, each.declared_by_key)]
+        [g for p in each.pods for g in groups_of(p, None, GangObjects.of(each.extras).by_key)]
         for each in (seen.cluster, renamed)
     )
     assert {7, 3, 4, 5, 8} <= {g.minimum for g in before}

@@ -5,10 +5,10 @@ import pytest
 from msgspec.structs import replace
 
 from desched.decision import decide
+from desched.gangs.objects import DeclaredGroup, GangObjects, GroupPart
+from desched.gangs.topology import GroupTopology
 from desched.model.cluster import (
     ClusterState,
-    DeclaredGroup,
-    GroupPart,
     PersistentVolume,
     PodAffinityTerm,
     Service,
@@ -16,7 +16,6 @@ from desched.model.cluster import (
     StorageClass,
 )
 from desched.model.group_marks import GROUP_PREFIXES
-from desched.model.group_topology import GroupTopology
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.network.objects import NetworkObjects, Topology
 from desched.plugins.annotations import ANNOTATIONS
@@ -166,15 +165,17 @@ def with_pod(**scheduling: object) -> ClusterState:
         ),
         (
             cluster_with(
-                declared_groups=(
-                    DeclaredGroup(
-                        "Volcano",
-                        "apps",
-                        "g",
-                        parts=(GroupPart("p", 1, ANY, ("hash",)),),
-                        topology=GroupTopology(hard=True, level="level"),
-                    ),
-                )
+                extras=GangObjects(
+                    (
+                        DeclaredGroup(
+                            "Volcano",
+                            "apps",
+                            "g",
+                            parts=(GroupPart("p", 1, ANY, ("hash",)),),
+                            topology=GroupTopology(hard=True, level="level"),
+                        ),
+                    )
+                ).extras
             ),
             {"level"},
             {"key", "hash"},

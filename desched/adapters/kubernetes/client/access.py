@@ -1,6 +1,5 @@
 """Every right that desched needs at the Kubernetes API, with the reason to grant it."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -121,36 +120,6 @@ CUSTOM_METRICS_ACCESS: tuple[Access, ...] = (
     GET_NODE_MEMORY := _node_metric("node_memory_usage_avg", "memory load"),
 )
 """What the custom metrics API needs as the source of load, beside metrics-server for pods."""
-
-_NAMED_GANGS_STAY = "pods of groups whose minimum only these objects have stay"
-_MINIMUM = "how many pods a gang needs"
-
-
-def _pod_groups(group: str, version: str) -> tuple[Access, Access]:
-    """The rights to read the PodGroups of this API group."""
-    return list_and_watch(f"{group} podgroups", _MINIMUM, _NAMED_GANGS_STAY, version)
-
-
-_SPARED = "which pods of a Volcano Job can move (`volcanoJobs: Surplus`)"
-_JOBS_STAY = "all pods of Volcano Jobs stay"
-
-POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
-    "coscheduling": _pod_groups("scheduling.x-k8s.io", "v1alpha1"),
-    "kai": _pod_groups("scheduling.run.ai", "v2alpha2"),
-    "koordinator": _pod_groups("scheduling.sigs.k8s.io", "v1alpha1"),
-    "kubernetes": _pod_groups("scheduling.k8s.io", "v1beta1"),
-    "volcano": _pod_groups("scheduling.volcano.sh", "v1beta1"),
-    "volcano-jobs": list_and_watch("batch.volcano.sh jobs", _SPARED, _JOBS_STAY, "v1alpha1"),
-}
-"""What each system with PodGroups needs, by its name in the values of the chart."""
-
-LIST_VOLCANO_JOBS = POD_GROUP_ACCESS["volcano-jobs"][0]
-LIST_COSCHEDULING_GROUPS = POD_GROUP_ACCESS["coscheduling"][0]
-LIST_KAI_GROUPS = POD_GROUP_ACCESS["kai"][0]
-LIST_KOORDINATOR_GROUPS = POD_GROUP_ACCESS["koordinator"][0]
-LIST_KUBERNETES_GROUPS = POD_GROUP_ACCESS["kubernetes"][0]
-LIST_VOLCANO_GROUPS = POD_GROUP_ACCESS["volcano"][0]
-
 
 GET_VOLCANO_CONFIGURATION = right(
     "get configmaps",

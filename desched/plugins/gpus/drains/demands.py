@@ -6,8 +6,9 @@ from datetime import timedelta
 import msgspec
 
 from desched.gangs.members import gang_counts, gangs_of
+from desched.gangs.objects import GangKey
 from desched.gangs.pod_groups import PodGroup
-from desched.model.cluster import GangKey, Pod, SchedulingClass, Toleration
+from desched.model.cluster import Pod, SchedulingClass, Toleration
 from desched.model.devices import whole_gpus
 from desched.model.groups import grouped
 from desched.model.plan import RefusalReason

@@ -10,11 +10,11 @@ import structlog
 import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import METRICS_ACCESS, REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
-from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
-from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
 from desched.errors import ObservationError, ObservationSource
+from desched.gangs.objects import GangObjects
 from desched.model.cluster import ClusterState
 from desched.network.objects import HyperNode, NetworkObjects, Topology
+from desched.plugins.gangs.pod_groups import POD_GROUPS
 from desched.plugins.kinds import PLUGIN_KINDS
 from desched.plugins.networks.kinds import HYPER_NODES, TOPOLOGIES
 from desched.plugins.queues.kinds import QUEUES
@@ -170,7 +170,6 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     of_others = set(METRICS_ACCESS)  # the source of load reads them
     needed = [access for access in REQUIRED_ACCESS if access not in of_others]
     declared = [access.path() for access in needed if access.verb == "list"]
-    declared += [kind.access.path() for kinds in DECLARED_GROUPS.values() for kind in kinds]
     declared += [kind.access.path() for kinds in PLUGIN_KINDS for kind in kinds.kinds]
     asked = [path for path in server.paths() if path != "/apis"]
     assert sorted(asked) == sorted([*declared, "/version"])
@@ -489,7 +488,7 @@ def test_a_system_that_is_absent_of_another_version_or_not_granted_is_off(
     reader = reader_of(server)
 
     with structlog.testing.capture_logs() as logs:
-        found = [reader.read_cluster().declared_groups for _ in range(3)]
+        found = [GangObjects.of(reader.read_cluster().extras).groups for _ in range(3)]
 
     assert found == [(), (), ()]
     (entry,) = filter(is_of_groups, logs)
@@ -526,7 +525,7 @@ def test_the_groups_of_each_system_and_version_are_read(server: FakeApiServer) -
     paths = [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
     server.lists = {path: [document] for path in paths}
 
-    found = reader_of(server).read_cluster().declared_by_key
+    found = GangObjects.of(reader_of(server).read_cluster().extras).by_key
 
     assert {(system, "shop", "llama"): 6 for system in POD_GROUPS} == {
         key: each.minimum for key, each in found.items()

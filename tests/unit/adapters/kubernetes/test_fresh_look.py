@@ -7,6 +7,7 @@ import pytest
 
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError
+from desched.gangs.objects import GangObjects
 from desched.model.cluster import Owner, PodRef
 from desched.model.snapshot import FreshPod
 from desched.plugins.queues.objects import MANAGED, QUEUE_NAME, Queue, QueueObjects
@@ -168,7 +169,7 @@ def test_the_object_of_its_group_is_read_again(shop: Shop, least: int | None, co
 
     look = shop.seen()
 
-    (found,) = look.declared_groups
+    (found,) = GangObjects.of(look.extras).groups
     assert (found.name, found.minimum, bool(found.stays)) == ("llama", least or 0, least is None)
     assert len(look.siblings) == count
     assert shop.asked()[-1] == BUDGETS
@@ -179,7 +180,7 @@ def test_without_the_object_of_its_group_the_pods_of_the_namespace_are_not_read(
 ) -> None:
     shop.objects[POD]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "llama"}
 
-    assert shop.seen().declared_groups == ()
+    assert GangObjects.of(shop.seen().extras).groups == ()
     assert PODS_OF_SHOP not in shop.asked()
 
 

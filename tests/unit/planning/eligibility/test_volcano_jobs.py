@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from desched.gangs.objects import DeclaredGroup, GroupPart
 from desched.gangs.pod_groups import TASK
-from desched.model.cluster import DeclaredGroup, GroupPart, Owner, Pod
+from desched.model.cluster import Owner, Pod
 from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.eligibility.controllers import VOLCANO_JOB, VOLCANO_JOB_KIND

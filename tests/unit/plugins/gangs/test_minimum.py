@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from desched.gangs.objects import DeclaredGroup, GangObjects
 from desched.model.checkpoints import CHECKPOINTS
-from desched.model.cluster import DeclaredGroup, PodRef
+from desched.model.cluster import PodRef
 from desched.model.state import EvictionRecord, MoveResult
 from tests.builders import NOW, certain, pod
 from tests.unit.planning.eligibility.candidate import Candidate
@@ -110,7 +111,8 @@ def test_the_object_of_a_group_says_how_many_stay(
     one = Candidate(annotations=named)
     one.others = tuple(pod(f"other-{i}", on="n2", annotations=named) for i in range(running - 1))
     assert one.detail == "gang apps/llama (Volcano): how many pods it needs is not known"
-    one.cluster["declared_groups"] = (DeclaredGroup("Volcano", "apps", "llama", least),)
+    group = DeclaredGroup("Volcano", "apps", "llama", least)
+    one.cluster["extras"] = GangObjects((group,)).extras
     assert one.finding() == (("pod_group", detail) if detail else None)
 
 

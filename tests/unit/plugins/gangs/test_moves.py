@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from desched.decision import decide
-from desched.model.cluster import DeclaredGroup, GroupPart, Pod, Workload
-from desched.model.group_topology import GroupTopology
+from desched.gangs.objects import DeclaredGroup, GroupPart
+from desched.gangs.topology import GroupTopology
+from desched.model.cluster import Pod, Workload
 from desched.model.load import LoadHistory, PodUsage
 from desched.model.plan import Finding, NodeReason, Plan
 from desched.model.resources import Resource

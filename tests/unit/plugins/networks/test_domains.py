@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.model.cluster import DeclaredGroup, GroupPart, Node
-from desched.model.group_topology import GroupTopology
+from desched.gangs.objects import DeclaredGroup, GroupPart
+from desched.gangs.topology import GroupTopology
+from desched.model.cluster import Node
 from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector
 from desched.network.levels import NodeDomains

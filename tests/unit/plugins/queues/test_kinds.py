@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.api_objects.memory_bounds import ORDINARY_BYTES, kept_bytes
+from desched.plugins.gangs.pod_groups import POD_GROUPS
 from desched.plugins.queues.kinds import QUEUES
 from desched.plugins.queues.objects import Queue
 

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.model.cluster import DeclaredGroup, Pod
+from desched.gangs.objects import DeclaredGroup, GangObjects
+from desched.model.cluster import Pod
 from desched.model.snapshot import FreshPod
 from desched.planning.eligibility.rules import refuse
 from desched.plugins.queues.keys import QueueMode
@@ -34,7 +35,7 @@ def kueue(*queues: Queue, labels: dict[str, str] = OF_KUEUE, **fields: Any) -> C
 
 def volcano(*queues: Queue, groups: tuple[DeclaredGroup, ...] = (OWN,), **fields: Any) -> Candidate:
     one = Candidate(**(IN_GROUP | fields))
-    one.cluster = {"extras": QueueObjects(queues).extras, "declared_groups": groups}
+    one.cluster = {"extras": {**QueueObjects(queues).extras, **GangObjects(groups).extras}}
     return one
 
 
@@ -211,7 +212,7 @@ def test_a_fresh_look_judges_by_the_queues_of_the_cycle() -> None:
     context = one.context()
     the_pod: Pod = context.cluster.pods[0]
     owner = context.cluster.workload_of(the_pod)
-    look = FreshPod(the_pod, node("n1"), owner, None, (), declared_groups=(OWN,))
+    look = FreshPod(the_pod, node("n1"), owner, None, (), extras=GangObjects((OWN,)).extras)
     found = refuse(the_pod, context.with_fresh([look], NOW))
     assert found is not None
     assert found.reason == "queue_busy"

@@ -11,7 +11,6 @@ import structlog
 
 from desched.adapters.kubernetes.objects.budgets import BUDGETS, PRIORITY_CLASSES
 from desched.adapters.kubernetes.objects.nodes import NODES
-from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.storage import CSI_NODES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VERTICAL_AUTOSCALERS
@@ -19,6 +18,7 @@ from desched.adapters.kubernetes.watch import loop, store
 from desched.adapters.kubernetes.watch.loop import KindWatch, WatchClient
 from desched.adapters.kubernetes.watch.store import LONGEST_AGE_SECONDS, Store
 from desched.errors import ObservationError
+from desched.plugins.gangs.pod_groups import POD_GROUPS
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     NO_SUCH_PATH,

@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from desched.gangs.objects import DeclaredGroup
 from desched.gangs.pod_groups import VOLCANO_GROUP
+from desched.gangs.topology import GroupTopology
 from desched.model.checkpoints import CHECKPOINTS
 from desched.model.cluster import (
-    DeclaredGroup,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
     PodVolume,
     VolumeKind,
 )
-from desched.model.group_topology import GroupTopology
 from desched.model.plan import HoldReason, Plan
 from desched.model.resources import Resource
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.objects.volcano_jobs import VOLCANO_JOBS
-from desched.model.cluster import DeclaredGroup
+from desched.gangs.objects import DeclaredGroup
 from desched.planning.eligibility.controllers import VOLCANO_JOB
+from desched.plugins.gangs.jobs import VOLCANO_JOBS
 
 GUIDE = """
 apiVersion: batch.volcano.sh/v1alpha1

@@ -12,22 +12,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.access import (
-    LIST_COSCHEDULING_GROUPS,
-    LIST_KAI_GROUPS,
-    LIST_KOORDINATOR_GROUPS,
-    LIST_KUBERNETES_GROUPS,
-    LIST_VOLCANO_GROUPS,
-)
-from desched.adapters.kubernetes.client.api_types import pod_groups
-from desched.adapters.kubernetes.objects.metadata import annotations_of, texts_of
 from desched.api_objects import metadata
-from desched.api_objects.access import Access
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
 from desched.api_objects.kinds import Kind
 from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES, ORDINARY_BYTES, kept_bytes
 from desched.api_objects.metadata import Int32
 from desched.api_objects.selectors import label_selector
+from desched.gangs.objects import DeclaredGroup, GroupPart
 from desched.gangs.pod_groups import (
     BUDGET_LEAST,
     BUDGET_MOST,
@@ -37,25 +28,27 @@ from desched.gangs.pod_groups import (
     keeping,
     numbers,
 )
-from desched.model.cluster import DeclaredGroup, GroupPart
-from desched.model.group_topology import GroupTopology
+from desched.gangs.topology import GroupTopology
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import TRUE, shortened
 from desched.planning.eligibility.annotations import PREEMPTABLE
 from desched.planning.eligibility.controllers import LONGEST_NAME
+from desched.plugins.gangs import wire
+from desched.plugins.gangs.rights import POD_GROUP_ACCESS
 
-_STATUS = RawDecoder(pod_groups.Status)
-_VOLCANO = RawDecoder(pod_groups.VolcanoSpec)
+_STATUS = RawDecoder(wire.Status)
+_VOLCANO = RawDecoder(wire.VolcanoSpec)
 _TASKS = RawDecoder(dict[str, Int32])
-_POLICIES = RawDecoder(list[pod_groups.SubGroupPolicy])
-_VOLCANO_TOPOLOGY = RawDecoder(pod_groups.VolcanoTopology)
-_COSCHEDULING = RawDecoder(pod_groups.CoschedulingSpec)
-_KAI = RawDecoder(pod_groups.KaiSpec)
-_SUB_GROUPS = RawDecoder(list[pod_groups.KaiSubGroup])
+_POLICIES = RawDecoder(list[wire.SubGroupPolicy])
+_VOLCANO_TOPOLOGY = RawDecoder(wire.VolcanoTopology)
+_COSCHEDULING = RawDecoder(wire.CoschedulingSpec)
+_KAI = RawDecoder(wire.KaiSpec)
+_SUB_GROUPS = RawDecoder(list[wire.KaiSubGroup])
 _FIELDS = RawDecoder(dict[str, Raw])
 _LIST = RawDecoder(list[Raw])
 _TEXT = RawDecoder(str)
-_KUBERNETES = RawDecoder(pod_groups.KubernetesSpec)
+_TEXTS = RawDecoder(dict[str, str])
+_KUBERNETES = RawDecoder(wire.KubernetesSpec)
 
 LARGEST_PARTS_BYTES, MOST_PARTS = 8192, 64
 """All pods of a group are compared with all its parts."""
@@ -85,13 +78,18 @@ class _Needs(NamedTuple):
     waits: bool = False
 
 
-_Read = Callable[[pod_groups.PodGroup], _Needs]
+_Read = Callable[[wire.PodGroup], _Needs]
 
 
-def _volcano(item: pod_groups.PodGroup) -> _Needs:
-    spec = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
+def _texts(raw: Raw) -> dict[str, str]:
+    """A mapping of texts, such as labels."""
+    return _TEXTS(raw) or {}
+
+
+def _volcano(item: wire.PodGroup) -> _Needs:
+    spec = _VOLCANO(item.spec) or wire.VolcanoSpec()
     topology, unclear = _volcano_topology(spec.network_topology)
-    budget, keeps = _budget(annotations_of(item.metadata.annotations))
+    budget, keeps = _budget(_texts(item.metadata.annotations))
     minima = [minimum for minimum in (spec.min_member, budget) if minimum is not None]
     stays = _assembling(item) or unclear or _not_preemptable(item.metadata) or keeps
     needs = _volcano_needs(spec, max(minima, default=None), stays)
@@ -104,7 +102,7 @@ def _volcano(item: pod_groups.PodGroup) -> _Needs:
     )
 
 
-def _volcano_needs(spec: pod_groups.VolcanoSpec, minimum: int | None, stays: str) -> _Needs:
+def _volcano_needs(spec: wire.VolcanoSpec, minimum: int | None, stays: str) -> _Needs:
     tasks, policies = spec.min_task_member, spec.sub_group_policy
     if _is_set(tasks) and _is_set(policies):
         stays = stays or _not_evaluated("minTaskMember with subGroupPolicy")
@@ -128,7 +126,7 @@ def _budget(annotations: Mapping[str, str]) -> tuple[int | None, str]:
 
 def _not_preemptable(of: metadata.Metadata) -> str:
     """Why Volcano evicts none of its pods; it does if nothing is said."""
-    texts = {**texts_of(of.labels), **annotations_of(of.annotations)}
+    texts = {**_texts(of.labels), **_texts(of.annotations)}
     value = texts.get(PREEMPTABLE, "true")
     return "" if value.lower() in TRUE else f'{PREEMPTABLE}: "{value}" on its PodGroup'
 
@@ -137,7 +135,7 @@ def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
     """How near its pods must be to each other, and why they stay if that is not known."""
     if not _is_set(demand):
         return None, ""
-    wanted = _VOLCANO_TOPOLOGY(demand) or pod_groups.VolcanoTopology()
+    wanted = _VOLCANO_TOPOLOGY(demand) or wire.VolcanoTopology()
     unclear = f"the mode {wanted.mode} of its networkTopology is not known"
     tier, name = wanted.highest_tier_allowed, wanted.highest_tier_name
     is_known = wanted.mode in {"hard", "soft"}
@@ -148,7 +146,7 @@ def _tasks(minima: Mapping[str, int]) -> tuple[GroupPart, ...]:
     return tuple(labelled_part(TASK, task, minimum) for task, minimum in minima.items())
 
 
-def _with_policies(minimum: int | None, policies: Sequence[pod_groups.SubGroupPolicy]) -> _Needs:
+def _with_policies(minimum: int | None, policies: Sequence[wire.SubGroupPolicy]) -> _Needs:
     """All subgroups keep their size, however many of them `minSubGroups` needs.
 
     Versions of Volcano differ in what a policy without `matchLabelKeys` is.
@@ -171,15 +169,15 @@ def _with_policies(minimum: int | None, policies: Sequence[pod_groups.SubGroupPo
     return _distinct(minimum, tuple(parts))
 
 
-def _coscheduling(item: pod_groups.PodGroup) -> _Needs:
-    spec = _COSCHEDULING(item.spec) or pod_groups.CoschedulingSpec()
-    keeps = keeping(KOORDINATOR_STAYS_BY, [annotations_of(item.metadata.annotations)])
+def _coscheduling(item: wire.PodGroup) -> _Needs:
+    spec = _COSCHEDULING(item.spec) or wire.CoschedulingSpec()
+    keeps = keeping(KOORDINATOR_STAYS_BY, [_texts(item.metadata.annotations)])
     return _Needs(spec.min_member, _assembling(item) or next(iter(keeps), ""))
 
 
-def _kai(item: pod_groups.PodGroup) -> _Needs:
+def _kai(item: wire.PodGroup) -> _Needs:
     """All subgroups keep their minimum, however many of them `minSubGroup` needs."""
-    spec = _KAI(item.spec) or pod_groups.KaiSpec()
+    spec = _KAI(item.spec) or wire.KaiSpec()
     topology, stays = _kai_topology(spec.topology_constraint)
     stays = stays or _too_large(subGroups=spec.sub_groups)
     groups = () if stays else _SUB_GROUPS(spec.sub_groups) or ()
@@ -228,9 +226,9 @@ def _distinct(minimum: int | None, parts: tuple[GroupPart, ...]) -> _Needs:
     return _Needs(minimum, "", parts)
 
 
-def _kubernetes(item: pod_groups.PodGroup) -> _Needs:
-    spec = _KUBERNETES(item.spec) or pod_groups.KubernetesSpec()
-    policy = spec.scheduling_policy or pod_groups.SchedulingPolicy()
+def _kubernetes(item: wire.PodGroup) -> _Needs:
+    spec = _KUBERNETES(item.spec) or wire.KubernetesSpec()
+    policy = spec.scheduling_policy or wire.SchedulingPolicy()
     minimum = policy.gang.min_count if policy.gang is not None else None
     if policy.gang is None and bytes(policy.basic) not in {b"", b"null"}:
         minimum = 0
@@ -263,11 +261,11 @@ def _is(mode: Raw, names: frozenset[bytes], begins: bytes) -> bool:
     return bytes(mode) in names or bytes(mode).startswith(begins)
 
 
-def _phase(item: pod_groups.PodGroup) -> str:
-    return (_STATUS(item.status) or pod_groups.Status()).phase
+def _phase(item: wire.PodGroup) -> str:
+    return (_STATUS(item.status) or wire.Status()).phase
 
 
-def _assembling(item: pod_groups.PodGroup) -> str:
+def _assembling(item: wire.PodGroup) -> str:
     phase = _phase(item)
     return f"it is being assembled ({phase})" if phase in _ASSEMBLING else ""
 
@@ -299,7 +297,7 @@ def _not_evaluated(what: str) -> str:
     return f"{what} of its PodGroup is not evaluated"
 
 
-def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGroup:
+def _declared(system: str, read: _Read, item: wire.PodGroup) -> DeclaredGroup:
     try:
         needs = read(item)
     except (*UNDECODABLE, ValueError) as error:
@@ -319,29 +317,32 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
     )
 
 
-def _read_bytes(item: pod_groups.PodGroup) -> int:
+def _read_bytes(item: wire.PodGroup) -> int:
     """Its parts and texts are bounded on their own, see LARGEST_PARTS_BYTES."""
     return min(memoryview(item.spec).nbytes, LARGEST_JSON_BYTES)
 
 
-def _kind(system: str, access: Access, read: _Read) -> Kind[Any, DeclaredGroup]:
-    build = partial(_declared, system, read)
-    return Kind(
-        *(access, pod_groups.PodGroup, build),
-        is_optional=True,
-        is_discovered=True,
-        size_of=_read_bytes,
+def _kinds(system: str, read: _Read, *versions: str) -> tuple[Kind[Any, DeclaredGroup], ...]:
+    """The PodGroups of a system, in these versions if there are several."""
+    access = POD_GROUP_ACCESS[system.lower()][0]
+    return tuple(
+        Kind(
+            access._replace(version=version),
+            wire.PodGroup,
+            partial(_declared, system, read),
+            is_optional=True,
+            is_discovered=True,
+            size_of=_read_bytes,
+        )
+        for version in versions or (access.version,)
     )
 
 
 POD_GROUPS: Mapping[str, tuple[Kind[Any, DeclaredGroup], ...]] = {
-    "Volcano": (_kind("Volcano", LIST_VOLCANO_GROUPS, _volcano),),
-    "coscheduling": (_kind("coscheduling", LIST_COSCHEDULING_GROUPS, _coscheduling),),
-    "Kubernetes": tuple(
-        _kind("Kubernetes", LIST_KUBERNETES_GROUPS._replace(version=version), _kubernetes)
-        for version in ("v1alpha2", "v1beta1")
-    ),
-    "Koordinator": (_kind("Koordinator", LIST_KOORDINATOR_GROUPS, _coscheduling),),
-    "KAI": (_kind("KAI", LIST_KAI_GROUPS, _kai),),
+    "Volcano": _kinds("Volcano", _volcano),
+    "coscheduling": _kinds("coscheduling", _coscheduling),
+    "Kubernetes": _kinds("Kubernetes", _kubernetes, "v1alpha2", "v1beta1"),
+    "Koordinator": _kinds("Koordinator", _coscheduling),
+    "KAI": _kinds("KAI", _kai),
 }
 """The PodGroups of each system, in each version that is read."""

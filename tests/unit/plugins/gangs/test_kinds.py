@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
-from desched.adapters.kubernetes.objects.volcano_jobs import DECLARED_GROUPS
+from desched.gangs.objects import DeclaredGroup, GroupPart
 from desched.gangs.pod_groups import SUB_GROUP, SYSTEMS, TASK
-from desched.model.cluster import DeclaredGroup, GroupPart
-from desched.model.group_topology import GroupTopology
+from desched.gangs.topology import GroupTopology
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.plugins.gangs.kinds import DECLARED_GROUPS
+from desched.plugins.gangs.pod_groups import POD_GROUPS
 
 NOT_SAID = "its PodGroup does not say how many pods it needs"
 

@@ -1,4 +1,4 @@
-"""PodGroups of several systems; their schemas are those of whoever installed them."""
+"""PodGroups of several systems, and Jobs of Volcano, as whoever installed them defines them."""
 
 from msgspec import Raw
 
@@ -68,3 +68,40 @@ class KubernetesSpec(Wire):
     scheduling_policy: SchedulingPolicy | None = None
     scheduling_constraints: Raw = Raw()
     disruption_mode: Raw = Raw()
+
+
+class VolcanoJob(Named):
+    spec: Raw = Raw()
+    status: Raw = Raw()
+
+
+class LifecyclePolicy(Wire):
+    """What the controller does on one or several events, or on an exit code."""
+
+    action: str = ""
+    event: str = ""
+    events: list[str] | None = None
+    exit_code: Int32 | None = None
+
+
+class Task(Wire):
+    name: str = ""
+    replicas: Int32 | None = None
+    min_available: Int32 | None = None
+    policies: list[LifecyclePolicy] | None = None
+
+
+class VolcanoJobSpec(Wire):
+    min_available: Int32 | None = None
+    max_retry: Int32 | None = None
+    tasks: list[Task] | None = None
+    policies: list[LifecyclePolicy] | None = None
+    plugins: dict[str, Raw] | None = None
+
+
+class JobState(Wire):
+    phase: str = ""
+
+
+class VolcanoJobStatus(Wire):
+    state: JobState | None = None

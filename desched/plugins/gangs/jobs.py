@@ -7,11 +7,21 @@ Sources: volcano.sh/apis batch/v1alpha1; volcano pkg/controllers/job/job_control
 pkg/webhooks/admission/jobs/mutate/mutate_job.go; pkg/scheduler/api/job_info.go (`CheckTaskValid`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from desched.adapters.kubernetes.client.access import LIST_VOLCANO_JOBS
-from desched.adapters.kubernetes.client.api_types.volcano_jobs import (
+from desched.api_objects.decoding import UNDECODABLE, RawDecoder
+from desched.api_objects.kinds import Kind
+from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
+from desched.gangs.objects import DeclaredGroup, GroupPart
+from desched.gangs.pod_groups import TASK
+from desched.model.text import shortened
+from desched.planning.eligibility.controllers import VOLCANO_JOB
+from desched.plugins.gangs.pod_groups import (
+    LARGEST_PARTS_BYTES,
+    labelled_part,
+)
+from desched.plugins.gangs.rights import POD_GROUP_ACCESS
+from desched.plugins.gangs.wire import (
     JobState,
     LifecyclePolicy,
     Task,
@@ -19,18 +29,6 @@ from desched.adapters.kubernetes.client.api_types.volcano_jobs import (
     VolcanoJobSpec,
     VolcanoJobStatus,
 )
-from desched.adapters.kubernetes.objects.pod_groups import (
-    LARGEST_PARTS_BYTES,
-    POD_GROUPS,
-    labelled_part,
-)
-from desched.api_objects.decoding import UNDECODABLE, RawDecoder
-from desched.api_objects.kinds import Kind
-from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
-from desched.gangs.pod_groups import TASK
-from desched.model.cluster import DeclaredGroup, GroupPart
-from desched.model.text import shortened
-from desched.planning.eligibility.controllers import VOLCANO_JOB
 
 _SPEC = RawDecoder(VolcanoJobSpec)
 _STATUS = RawDecoder(VolcanoJobStatus)
@@ -144,16 +142,10 @@ def _read_bytes(item: VolcanoJob) -> int:
 
 
 VOLCANO_JOBS: Kind[VolcanoJob, DeclaredGroup] = Kind(
-    LIST_VOLCANO_JOBS,
+    POD_GROUP_ACCESS["volcano-jobs"][0],
     VolcanoJob,
     _declared,
     is_optional=True,
     is_discovered=True,
     size_of=_read_bytes,
 )
-
-DECLARED_GROUPS: Mapping[str, tuple[Kind[Any, DeclaredGroup], ...]] = {
-    **POD_GROUPS,
-    VOLCANO_JOB: (VOLCANO_JOBS,),
-}
-"""All objects that say how many pods a group needs, by its system."""
