@@ -14,7 +14,6 @@ from desched.gangs.objects import DeclaredGroup, GangKey, GroupKey, GroupPart
 from desched.gangs.topology import GroupTopology
 from desched.model.checkpoints import checkpoints
 from desched.model.cluster import Pod, Workload
-from desched.model.group_marks import GROUP_MARKS, GROUP_PREFIXES, SCHEDULING_GROUP, group_mark
 from desched.planning.eligibility.controllers import VOLCANO_JOB
 
 _NUMBER = re.compile(r" *[0-9]{1,9} *")
@@ -99,6 +98,9 @@ NOT_KNOWN = "how many pods it needs is not known"
 LOST = "nothing creates its pods again"
 ENDED = "what runs in it ends with each of its pods"
 """The same for pods that a controller creates again."""
+
+SCHEDULING_GROUP = "spec.schedulingGroup"
+"""Stands for the group that the specification of a pod names."""
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 GENERATED_PREFIX = "podgroup-"
@@ -245,6 +247,11 @@ _Membership = tuple[GroupSystem, str, _Found]
 """A system, the name of the group, and what the pod has."""
 
 
+_MARKS = frozenset(mark for row in SYSTEMS for mark in row.marks)
+GROUP_PREFIXES = tuple(mark for mark in sorted(_MARKS) if mark.endswith("/"))
+"""Prefixes of further keys of labels."""
+
+
 def groups_of(
     pod: Pod, workload: Workload | None, declared: Mapping[GroupKey, DeclaredGroup] = _NONE
 ) -> Iterable[PodGroup]:
@@ -322,7 +329,12 @@ def declared_keys(pod: Pod, workload: Workload | None) -> Iterator[GroupKey]:
 
 def _memberships(pod: Pod, workload: Workload | None) -> Sequence[_Membership]:
     """The rows that the pod has a mark of, each with the name of the group, empty without any."""
-    if not group_mark(pod, workload):
+    if not (
+        pod.scheduling_group
+        or _is_marked(pod.labels)
+        or _is_marked(pod.annotations)
+        or (workload is not None and _is_marked(workload.annotations))
+    ):
         return ()  # nearly all pods
     found: list[Mapping[str, str]] = [pod.labels, pod.annotations]
     if workload is not None and workload.annotations:
@@ -339,8 +351,20 @@ def _memberships(pod: Pod, workload: Workload | None) -> Sequence[_Membership]:
     ]
 
 
+def _is_marked(values: Mapping[str, str]) -> bool:
+    """Whether there is any mark, faster than which ones."""
+    if not values:
+        return False
+    if not _MARKS.isdisjoint(values):
+        return True
+    for key in values:  # noqa: SIM110 (a generator takes twice as long)
+        if key.startswith(GROUP_PREFIXES):
+            return True
+    return False
+
+
 def _marks_in(values: Mapping[str, str]) -> Iterator[str]:
-    yield from GROUP_MARKS.intersection(values)
+    yield from _MARKS.intersection(values)
     for prefix in GROUP_PREFIXES:
         if any(key.startswith(prefix) for key in values):
             yield prefix

@@ -4,6 +4,7 @@ To remove a plugin, delete its folder and its row. `desched.planning.plugins` ha
 decision where plugins are asked.
 """
 
+from desched.gangs.plugin import KnownGangs
 from desched.planning.plugins import Plugin
 from desched.plugins.caches.plugin import Caches
 from desched.plugins.gangs.plugin import Gangs
@@ -14,6 +15,7 @@ from desched.plugins.schedulers.plugin import Schedulers
 from desched.plugins.virtual_machines.plugin import VirtualMachines
 
 HOUSE: tuple[Plugin, ...] = (
+    KnownGangs(),
     Gangs(),
     Networks(),
     Gpus(),
@@ -22,4 +24,4 @@ HOUSE: tuple[Plugin, ...] = (
     Schedulers(),
     VirtualMachines(),
 )
-"""The plugins of desched, in the order in which they take part."""
+"""The plugins of desched, in the order in which they take part; the first has no folder here."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from desched.gangs.objects import GangObjects
-from desched.gangs.pod_groups import GROUP_KEYS
+from desched.gangs.pod_groups import GROUP_KEYS, GROUP_PREFIXES
 from desched.model.cluster import (
     ClusterState,
     Node,
@@ -20,7 +20,6 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.devices import SHARING_STRATEGY
-from desched.model.group_marks import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility.annotations import PREEMPTABLE

@@ -10,7 +10,6 @@ from functools import cache
 from typing import NamedTuple
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
-from desched.model.group_marks import group_mark
 from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.eligibility import (
@@ -194,12 +193,6 @@ def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
     return annotations.detail if annotations.forbids else None
 
 
-def _in_group(pod: Pod, context: EligibilityContext) -> Why:
-    """A pod that others need stays if nothing says when it may leave."""
-    mark = group_mark(pod, context.cluster.workload_of(pod))
-    return f"{mark}: no plugin knows when pods of its group may leave" if mark else None
-
-
 def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
     owner = context.cluster.top_owner(pod)
     if owner is None:
@@ -313,7 +306,6 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.NOT_READY, in_cluster=_phase),
     Rule(RefusalReason.OBJECTS_TOO_LARGE, in_cluster=_namespace_unclear),
     Rule(RefusalReason.OPTED_OUT, in_cluster=_opted_out),
-    Rule(RefusalReason.POD_GROUP, in_cluster=_in_group, fallback=True),
     Rule(RefusalReason.PLACEMENT_DOMAIN, _in_one_domain, fallback=True),
     Rule(RefusalReason.BARE_POD, in_cluster=_owner),
     Rule(RefusalReason.SYSTEM_CRITICAL, _critical),

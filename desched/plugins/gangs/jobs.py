@@ -9,6 +9,7 @@ pkg/webhooks/admission/jobs/mutate/mutate_job.go; pkg/scheduler/api/job_info.go 
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from desched.api_objects.access import list_and_watch
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
 from desched.api_objects.kinds import Kind
 from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
@@ -20,7 +21,6 @@ from desched.plugins.gangs.pod_groups import (
     LARGEST_PARTS_BYTES,
     labelled_part,
 )
-from desched.plugins.gangs.rights import POD_GROUP_ACCESS
 from desched.plugins.gangs.wire import (
     JobState,
     LifecyclePolicy,
@@ -28,6 +28,13 @@ from desched.plugins.gangs.wire import (
     VolcanoJob,
     VolcanoJobSpec,
     VolcanoJobStatus,
+)
+
+VOLCANO_JOB_ACCESS = list_and_watch(
+    "batch.volcano.sh jobs",
+    "which pods of a Volcano Job can move (`volcanoJobs: Surplus`)",
+    "all pods of Volcano Jobs stay",
+    "v1alpha1",
 )
 
 _SPEC = RawDecoder(VolcanoJobSpec)
@@ -142,7 +149,7 @@ def _read_bytes(item: VolcanoJob) -> int:
 
 
 VOLCANO_JOBS: Kind[VolcanoJob, DeclaredGroup] = Kind(
-    POD_GROUP_ACCESS["volcano-jobs"][0],
+    VOLCANO_JOB_ACCESS[0],
     VolcanoJob,
     _declared,
     is_optional=True,

@@ -10,9 +10,8 @@ from desched.gangs.pod_groups import declared_keys, groups_of
 from desched.model.cluster import Node, Pod, Workload
 from desched.model.extras import Extras
 from desched.planning.eligibility.controllers import VOLCANO_JOB
-from desched.plugins.gangs.jobs import VOLCANO_JOBS
-from desched.plugins.gangs.pod_groups import POD_GROUPS
-from desched.plugins.gangs.rights import POD_GROUP_ACCESS
+from desched.plugins.gangs.jobs import VOLCANO_JOB_ACCESS, VOLCANO_JOBS
+from desched.plugins.gangs.pod_groups import POD_GROUP_ACCESS, POD_GROUPS
 
 DECLARED_GROUPS: Mapping[str, tuple[Kind[Any, DeclaredGroup], ...]] = {
     **POD_GROUPS,
@@ -51,7 +50,7 @@ GANG_KINDS = PluginKinds(
         title="PodGroups",
         unread="Pods of gangs whose minimum only they have stay.",
         read={system: [kind.access for kind in kinds] for system, kinds in POD_GROUPS.items()},
-        granted=POD_GROUP_ACCESS,
+        granted={**POD_GROUP_ACCESS, "volcano-jobs": VOLCANO_JOB_ACCESS},
     ),
     _all,
     _around,

@@ -24,14 +24,6 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
     return None
 
 
-def in_one_domain(pod: Pod, context: EligibilityContext) -> Why:
-    """Pods of a gang that must stay in one part of the network, if no plugin knows which."""
-    for group in gangs_of(pod, context):
-        if group.topology is not None and group.topology.is_hard:
-            return f"no plugin knows the network topology that {group} requires"
-    return None
-
-
 def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     """Why not even all pods of the gang together may leave; empty if they may."""
     if str(group) in context.derived(_moving):

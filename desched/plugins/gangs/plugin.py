@@ -22,7 +22,7 @@ from desched.plugins.gangs.evictions import move_whole
 from desched.plugins.gangs.facts import GangFacts
 from desched.plugins.gangs.keys import GangKeys, GangMode, VolcanoJobs
 from desched.plugins.gangs.kinds import GANG_KINDS, RIGHTS_WITH_JOBS
-from desched.plugins.gangs.minimum import in_one_domain, needed, surpluses
+from desched.plugins.gangs.minimum import needed, surpluses
 from desched.plugins.gangs.moves import WholeMoves
 from desched.plugins.gangs.spread import gang_spreads
 from desched.plugins.gangs.views import GangViews
@@ -46,11 +46,7 @@ class Gangs(ReadingPlugin, frozen=True):
     def rules(self) -> tuple[Rule, ...]:
         """A gang keeps the pods that it needs."""
         rule = kept if self._moves_whole else needed
-        of_network = RefusalReason.PLACEMENT_DOMAIN
-        return (
-            Rule(RefusalReason.POD_GROUP, in_cluster=rule, before=RefusalReason.BARE_POD),
-            Rule(of_network, in_cluster=in_one_domain, before=of_network, fallback=True),
-        )
+        return (Rule(RefusalReason.POD_GROUP, in_cluster=rule, before=RefusalReason.BARE_POD),)
 
     @property
     def _moves_whole(self) -> bool:
@@ -92,10 +88,6 @@ class Gangs(ReadingPlugin, frozen=True):
                 '"100%" lets it move.',
                 "gangMode",
             )
-
-    def is_placed_together(self, pod: Pod, context: EligibilityContext) -> bool:
-        """Pods of most gangs."""
-        return any(group.placed_together for group in gangs_of(pod, context))
 
     def limits(self, pod: Pod, context: EligibilityContext) -> Iterable[LimitUse]:
         """The pods that each gang of the pod can spare."""

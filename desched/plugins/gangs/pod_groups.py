@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from desched.api_objects import metadata
+from desched.api_objects.access import Access, list_and_watch
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
 from desched.api_objects.kinds import Kind
 from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES, ORDINARY_BYTES, kept_bytes
@@ -34,7 +35,22 @@ from desched.model.text import TRUE, shortened
 from desched.planning.eligibility.annotations import PREEMPTABLE
 from desched.planning.eligibility.controllers import LONGEST_NAME
 from desched.plugins.gangs import wire
-from desched.plugins.gangs.rights import POD_GROUP_ACCESS
+
+
+def _rights(group: str, version: str) -> tuple[Access, Access]:
+    """The rights to read the PodGroups of this API group."""
+    without = "pods of groups whose minimum only these objects have stay"
+    return list_and_watch(f"{group} podgroups", "how many pods a gang needs", without, version)
+
+
+POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
+    "coscheduling": _rights("scheduling.x-k8s.io", "v1alpha1"),
+    "kai": _rights("scheduling.run.ai", "v2alpha2"),
+    "koordinator": _rights("scheduling.sigs.k8s.io", "v1alpha1"),
+    "kubernetes": _rights("scheduling.k8s.io", "v1beta1"),
+    "volcano": _rights("scheduling.volcano.sh", "v1beta1"),
+}
+"""What each system with PodGroups needs, by its name in the values of the chart."""
 
 _STATUS = RawDecoder(wire.Status)
 _VOLCANO = RawDecoder(wire.VolcanoSpec)

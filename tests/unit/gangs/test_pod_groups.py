@@ -9,6 +9,7 @@ import pytest
 from desched.gangs.objects import DeclaredGroup, GroupPart
 from desched.gangs.pod_groups import (
     GROUP_KEYS,
+    GROUP_PREFIXES,
     SYSTEMS,
     TASK,
     PodGroup,
@@ -17,7 +18,6 @@ from desched.gangs.pod_groups import (
 from desched.gangs.topology import GroupTopology
 from desched.model.checkpoints import CHECKPOINTS
 from desched.model.cluster import Pod
-from desched.model.group_marks import GROUP_MARKS, GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from tests.builders import pod, workload
 from tests.repository import ROOT
@@ -416,7 +416,3 @@ def test_the_documented_systems_are_those_of_the_table_in_its_order() -> None:
     table = "".join(re.findall(r"^\| \*\*.+", DOCUMENT, re.MULTILINE))
     systems = re.findall(r"\*\*(.+?)\*\*", table)
     assert systems == [*dict.fromkeys(row.system for row in SYSTEMS), "Job"]
-
-
-def test_the_core_knows_each_mark_of_the_systems() -> None:
-    assert {mark for row in SYSTEMS for mark in row.marks} == {*GROUP_MARKS, *GROUP_PREFIXES}

@@ -16,7 +16,8 @@ from tests.stored_snapshots import STORED
 from tests.unit.policy_file.published import published
 from tests.unit.test_annexes import IMPORT_ALL, run
 
-PLUGINS = {type(plugin).__module__.split(".")[2]: plugin for plugin in HOUSE}
+IN_FOLDERS = [each for each in HOUSE if type(each).__module__.startswith(desched.plugins.__name__)]
+PLUGINS = {type(plugin).__module__.split(".")[2]: plugin for plugin in IN_FOLDERS}
 SNAPSHOT = STORED / f"desched-{__version__}.snapshot"
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from desched.decision import decide
 from desched.gangs.objects import DeclaredGroup, GangObjects, GroupPart
+from desched.gangs.pod_groups import GROUP_PREFIXES
 from desched.gangs.topology import GroupTopology
 from desched.model.cluster import (
     ClusterState,
@@ -15,7 +16,6 @@ from desched.model.cluster import (
     SpreadConstraint,
     StorageClass,
 )
-from desched.model.group_marks import GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.network.objects import NetworkObjects, Topology
 from desched.plugins.annotations import ANNOTATIONS

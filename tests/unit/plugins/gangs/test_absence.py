@@ -7,11 +7,11 @@ from desched.model.plan import RefusalReason
 from desched.plugins import HOUSE
 from desched.plugins.gangs.plugin import Gangs
 from tests.builders import evicted, planned, reasons
-from tests.unit.eviction.stage import Stage
+from tests.unit.eviction.stage import GANG, Stage
 from tests.unit.plugins.gangs.test_moves import LEAST, RANKS, SURPLUS, WHOLE, details, training
 
 OTHERS = tuple(plugin for plugin in HOUSE if not isinstance(plugin, Gangs))
-WHY = "no plugin knows when pods of its group may leave"
+WHY = "no plugin knows when its pods may leave"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_without_the_plugin_no_pod_of_a_gang_leaves(policy, least: str, moved: l
 
     assert evicted(plan) == []
     assert reasons(plan) == {"rank-0": "pod_group"}
-    assert details(plan) == {"rank-0": f"gang.scheduling.koordinator.sh/name: {WHY}"}
+    assert details(plan) == {"rank-0": f"gang apps/llama (Koordinator): {WHY}"}
 
 
 def test_a_plan_with_a_whole_gang_is_not_carried_out_without_the_plugin() -> None:
@@ -34,5 +34,4 @@ def test_a_plan_with_a_whole_gang_is_not_carried_out_without_the_plugin() -> Non
     assert stage.run() == ["not_confirmed"] * 2
     assert stage.asked == []
     assert {outcome.refusal for outcome in stage.outcomes} == {RefusalReason.POD_GROUP}
-    mark = "pod-group.scheduling.sigs.k8s.io/name"
-    assert {outcome.detail for outcome in stage.outcomes} == {f"{mark}: {WHY}"}
+    assert {outcome.detail for outcome in stage.outcomes} == {f"{GANG}: {WHY}"}
