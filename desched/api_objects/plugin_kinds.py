@@ -46,29 +46,20 @@ class SystemRights(NamedTuple):
         return f"rights.{first}{''.join(map(str.capitalize, others))}"
 
 
-def _nothing_again(_reads: Reads, _pod: Pod, _workload: Workload | None) -> None:
-    """Most objects change too rarely to be read again just before an eviction."""
-
-
-def _nothing_of_siblings(_pod: Pod, _workload: Workload | None, _extras: Extras) -> bool:
-    """No other pod of the namespace decides."""
-    return False
-
-
 class PluginKinds(NamedTuple):
     """The kinds that a plugin reads, and how it makes what it keeps of them.
 
-    `build` makes it of all objects and the nodes of the cluster; `around` reads again what a pod
-    needs just before its eviction, and `needs_siblings` says whether the other pods of its
-    namespace decide about it then.
+    `build` makes it of all objects and the nodes of the cluster. `around` reads again what a pod
+    needs just before its eviction; most objects change too rarely for that. `needs_siblings` says
+    whether the other pods of its namespace decide about it then.
     """
 
     keeps: type[Objects]
     kinds: tuple[Kind[Any, Any], ...]
     rights: SystemRights
     build: Callable[[Lists, Sequence[Node]], Objects]
-    around: Callable[[Reads, Pod, Workload | None], Objects | None] = _nothing_again
-    needs_siblings: Callable[[Pod, Workload | None, Extras], bool] = _nothing_of_siblings
+    around: Callable[[Reads, Pod, Workload | None], Objects | None] = lambda *_: None
+    needs_siblings: Callable[[Pod, Workload | None, Extras], bool] = lambda *_: False
 
 
 class ReadingPlugin(Plugin, frozen=True):

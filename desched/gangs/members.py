@@ -1,4 +1,7 @@
-"""Which pods are in which gang, how many it needs, and how many are available."""
+"""Which pods are in which gang, how many it needs, and how many are available.
+
+`EligibilityContext.derived` computes the counts and the members once.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,16 +27,6 @@ def gangs_of(pod: Pod, context: EligibilityContext) -> Iterable[PodGroup]:
     return groups_of(pod, context.cluster.workload_of(pod), context.derived(_declared_groups))
 
 
-def gang_counts(context: EligibilityContext) -> Mapping[GangKey, GangCount]:
-    """The largest minimum of each gang that any of its pods has, and its available pods."""
-    return context.derived(_counts)
-
-
-def gang_members(context: EligibilityContext) -> Mapping[GangKey, Sequence[Pod]]:
-    """The pods of each gang, available or not."""
-    return context.derived(_pods)
-
-
 def _declared_groups(context: EligibilityContext) -> Mapping[GroupKey, DeclaredGroup]:
     """What objects say about groups; Volcano Jobs only if a plugin counts them."""
     declared = GangObjects.of(context.cluster.extras).by_key
@@ -42,7 +35,8 @@ def _declared_groups(context: EligibilityContext) -> Mapping[GroupKey, DeclaredG
     return {key: group for key, group in declared.items() if key[0] != VOLCANO_JOB}
 
 
-def _counts(context: EligibilityContext) -> Mapping[GangKey, GangCount]:
+def gang_counts(context: EligibilityContext) -> Mapping[GangKey, GangCount]:
+    """The largest minimum of each gang that any of its pods has, and its available pods."""
     leaving = {record.pod for record in context.state.in_flight}
     counts = defaultdict[GangKey, GangCount](GangCount)
     for pod, group in context.derived(_members):
@@ -52,7 +46,8 @@ def _counts(context: EligibilityContext) -> Mapping[GangKey, GangCount]:
     return counts
 
 
-def _pods(context: EligibilityContext) -> Mapping[GangKey, Sequence[Pod]]:
+def gang_members(context: EligibilityContext) -> Mapping[GangKey, Sequence[Pod]]:
+    """The pods of each gang, available or not."""
     members = context.derived(_members)
     return grouped((group.key, pod) for pod, group in members if not pod.finished)
 

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from desched.api_objects.access import list_and_watch
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
-from desched.api_objects.kinds import Kind
-from desched.api_objects.memory_bounds import LARGEST_JSON_BYTES
 from desched.gangs.objects import DeclaredGroup, GroupPart
 from desched.gangs.pod_groups import TASK
 from desched.model.text import shortened
 from desched.planning.eligibility.controllers import VOLCANO_JOB
 from desched.plugins.gangs.pod_groups import (
     LARGEST_PARTS_BYTES,
+    group_kind,
     labelled_part,
 )
 from desched.plugins.gangs.wire import (
@@ -143,16 +142,4 @@ def _not_running(phase: str) -> str:
     return "" if phase == "Running" else f"its phase is {phase or 'not known'}"
 
 
-def _read_bytes(item: VolcanoJob) -> int:
-    """Its tasks and texts are bounded on their own."""
-    return min(memoryview(item.spec).nbytes, LARGEST_JSON_BYTES)
-
-
-VOLCANO_JOBS: Kind[VolcanoJob, DeclaredGroup] = Kind(
-    VOLCANO_JOB_ACCESS[0],
-    VolcanoJob,
-    _declared,
-    is_optional=True,
-    is_discovered=True,
-    size_of=_read_bytes,
-)
+VOLCANO_JOBS = group_kind(VOLCANO_JOB_ACCESS[0], VolcanoJob, _declared)

@@ -16,7 +16,7 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
     """Pods that a gang needs: its minimum is not known, or no more of its pods are available."""
     for group in gangs_of(pod, context):
         reason = group.stays or incomplete(group, context)
-        minimum, available = gang_counts(context)[group.key]
+        minimum, available = context.derived(gang_counts)[group.key]
         if not reason and available == minimum:
             reason = f"{minimum} of {available} needed"
         if reason:
@@ -31,14 +31,14 @@ def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     network = NetworkObjects.of(context.cluster.extras)
     if group.topology is not None and (unclear := network.why_unclear(group.topology)):
         return unclear
-    minimum, available = gang_counts(context)[group.key]
+    minimum, available = context.derived(gang_counts)[group.key]
     return f"{minimum} needed, {available} available" if available < minimum else ""
 
 
 def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[LimitUse]:
     """How many pods each gang of the pod can spare in a plan."""
     for group in gangs_of(pod, context):
-        minimum, available = gang_counts(context)[group.key]
+        minimum, available = context.derived(gang_counts)[group.key]
         most = max(0, available - minimum)
         detail = f"{group}: {minimum} needed, and this plan takes {most}"
         key = ("gang", "/".join(group.key))

@@ -55,16 +55,12 @@ class Gangs(ReadingPlugin, frozen=True):
     @property
     def owner_kinds(self) -> frozenset[str]:
         """Volcano Jobs, if the policy lets their pods move."""
-        return frozenset({VOLCANO_JOB_KIND}) if self._moves_jobs else frozenset()
-
-    @property
-    def _moves_jobs(self) -> bool:
-        return self.volcano_jobs is VolcanoJobs.SURPLUS
+        return frozenset({VOLCANO_JOB_KIND} if self.volcano_jobs is VolcanoJobs.SURPLUS else ())
 
     @property
     def rights(self) -> SystemRights:
         """Those for Volcano Jobs only if the policy lets their pods move."""
-        return RIGHTS_WITH_JOBS if self._moves_jobs else self.kinds.rights
+        return RIGHTS_WITH_JOBS if self.owner_kinds else self.kinds.rights
 
     def read_again(self, _: ClusterState, looks: Sequence[FreshPod]) -> Extras:
         """What the objects of the gangs of the last pod say now; others are not known."""
@@ -99,7 +95,7 @@ class Gangs(ReadingPlugin, frozen=True):
             return
         pods = (pod for node in nodes for pod in context.cluster.pods_by_node[node])
         for key in {group.key for pod in pods for group in gangs_of(pod, context)}:
-            yield from gang_members(context)[key]
+            yield from context.derived(gang_members)[key]
 
     def relief(self, eligibility: Eligibility, pressure: Pressure) -> WholeMoves | None:
         """Moves of whole gangs."""

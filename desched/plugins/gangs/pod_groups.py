@@ -333,23 +333,25 @@ def _declared(system: str, read: _Read, item: wire.PodGroup) -> DeclaredGroup:
     )
 
 
+def group_kind(
+    access: Access,
+    form: type[wire.PodGroup],
+    build: Callable[[Any], DeclaredGroup],
+) -> Kind[Any, DeclaredGroup]:
+    """Objects that say what a group needs; their parts and texts are bounded on their own."""
+    return Kind(*(access, form, build), is_optional=True, is_discovered=True, size_of=_read_bytes)
+
+
 def _read_bytes(item: wire.PodGroup) -> int:
-    """Its parts and texts are bounded on their own, see LARGEST_PARTS_BYTES."""
     return min(memoryview(item.spec).nbytes, LARGEST_JSON_BYTES)
 
 
 def _kinds(system: str, read: _Read, *versions: str) -> tuple[Kind[Any, DeclaredGroup], ...]:
     """The PodGroups of a system, in these versions if there are several."""
     access = POD_GROUP_ACCESS[system.lower()][0]
+    build = partial(_declared, system, read)
     return tuple(
-        Kind(
-            access._replace(version=version),
-            wire.PodGroup,
-            partial(_declared, system, read),
-            is_optional=True,
-            is_discovered=True,
-            size_of=_read_bytes,
-        )
+        group_kind(access._replace(version=version), wire.PodGroup, build)
         for version in versions or (access.version,)
     )
 

@@ -28,7 +28,7 @@ def gang_spreads(
 
 def _spreads(context: EligibilityContext, hot: set[str]) -> Iterator[GangSpread]:
     gangs: dict[str, dict[str, Pod]] = {}
-    for pod in chain.from_iterable(gang_members(context).values()):
+    for pod in chain.from_iterable(context.derived(gang_members).values()):
         for group in gangs_of(pod, context) if pod.node else ():
             gangs.setdefault(str(replace(group, part="")), {})[pod.uid] = pod
     nodes_of = {

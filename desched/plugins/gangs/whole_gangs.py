@@ -62,7 +62,9 @@ class WholeGangs:
             return f"{BUDGET_LEAST}: {gang.budget} keeps it from moving whole"
         if not gang.whole or incomplete(gang, self._context):
             return ""
-        members = sorted(gang_members(self._context)[gang.key], key=lambda member: member.ref)
+        members = sorted(
+            self._context.derived(gang_members)[gang.key], key=lambda member: member.ref
+        )
         for member in members:
             if reason := self._why_not(member, gang):
                 return f"moves whole only with {member.ref}, which stays: {reason}"

@@ -70,9 +70,8 @@ class KubernetesSpec(Wire):
     disruption_mode: Raw = Raw()
 
 
-class VolcanoJob(Named):
-    spec: Raw = Raw()
-    status: Raw = Raw()
+class VolcanoJob(PodGroup):
+    """Its fields are read the same way."""
 
 
 class LifecyclePolicy(Wire):

@@ -160,7 +160,7 @@ class ClosestNodes:
         for group in waiting.groups:
             if group.topology is None or not group.topology.is_hard:
                 continue
-            peers = gang_members(self._context).get(group.key, ())
+            peers = self._context.derived(gang_members).get(group.key, ())
             on = {self._arrays.index[p.node] for p in peers if p.node in self._arrays.index}
             if not on:
                 return self._network.allowed(group.topology)

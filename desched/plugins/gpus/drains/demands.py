@@ -154,7 +154,7 @@ def gang_of(pod: Pod, context: EligibilityContext) -> PodGroup | None:
 
     def strictest(group: PodGroup) -> tuple[bool, bool, int]:
         is_hard = group.topology is not None and group.topology.is_hard
-        return bool(group.part), not is_hard, -gang_counts(context)[group.key].minimum
+        return bool(group.part), not is_hard, -context.derived(gang_counts)[group.key].minimum
 
     return min(gangs_of(pod, context), key=strictest, default=None)
 
@@ -192,7 +192,7 @@ def _why_not(demand: Demand, context: EligibilityContext, rules: GpuDrainRules) 
 
 def _incomplete(demand: Demand, gang: PodGroup, context: EligibilityContext) -> str:
     """Why the gang would not start even if its waiting pods had room."""
-    minimum, available = gang_counts(context)[gang.key]
+    minimum, available = context.derived(gang_counts)[gang.key]
     missing = minimum - available - len(demand.pods)
     if missing > 0:
         return f"{missing} of the {minimum} pods that it needs do not wait for a node"

@@ -75,7 +75,7 @@ class Search:
         network = self._network(free.arrays)
         peers = {
             free.arrays.index[pod.node]
-            for pod in gang_members(self._context)[demand.gang.key]
+            for pod in self._context.derived(gang_members)[demand.gang.key]
             if pod.node in free.arrays.index
         }
         masks: list[Mask] = []
