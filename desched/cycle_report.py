@@ -15,17 +15,15 @@ from desched.model.report import (
     CycleReport,
     CycleResult,
     EvictionVerdict,
-    GpuLoad,
     Mode,
+    NodeDeviceLoad,
     ObservedCounts,
     Outcome,
     RecentLoad,
 )
-from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import LastCycle, PolicyEdit
 from desched.planning.other_deschedulers import other_deschedulers, split_others
-from desched.policy.policy import Policy
 from desched.ports import Clock
 
 MOST_NAMES = 20
@@ -105,7 +103,7 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         target=info.target,
         policy=context.policy.source,
         result=_result(plan, acted, info.mode),
-        observed=_counts(snapshot, context.policy),
+        observed=_counts(snapshot),
         plan=plan,
         outcomes=acted.outcomes,
         not_acting=acted.barred.reason if acted.barred else None,
@@ -116,7 +114,7 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
         acknowledged_deschedulers=others.acknowledged,
         taints=acted.taints,
         recent_loads=tuple(_recent_loads(snapshot)),
-        gpu_loads=tuple(_gpu_loads(snapshot)),
+        device_loads=tuple(_device_loads(snapshot)),
         too_large=snapshot.cluster.too_large,
         unmet=tuple(
             warning
@@ -127,16 +125,14 @@ def report_of(info: CycleInfo, watch: Stopwatch, decision: Decision, acted: Acte
     )
 
 
-def _counts(snapshot: Snapshot, policy: Policy) -> ObservedCounts:
+def _counts(snapshot: Snapshot) -> ObservedCounts:
     pods, read = snapshot.cluster.pods, snapshot.load.pods_of
-    unknown_gpus = sum(isinstance(load, Unknown) for load in snapshot.load.gpus.values())
     return ObservedCounts(
         nodes=len(snapshot.cluster.nodes),
         pods=len(pods),
         pods_asked=len(pods) if read is None else sum(map(read.has, pods)) if read else 0,
         pods_measured=len(snapshot.load.pods),
         unresolved_series=snapshot.load.unresolved_series,
-        unknown_gpu_nodes=unknown_gpus if policy.windows(Resource.GPU) else None,
     )
 
 
@@ -147,13 +143,15 @@ def _recent_loads(snapshot: Snapshot) -> Iterator[RecentLoad]:
             yield RecentLoad(node, resource, history.step_seconds, history.ratios)
 
 
-def _gpu_loads(snapshot: Snapshot) -> Iterator[GpuLoad]:
-    for node, load in sorted(snapshot.load.gpus.items()):
-        if isinstance(load, Unknown):
-            yield GpuLoad(node, None, detail=f"{load.reason.value}: {load.detail}")
-        else:
-            level = load.levels[0]
-            yield GpuLoad(node, level.ratio, level.window_seconds)
+def _device_loads(snapshot: Snapshot) -> Iterator[NodeDeviceLoad]:
+    for devices in snapshot.load.extras.values():
+        for node, load in sorted(devices.nodes.items()):
+            if isinstance(load, Unknown):
+                doubt = f"{load.reason.value}: {load.detail}"
+                yield NodeDeviceLoad(node, devices.resource, None, detail=doubt)
+            else:
+                level = load.levels[0]
+                yield NodeDeviceLoad(node, devices.resource, level.ratio, level.window_seconds)
 
 
 def _overloaded(plan: Plan) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ class Verdict(StrEnum):
 
 
 class CheckName(StrEnum):
-    """All checks, the most important first."""
+    """The checks of desched itself, the most important first."""
 
     API_SERVER = "api_server"
     POLICY = "policy"
@@ -47,7 +47,6 @@ class CheckName(StrEnum):
     NODE_MEMORY = "node_memory"
     POD_CPU = "pod_cpu"
     POD_MEMORY = "pod_memory"
-    GPUS = "gpus"
     WINDOWS = "windows"
     HISTORY = "history"
     NODES = "nodes"
@@ -59,7 +58,7 @@ class CheckName(StrEnum):
     LOCAL_STORAGE = "local_storage"
     OTHER_DESCHEDULERS = "other_deschedulers"
     AUTOSCALERS = "autoscalers"
-    GPU_DRAINS = "gpu_drains"
+    HELD_NODES = "held_nodes"
     SCHEDULER = "scheduler"
 
 
@@ -70,7 +69,7 @@ class Check(msgspec.Struct, frozen=True):
     nothing to do. With `invalid_configuration` a person must change the settings or the policy.
     """
 
-    name: CheckName
+    name: str
     verdict: Verdict
     found: str
     fix: str = ""
@@ -79,7 +78,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """All checks, the most important first."""
+    """The checks of desched itself, the most important first."""
 
     checks: tuple[Check, ...]
 
@@ -94,26 +93,26 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return any(check.invalid_configuration for check in self.checks)
 
 
-def ok(name: CheckName, text: str, hint: str = "", details: Sequence[str] = ()) -> Check:
+def ok(name: str, text: str, hint: str = "", details: Sequence[str] = ()) -> Check:
     """All is well."""
     return Check(name, Verdict.OK, text, hint, tuple(details))
 
 
-def warning(name: CheckName, text: str, fix: str, details: Sequence[str] = ()) -> Check:
+def warning(name: str, text: str, fix: str, details: Sequence[str] = ()) -> Check:
     """It is safe to start, but something should change."""
     return Check(name, Verdict.WARNING, text, fix, tuple(details))
 
 
-def problem(name: CheckName, text: str, fix: str, details: Sequence[str] = ()) -> Check:
+def problem(name: str, text: str, fix: str, details: Sequence[str] = ()) -> Check:
     """It is not safe to start, or useless."""
     return Check(name, Verdict.PROBLEM, text, fix, tuple(details))
 
 
-def unknown(name: CheckName, text: str, fix: str, details: Sequence[str] = ()) -> Check:
+def unknown(name: str, text: str, fix: str, details: Sequence[str] = ()) -> Check:
     """It could not be found out."""
     return Check(name, Verdict.UNKNOWN, text, fix, tuple(details))
 
 
-def skipped(name: CheckName, reason: str, hint: str = "") -> Check:
+def skipped(name: str, reason: str, hint: str = "") -> Check:
     """It was not asked, because of another check or because it does not matter here."""
     return Check(name, Verdict.SKIPPED, reason, hint)

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from desched.doctor.api_server import check_api_server, check_clocks, check_cluster
 from desched.doctor.budgets import check_budgets
-from desched.doctor.checks import Check, CheckName, Diagnosis, problem, skipped
+from desched.doctor.checks import Check, CheckName, Diagnosis, Verdict, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
-from desched.doctor.gpu_drains import check_gpu_drains
-from desched.doctor.gpus import check_gpus
+from desched.doctor.held_nodes import check_held_nodes
 from desched.doctor.local_storage import check_local_storage
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
@@ -22,6 +21,8 @@ from desched.doctor.windows import check_history, check_windows
 from desched.model.cluster import ClusterState
 from desched.model.measures import MetricsFacts
 from desched.model.snapshot import Snapshot
+from desched.plugins import HOUSE
+from desched.promql.plugin import MeasuringPlugin
 
 OF_CLUSTER: Mapping[CheckName, Callable[[ClusterState, Examination], Check]] = {
     CheckName.CLOCKS: check_clocks,
@@ -30,7 +31,7 @@ OF_CLUSTER: Mapping[CheckName, Callable[[ClusterState, Examination], Check]] = {
     CheckName.LOCAL_STORAGE: check_local_storage,
     CheckName.OTHER_DESCHEDULERS: check_other_deschedulers,
     CheckName.AUTOSCALERS: check_autoscalers,
-    CheckName.GPU_DRAINS: check_gpu_drains,
+    CheckName.HELD_NODES: check_held_nodes,
     CheckName.SCHEDULER: check_scheduler,
 }
 OF_METRICS: Mapping[CheckName, Callable[[MetricsFacts, Examination], Check]] = {
@@ -39,15 +40,13 @@ OF_METRICS: Mapping[CheckName, Callable[[MetricsFacts, Examination], Check]] = {
     CheckName.WINDOWS: check_windows,
 }
 OF_LOAD: Mapping[CheckName, Callable[[Snapshot, Examination], Check]] = {
-    CheckName.GPUS: check_gpus,
     CheckName.HISTORY: check_history,
     CheckName.NODES: check_nodes,
     CheckName.THRESHOLDS: check_thresholds,
 }
 OF_POLICY = frozenset(
     {
-        CheckName.GPUS,
-        CheckName.GPU_DRAINS,
+        CheckName.HELD_NODES,
         CheckName.WINDOWS,
         CheckName.HISTORY,
         CheckName.THRESHOLDS,
@@ -55,7 +54,15 @@ OF_POLICY = frozenset(
 )
 """What these judge is in the policy, so it must be valid."""
 
-_ORDER = tuple(CheckName)
+_NAMES = tuple(CheckName)
+_MEASURED_ALL = _NAMES.index(CheckName.POD_MEMORY) + 1
+MEASURING = {
+    str(plugin.load.plugin): plugin
+    for plugin in HOUSE
+    if isinstance(plugin, MeasuringPlugin) and plugin.load is not None
+}
+ORDER: tuple[str, ...] = (*_NAMES[:_MEASURED_ALL], *MEASURING, *_NAMES[_MEASURED_ALL:])
+"""The names of all checks, the most important first."""
 
 
 def diagnose(examination: Examination) -> Diagnosis:
@@ -71,8 +78,9 @@ def diagnose(examination: Examination) -> Diagnosis:
         *_of_cluster(examination),
         *_of_metrics(examination),
         *_of_load(examination),
+        *_of_devices(examination),
     )
-    return Diagnosis(tuple(sorted(checks, key=lambda check: _ORDER.index(check.name))))
+    return Diagnosis(tuple(sorted(checks, key=lambda check: ORDER.index(check.name))))
 
 
 def _of_cluster(examination: Examination) -> Iterator[Check]:
@@ -105,6 +113,19 @@ def _of_load(examination: Examination) -> Iterator[Check]:
             yield problem(name, load.why, fix)
         else:
             yield skipped(name, "The load is not known.")
+
+
+def _of_devices(examination: Examination) -> Iterator[Check]:
+    """What plugins say of the loads that they measure."""
+    snapshot, policy = examination.snapshot, examination.policy
+    for name, plugin in MEASURING.items():
+        if snapshot is None:
+            yield skipped(name, "The load is not known.")
+        elif policy.problem:
+            yield skipped(name, "The policy is invalid.")
+        else:
+            result, fix, details = plugin.load_check(policy.policy, snapshot)
+            yield Check(name, Verdict.WARNING if fix else Verdict.OK, result, fix, details)
 
 
 def _invalid(name: CheckName, examination: Examination) -> Check | None:

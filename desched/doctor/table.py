@@ -83,7 +83,7 @@ def _run(report: DoctorReport) -> str:
 def _rows(checks: Iterable[Check]) -> Iterator[tuple[Sequence[str], Sequence[Text]]]:
     """The names and the lines of each finding; what is found of several checks is said once."""
     for alike in grouped((check.found, check) for check in checks).values():
-        names, lines = [check.name.value for check in alike], list(_lines(alike))
+        names, lines = [str(check.name) for check in alike], list(_lines(alike))
         if alike[0].verdict is Verdict.SKIPPED and len(names) > 1:
             lines[0] = Text(f"{lines[0]} ({', '.join(names)})")
             names = [count(len(names), "check")]

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 import msgspec
 
 from desched.model.bounds import Count, Ratio, Time, Usage
-from desched.model.cluster import ControllerKey, Pod
-from desched.model.names import ForPeople, Namespace, NodeName, PodName
+from desched.model.cluster import ControllerKey, Node, Pod
+from desched.model.extras import Extra
+from desched.model.names import ForPeople, Namespace, NodeName, Plain, PodName
 from desched.model.resources import Resource
 
 
@@ -42,7 +44,7 @@ class Measured(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="m
     levels: tuple[Level, ...]
     pods_ratios: tuple[float, ...] = ()
     kubelet_ratio: float | None = None
-    gpus: Count = 0
+    devices: Count = 0
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="unknown"):
@@ -72,19 +74,39 @@ class PodUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     memory_bytes: tuple[Usage, ...] = ()
 
 
-class GpuUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Mean usage of GPUs by a pod in each window, shortest first; 1.0 is all of one GPU.
+class DeviceLoad(Extra, frozen=True):
+    """The load of a resource that a plugin measures: the mean over the devices of each node.
 
-    `shared` is that of GPUs that other pods use, too, `alone` that of all others.
+    `nodes` are those with such devices, over the windows of the policy, else over the shortest one.
+    By default no pod uses any.
     """
 
-    shared: tuple[Usage, ...]
-    alone: tuple[Usage, ...]
+    resource: ClassVar[Resource]
+    nodes: Mapping[NodeName, Measured | Unknown] = {}
 
-    @property
-    def total(self) -> tuple[float, ...]:
-        """The usage of all its GPUs in each window."""
-        return tuple(map(sum, zip(self.shared, self.alone, strict=True)))
+    def uses(self, pod: Pod) -> bool:  # noqa: ARG002  (by default none)
+        """Whether the pod uses such devices."""
+        return False
+
+    def usage(self, pod: Pod) -> tuple[float, ...]:  # noqa: ARG002
+        """The mean usage of a pod that uses some, in devices by window; empty if not measured."""
+        return ()
+
+    def shared_usage(self, pod: Pod) -> tuple[float, ...]:
+        """That of devices which other pods use, too."""
+        return self.usage(pod)
+
+    def are_shared_on(self, node: Node) -> bool:  # noqa: ARG002
+        """Whether pods may share the devices of a node, whose load is known."""
+        return False
+
+    def has_usage_over(self, windows: int) -> bool:  # noqa: ARG002
+        """Whether the usage of each pod has so many values."""
+        return True
+
+    def requested(self, pod: Pod) -> float:  # noqa: ARG002
+        """How many of the devices the pod requests."""
+        return 0.0
 
 
 class PodPast(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -173,9 +195,10 @@ class LoadProblem(StrEnum):
 class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of the whole cluster.
 
-    `nodes` has an entry for each node and for CPU and memory, if the policy watches them; for GPUs
-    only where pods may share them and their load is known. `pods` has (namespace, name) as keys.
-    `problems` forbid all evictions. `unresolved_series` counts series that belong to no known node.
+    `nodes` has an entry for each node and for CPU and memory, if the policy watches them; for
+    devices only where pods may share them and their load is known. `pods` has (namespace, name) as
+    keys. `problems` forbid all evictions. `unresolved_series` counts series that belong to no known
+    node.
 
     `history` has the points of the policy's `HistoryGrid`; nodes without any data have no entry.
     `destination_ratios` has a value for each of the rule's destination windows, None if unknown.
@@ -190,9 +213,7 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     `pod_pasts` has the pods that are, or were in the time of the history, on the nodes `pasts` of
     `pods_of`, with (namespace, name) as keys.
 
-    `gpus` has the mean load of the GPUs of each node with some, over the windows of `gpu`, else
-    over the shortest window. `gpu_usages` has all pods whose usage of GPUs is known, if the policy
-    watches it.
+    `extras` has the loads that plugins measure, by the name of the plugin.
     """
 
     nodes: Mapping[NodeName, Mapping[Resource, Measured | Unknown]]
@@ -207,6 +228,5 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     last_hour: Mapping[NodeName, Mapping[Resource, LoadHistory]] = {}
     pods_of: PodChoice | None = None
     pod_sums: Mapping[NodeName, Mapping[Resource, tuple[float, ...]]] = {}
-    gpus: Mapping[NodeName, Measured | Unknown] = {}
-    gpu_usages: Mapping[tuple[Namespace, PodName], GpuUsage] = {}
     pod_pasts: Mapping[tuple[Namespace, PodName], PodPast] = {}
+    extras: Mapping[Plain, DeviceLoad] = {}

@@ -358,7 +358,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     scheduler_profile: str = ""
     scheduler_note: str = ""
     gang: str = ""
-    gpus: float = 0.0
+    devices: float = 0.0
     levelled_to: tuple[ResourceRelief, ...] = ()
     purpose: str = RELIEF
     undertaking: Undertaking | None = None

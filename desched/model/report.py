@@ -97,8 +97,6 @@ class ObservedCounts(msgspec.Struct, frozen=True):
     """The size of the snapshot; usage is asked for only of pods on nodes where it decides.
 
     `pods` includes pending ones. `unresolved_series` are load series that match no known node.
-    `unknown_gpu_nodes` are those with GPUs of unknown load, None if the policy has no target for
-    gpu.
     """
 
     nodes: int
@@ -106,7 +104,6 @@ class ObservedCounts(msgspec.Struct, frozen=True):
     pods_asked: int
     pods_measured: int
     unresolved_series: int
-    unknown_gpu_nodes: int | None = None
 
 
 class RecentLoad(msgspec.Struct, frozen=True, gc=False):
@@ -121,10 +118,11 @@ class RecentLoad(msgspec.Struct, frozen=True, gc=False):
     ratios: tuple[float | None, ...]
 
 
-class GpuLoad(msgspec.Struct, frozen=True, gc=False):
-    """The mean load of the GPUs of a node over a window; None if it is unknown, with the reason."""
+class NodeDeviceLoad(msgspec.Struct, frozen=True, gc=False):
+    """The mean load of the devices of a node over a window; None if unknown, with the reason."""
 
     node: str
+    resource: Resource
     ratio: float | None
     window_seconds: int = 0
     detail: str = ""
@@ -138,9 +136,9 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     were set and removed. `not_acting` is the reason why no eviction is allowed now.
     `other_deschedulers` names them by product and namespace, without those that the policy
     acknowledges. `recent_loads` covers the last hour, in a service the time by which the policy
-    judges how long load lasts; nodes without any data have none. `gpu_loads` has the
-    nodes with GPUs of NVIDIA, if Prometheus is the source of load. `too_large` has the objects that
-    are too large to be kept, by namespace. `unmet` is what the policy asks of plugins that this
+    judges how long load lasts; nodes without any data have none. `device_loads` has the nodes with
+    devices that a plugin measures. `too_large` has the objects that are too large to be kept, by
+    namespace. `unmet` is what the policy asks of plugins that this
     cluster cannot give. `facts` is what each plugin has observed beside load, by its name.
     """
 
@@ -165,7 +163,7 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     other_deschedulers: tuple[str, ...] = ()
     acknowledged_deschedulers: tuple[str, ...] = ()
     recent_loads: tuple[RecentLoad, ...] = ()
-    gpu_loads: tuple[GpuLoad, ...] = ()
+    device_loads: tuple[NodeDeviceLoad, ...] = ()
     too_large: Mapping[str, LargeObjects] = {}
     unmet: tuple[str, ...] = ()
     facts: Mapping[str, Facts] = {}

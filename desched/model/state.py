@@ -86,7 +86,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     landing: tuple[LandingChance, ...]
     cpu_millicores: float = 0.0
     memory_bytes: float = 0.0
-    gpus: float = 0.0
+    devices: float = 0.0
     left_at: datetime | None = None
     taken_over: bool = False
     unanswered: bool = False
@@ -108,16 +108,16 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     purpose: Plain = RELIEF
 
     def usage(self, resource: Resource) -> float:
-        """The usage that leaves the node, in millicores, bytes, GPUs, or 1 for a pod."""
+        """The usage that leaves the node, in millicores, bytes, devices, or 1 for a pod."""
         match resource:
             case Resource.CPU:
                 return self.cpu_millicores
             case Resource.MEMORY:
                 return self.memory_bytes
-            case Resource.GPU:
-                return self.gpus
             case Resource.PODS:
                 return 1.0
+            case _:
+                return self.devices
 
     @property
     def expected_node(self) -> str:

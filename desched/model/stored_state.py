@@ -78,7 +78,7 @@ def decode(text: str | bytes, plugins: PluginStates) -> StoredState:
     if not all(map(_is_usable, _times(state))):
         return StoredState(problem="it has a time without a time zone, or far from now")
     if any(
-        min(record.cpu_millicores, record.memory_bytes, record.gpus) < 0
+        min(record.cpu_millicores, record.memory_bytes, record.devices) < 0
         for record in state.evictions
     ):
         return StoredState(problem="it has an eviction with negative usage")

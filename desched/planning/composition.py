@@ -200,7 +200,7 @@ def _eviction(move: Move, loaded: LoadedNode, *, probe: bool) -> PlannedEviction
         levelled_to=tuple(
             ResourceRelief(resource, ratio) for resource, ratio in move.destination.at_most.items()
         ),
-        gpus=measured[Resource.GPU],
+        devices=measured[Resource.GPU],
         queue=move.candidate.queue,
         saved_minutes=move.saved_minutes,
         cost_minutes=move.destination.cost_minutes,

@@ -14,6 +14,7 @@ import numpy as np
 from desched.model.cluster import ClusterState, Node, Pod, PodVolume
 from desched.model.extras import Extras, PluginPlan, PluginState
 from desched.model.facts import Facts
+from desched.model.load import DeviceLoad
 from desched.model.names import Mark
 from desched.model.plan import Finding, Plan, PlannedTaint, RefusalReason
 from desched.model.snapshot import FreshPod
@@ -135,7 +136,7 @@ class Plugin(PluginSettings, frozen=True):
     `scores` are those of schedulers beside kube-scheduler. `annotations` are those that it reads of
     pods, workloads and PodGroups, with what their values name, `labels` those of pods. `views` are
     what people and programs see of it. `state` is the type of what it keeps from cycle to cycle,
-    `purposes` are those of its moves.
+    `purposes` are those of its moves. `load` is the type of the load that it measures.
     """
 
     decides: ClassVar[frozenset[RefusalReason]] = frozenset()
@@ -143,6 +144,7 @@ class Plugin(PluginSettings, frozen=True):
     annotations: ClassVar[Mapping[str, Mark]] = {}
     labels: ClassVar[frozenset[str]] = frozenset()
     views: ClassVar[PluginViews] = PluginViews()
+    load: ClassVar[type[DeviceLoad] | None] = None
     state: ClassVar[type[PluginState] | None] = None
     purposes: ClassVar[tuple[str, ...]] = ()
 

@@ -29,10 +29,10 @@ from desched.model.cluster import (
     StorageClass,
     Workload,
 )
-from desched.model.extras import Extras, Objects
+from desched.model.extras import Extra, Objects
 from desched.model.load import (
     ClusterLoad,
-    GpuUsage,
+    DeviceLoad,
     LoadHistory,
     LoadProblem,
     Measured,
@@ -45,6 +45,7 @@ from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.stored_state import encode_state
 from desched.model.volcano_scheduler import VolcanoConfiguration
+from desched.plugins import HOUSE
 from desched.plugins.kinds import PLUGIN_KINDS
 from desched.plugins.states import decode_state
 from desched.snapshot_file.content import LabelKeys, SnapshotContent
@@ -100,8 +101,7 @@ class _Load(msgspec.Struct, omit_defaults=True):
     server_times: tuple[Time, Time] | None = None
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
     last_hour: Mapping[str, Mapping[Resource, LoadHistory]] = {}
-    gpus: Mapping[str, Measured | Unknown] = {}
-    gpu_usages: tuple[tuple[str, str, GpuUsage], ...] = ()
+    extras: Mapping[str, msgspec.Raw] = {}
 
 
 class _Policy(msgspec.Struct):
@@ -132,8 +132,13 @@ class _Head(msgspec.Struct):
 
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _HEAD = msgspec.json.Decoder(_Head)
-_PLUGINS: Mapping[str, msgspec.json.Decoder[Objects]] = {
+_OBJECTS: Mapping[str, msgspec.json.Decoder[Objects]] = {
     kinds.keeps.plugin: msgspec.json.Decoder(kinds.keeps) for kinds in PLUGIN_KINDS
+}
+_LOADS: Mapping[str, msgspec.json.Decoder[DeviceLoad]] = {
+    plugin.load.plugin: msgspec.json.Decoder(plugin.load)
+    for plugin in HOUSE
+    if plugin.load is not None
 }
 
 
@@ -238,10 +243,7 @@ def _cluster_document(cluster: ClusterState) -> _Cluster:
         "declared_owners": _entries(cluster.declared_owners),
         "sized_owners": tuple(sorted(cluster.sized_owners)),
         "claims": tuple(cluster.claims.values()),
-        "extras": {
-            name: msgspec.Raw(msgspec.json.encode(objects))
-            for name, objects in cluster.extras.items()
-        },
+        "extras": _raw(cluster.extras),
     }
     return _Cluster(**fields)
 
@@ -255,23 +257,29 @@ def _cluster(document: _Cluster) -> ClusterState:
         "declared_owners": _by_key(document.declared_owners),
         "sized_owners": frozenset(document.sized_owners),
         "claims": {(claim.namespace, claim.name): claim for claim in document.claims},
-        "extras": _extras(document.extras),
+        "extras": _extras(document.extras, _OBJECTS),
     }
     return ClusterState(**fields)
 
 
-def _extras(stored: Mapping[str, msgspec.Raw]) -> Extras:
+def _raw(extras: Mapping[str, Extra]) -> dict[str, msgspec.Raw]:
+    return {name: msgspec.Raw(msgspec.json.encode(extra)) for name, extra in extras.items()}
+
+
+def _extras(
+    stored: Mapping[str, msgspec.Raw], decoders: Mapping[str, msgspec.json.Decoder[T]]
+) -> dict[str, T]:
     """What plugins keep, without plugins that this desched does not have."""
     return {
-        name: decoder.decode(stored[name]) for name, decoder in _PLUGINS.items() if name in stored
+        name: decoder.decode(stored[name]) for name, decoder in decoders.items() if name in stored
     }
 
 
 def _load_document(load: ClusterLoad) -> _Load:
     fields = asdict(load) | {
         "pods": _entries(load.pods),
-        "gpu_usages": _entries(load.gpu_usages),
         "throttled": tuple(sorted(load.throttled)),
+        "extras": _raw(load.extras),
     }
     return _Load(**{name: fields[name] for name in _Load.__struct_fields__})
 
@@ -279,7 +287,7 @@ def _load_document(load: ClusterLoad) -> _Load:
 def _load(document: _Load) -> ClusterLoad:
     fields = asdict(document) | {
         "pods": _by_key(document.pods),
-        "gpu_usages": _by_key(document.gpu_usages),
+        "extras": _extras(document.extras, _LOADS),
         "throttled": frozenset(document.throttled),
     }
     return ClusterLoad(**fields)

@@ -127,9 +127,8 @@ def _misshapen(load: ClusterLoad, policy: Policy) -> Iterator[bool]:
     for usage in load.pods.values():
         yield len(usage.cpu_millicores) not in {0, cpu}
         yield len(usage.memory_bytes) not in {0, memory}
-    gpu = len(policy.windows(Resource.GPU))
-    for gpus in load.gpu_usages.values():
-        yield {len(gpus.shared), len(gpus.alone)} != {gpu}
+    for devices in load.extras.values():
+        yield not devices.has_usage_over(len(policy.windows(devices.resource)))
     for loads in load.nodes.values():
         for resource, found in loads.items():
             if isinstance(found, Measured):

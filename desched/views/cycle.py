@@ -28,8 +28,8 @@ from desched.model.report import (
     CycleReport,
     CycleResult,
     EvictionVerdict,
-    GpuLoad,
     Mode,
+    NodeDeviceLoad,
     NotActing,
     Outcome,
     RecentLoad,
@@ -354,7 +354,7 @@ class CycleView(View):
     def unknown_gpus(self) -> Iterator[tuple[str, str]]:
         """The nodes with GPUs of unknown load, and why."""
         names = {node.name for node in self.nodes}
-        for gpu in self.report.gpu_loads:
+        for gpu in self.report.device_loads:
             if gpu.ratio is None and gpu.node in names:
                 yield gpu.node, gpu.detail
 
@@ -534,7 +534,7 @@ def _nodes(verdicts: Iterable[NodeVerdict], report: CycleReport) -> Iterator[Nod
     recent = {
         (recent_load.node, recent_load.resource): recent_load for recent_load in report.recent_loads
     }
-    gpus = {gpu_load.node: gpu_load for gpu_load in report.gpu_loads}
+    gpus = {gpu_load.node: gpu_load for gpu_load in report.device_loads}
 
     def excess(verdict: NodeVerdict) -> float:
         above = (part.lowest_ratio - part.target_ratio for part in verdict.pressures)
@@ -548,11 +548,11 @@ def _nodes(verdicts: Iterable[NodeVerdict], report: CycleReport) -> Iterator[Nod
 def _loads(
     verdict: NodeVerdict,
     recent: Mapping[tuple[str, Resource], RecentLoad],
-    gpu: GpuLoad | None,
+    gpu: NodeDeviceLoad | None,
 ) -> Iterator[tuple[Resource, LoadView]]:
     """The loads of a node, also of one that is not judged, and that of GPUs without a target."""
     if gpu is not None and gpu.ratio is not None:
-        yield Resource.GPU, LoadView([(gpu.window_seconds, gpu.ratio)])
+        yield gpu.resource, LoadView([(gpu.window_seconds, gpu.ratio)])
     judged: Sequence[ResourcePressure | UnjudgedLoad] = (*verdict.unjudged, *verdict.pressures)
     for load in judged:
         pressure = load if isinstance(load, ResourcePressure) else None

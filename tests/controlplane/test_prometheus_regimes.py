@@ -26,6 +26,7 @@ from desched.model.load import (
     UnknownReason,
 )
 from desched.model.resources import Amounts, Resource
+from desched.plugins.gpus.load import GpuLoad
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
 from desched.ports import ChoosePods, all_pods
 from tests.controlplane.cluster import ControlPlane
@@ -752,7 +753,8 @@ def test_the_gpus_of_each_node_are_measured_whatever_their_exporter_calls_the_no
     """Of a node with MIG instances, the metric counts that all of its GPUs have."""
     nodes = [*(node(f"n-{letter}", gpus=2) for letter in "abcdef"), node("n-g")]
 
-    found = read(url, "gpus", 300, 900, nodes=nodes).gpus
+    load = read(url, "gpus", 300, 900, nodes=nodes)
+    found = GpuLoad.of(load.extras).nodes
 
     assert {
         name: round(load.levels[0].ratio, 6) if isinstance(load, Measured) else load.reason
@@ -795,7 +797,7 @@ def test_pods_have_equal_shares_of_the_gpus_that_they_share(url: str, written_at
 
     judged = {name: loads.get(Resource.GPU) for name, loads in load.nodes.items()}
     assert {
-        name: isinstance(found, Measured) and (found.gpus, round(found.levels[1].ratio, 6))
+        name: isinstance(found, Measured) and (found.devices, round(found.levels[1].ratio, 6))
         for name, found in judged.items()
     } == {"n-a": (3, 0.6), "n-b": (2, 0.3), "n-c": (1, 0.8), "n-d": (1, 0.9), "n-e": False}
     for name, ratio in (("n-a", 0.6), ("n-b", 0.3)):
@@ -803,7 +805,7 @@ def test_pods_have_equal_shares_of_the_gpus_that_they_share(url: str, written_at
         assert ratios_ == pytest.approx([ratio] * len(ratios_))
         assert len(ratios_) >= 6
 
-    used = {name: usage for (_, name), usage in load.gpu_usages.items()}
+    used = dict(GpuLoad.of(load.extras).usages["a"])
     early, late = used.pop("early"), used.pop("late")
     assert {name: (usage.shared[0], usage.alone[0]) for name, usage in used.items()} == {
         "web": pytest.approx((0.4, 0.0)),

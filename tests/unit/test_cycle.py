@@ -19,6 +19,8 @@ from desched.model.snapshot import FreshPod, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
 from desched.planning.situation import Situation
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.facts import ClusterGpus
+from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.plugin import Gpus
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
@@ -176,12 +178,14 @@ def test_a_dry_run_plans_the_same_and_asks_nothing() -> None:
 
 def test_nodes_with_gpus_of_unknown_load_are_counted_if_gpu_has_a_target() -> None:
     world = two_moves()
-    gpus = {"hot": Unknown(UnknownReason.ABSENT, "no series")}
-    seen = msgspec.structs.replace(world.seen.load, gpus=gpus)
+    gpus = GpuLoad({"hot": Unknown(UnknownReason.ABSENT, "no series")})
+    seen = msgspec.structs.replace(world.seen.load, extras=gpus.extras)
     world.seen = msgspec.structs.replace(world.seen, load=seen)
-    assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes is None
+    assert ClusterGpus.of(world.run(Mode.DRY_RUN).facts) is None
     world.policy = policy(rule(), rule(Resource.GPU))
-    assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes == 1
+    gpus_seen = ClusterGpus.of(world.run(Mode.DRY_RUN).facts)
+    assert gpus_seen is not None
+    assert gpus_seen.unknown_nodes == 1
 
 
 def test_a_reserve_that_no_node_can_give_is_in_the_report() -> None:

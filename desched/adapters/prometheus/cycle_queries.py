@@ -19,8 +19,9 @@ from desched.adapters.prometheus.client import (
     Series,
     url_length,
 )
-from desched.adapters.prometheus.queries import PART_LABEL, SEPARATOR, as_part
+from desched.adapters.prometheus.queries import PART_LABEL, as_part
 from desched.errors import AnswerTooLarge, AnswerTooSlow
+from desched.promql.sources import SEPARATOR
 
 S = TypeVar("S")
 

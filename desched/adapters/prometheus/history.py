@@ -6,12 +6,12 @@ from typing import NamedTuple
 from desched.adapters.kept_history import KeptTracks, Points, Span
 from desched.adapters.prometheus.client import Grid
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
-from desched.adapters.prometheus.data_quality import HIGHEST_RATIO, LOWEST_RATIO, Sighting
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query
 from desched.model.load import LoadHistory
 from desched.model.resources import Resource
 from desched.policy.policy import DestinationWindow, HistoryGrid, ResourceRule
+from desched.promql.data_quality import HIGHEST_RATIO, LOWEST_RATIO, Sighting
 
 LAST_HOUR = HistoryGrid(steps=12, step_seconds=300)
 """What is read for people."""

@@ -15,7 +15,6 @@ from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_usages import PodSeries, agree, scale
 from desched.adapters.prometheus.queries import (
-    Scope,
     kubelets,
     kubelets_of_pods,
     pod_scope,
@@ -25,6 +24,7 @@ from desched.adapters.prometheus.queries import (
 from desched.model.groups import grouped
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
+from desched.promql.sources import Scope
 
 _NOT_LITERAL = re.compile(r"[^a-zA-Z0-9_:-]")
 

@@ -17,7 +17,6 @@ from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_usages import counts, usage_query, usages
 from desched.adapters.prometheus.queries import (
     CADVISOR,
-    CLUSTER_LABELS,
     CPU_MODES,
     EXPORTER_SCOPE,
     NODE_SOURCES,
@@ -29,8 +28,6 @@ from desched.adapters.prometheus.queries import (
     pod_series_by_labels,
     pods_by_labels,
     reach,
-    scope_of,
-    selector,
 )
 from desched.adapters.prometheus.scrape_jobs import jobs_of_strangers
 from desched.errors import ObservationError
@@ -39,6 +36,7 @@ from desched.model.load import Measured
 from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
 from desched.model.resources import Resource
 from desched.policy.policy import Policy
+from desched.promql.sources import CLUSTER_LABELS, scope_of, selector
 
 MOST_EXAMPLES = 3
 MOST_GROUPS = 50

@@ -11,16 +11,6 @@ import msgspec
 
 from desched.adapters.prometheus.client import Labels, Series
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
-from desched.adapters.prometheus.data_quality import (
-    COVERED_CHECKPOINTS,
-    HIGHEST_RATIO,
-    Key,
-    NodeEvidence,
-    Sighting,
-    WindowEvidence,
-    judge,
-    seen,
-)
 from desched.adapters.prometheus.exporter_sizes import (
     Contradicted,
     ExporterSizes,
@@ -30,22 +20,29 @@ from desched.adapters.prometheus.exporter_sizes import (
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import (
     CADVISOR,
-    CLUSTER_LABELS,
     NODE_EXPORTER,
     NODE_SOURCES,
-    NodeSource,
-    Scope,
     exporter_names,
     least_on_node,
     own_query,
     pod_scope,
-    scope_of,
 )
 from desched.model.cluster import ClusterState, Node
 from desched.model.load import Measured, SeenLoad, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource
+from desched.promql.data_quality import (
+    COVERED_CHECKPOINTS,
+    HIGHEST_RATIO,
+    Key,
+    NodeEvidence,
+    Sighting,
+    WindowEvidence,
+    judge,
+    seen,
+)
+from desched.promql.sources import CLUSTER_LABELS, NodeSource, Scope, scope_of
 
 SAMPLES_PER_WINDOW = 4
 """A window with fewer scrapes is too short."""

@@ -30,18 +30,14 @@ from desched.adapters.prometheus.pod_usages import (
     usage_query,
     usages,
 )
-from desched.adapters.prometheus.queries import (
-    Scope,
-    cgroup_usage,
-    container_usage,
-    throttled_pods,
-)
+from desched.adapters.prometheus.queries import cgroup_usage, container_usage, throttled_pods
 from desched.model.cluster import ClusterState, ControllerKey
 from desched.model.groups import grouped
 from desched.model.load import PodChoice, PodUsage
 from desched.model.resources import Resource
 from desched.planning.overload.pod_usage import seen_share
 from desched.policy.policy import MetricsSource
+from desched.promql.sources import Scope
 
 MOST_REQUESTS = 16
 """For some pods; if these take more, all pods are asked for.

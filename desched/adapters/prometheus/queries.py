@@ -16,17 +16,22 @@ a counter it is far below zero, which is no usage.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from desched.errors import ConfigurationError
 from desched.model.resources import Resource
 from desched.model.text import shortened
 from desched.policy.policy import MetricsSource
+from desched.promql.sources import (
+    CLUSTER_LABELS,
+    NodeSource,
+    Scope,
+    scope_of,
+    selector,
+)
 
 NODE_EXPORTER, CADVISOR = "node_exporter", "cAdvisor"
-CLUSTER_LABELS = ("cluster", "cluster_id", "cluster_name", "k8s_cluster")
 _EXPORTER_LABELS = (
     *("node", "instance", "namespace", "pod", "nodename", "hostname", "Hostname"),
     *CLUSTER_LABELS,
@@ -67,34 +72,13 @@ other paths; stacks without the label metrics_path have a job for cAdvisor alone
 _LISTED_VALUES = 5  # of a label, in a sentence
 _LONGEST_VALUE = 60  # characters
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-CHECKPOINTS = 10
-"""The number of points in a window at which coverage by samples is checked."""
 SUM_POINTS = 5
 """The number of points in a window at which the memory of pods is added up."""
-LONGEST_GAP_SHARE = 0.3
-"""Of the window, between samples: allows four scrapes in a window, some of them late."""
-STALE_AFTER_SECONDS = 180.0
-"""A sample counts for at most three scrape intervals of a minute: a late one is no gap."""
-
-_ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\ufffd": r"\ufffd"}
-"""Prometheus takes an unescaped U+FFFD for broken UTF-8."""
-
 PART_LABEL = "desched_part"
-SEPARATOR = " or "
-"""Between parts, which have no series in common because each has a label of its own."""
-
 THROTTLED_SHARE = 0.25
 """Of the CPU periods; a container that is throttled more often needs more CPU than it uses."""
 
 Matchers = Mapping[str, str]
-Scope = str
-"""Label matchers as in PromQL, without braces."""
-
-
-def scope_of(metrics: MetricsSource, measure: str, default: Scope) -> Scope:
-    """Whose series count for a measure such as `pod_cpu`; the policy may replace the default."""
-    own = (f'{name}="{_escaped(value)}"' for name, value in sorted(metrics.matchers.items()))
-    return ",".join([metrics.sources.get(measure) or default, *own])
 
 
 def names_exporters(metrics: MetricsSource, watched: Iterable[Resource]) -> bool:
@@ -105,117 +89,6 @@ def names_exporters(metrics: MetricsSource, watched: Iterable[Resource]) -> bool
 def pod_scope(metrics: MetricsSource, resource: Resource) -> Scope:
     """Whose series count for the usage of pods."""
     return scope_of(metrics, f"pod_{resource}", CADVISOR_SCOPE)
-
-
-class NodeSource(NamedTuple):
-    """A source of node load.
-
-    `scope` is that of its exporters as usual stacks label them. `by` aggregates to its series.
-    `raw` is the metric whose samples show age and coverage, as arguments of `selector`; `ratio`
-    returns the query for the mean load over a window, as a share of capacity. `pods_ratio` returns
-    that for the most that all pods together can use, if it differs from the load. `size` returns
-    that for the number of CPUs or the bytes of memory of which the load is a share, `quick_size`
-    that for a part that shows most of it and reads less.
-    """
-
-    name: str
-    scope: Scope
-    by: str
-    raw: tuple[str, str]
-    ratio: Callable[[int, Scope], str]
-    pods_ratio: Callable[[int, Scope], str] | None = None
-    size: Callable[[Scope], str] | None = None
-    quick_size: Callable[[Scope], str] | None = None
-
-    def age(self, scope: Scope) -> str:
-        """The age of the newest sample of each series, in seconds, without series that have ended.
-
-        A query of its own, because a computed result has the timestamp of its evaluation.
-        """
-        return f"time() - {self._newest(scope)}"
-
-    def covered_checkpoints(self, window_seconds: int, scope: Scope) -> str:
-        """The number of checkpoints of a window with a recent sample, for each series.
-
-        This works for any scrape interval, and detects late starts and gaps alike.
-        """
-        step_ms = window_seconds * 1000 // CHECKPOINTS
-        gap_seconds = min(window_seconds * LONGEST_GAP_SHARE, STALE_AFTER_SECONDS)
-        fresh = f"{self._newest(scope)} >= time() - {gap_seconds:g}"
-        return f"count_over_time(({fresh})[{window_seconds}s:{step_ms}ms])"
-
-    def scrape_interval(self, scope: Scope) -> str:
-        """The median time between samples over ten minutes, in seconds; at least 15."""
-        seen = f"({self._newest(scope)})[10m:15s]"
-        span = f"(max_over_time({seen}) - min_over_time({seen}))"
-        return f"quantile(0.5, {span} / (changes({seen}) > 0))"
-
-    def _newest(self, scope: Scope) -> str:
-        return f"max {self.by} (timestamp({selector(*self.raw, scope)}))"
-
-
-DCGM = "DCGM's exporter"
-DCGM_SCOPE = 'job=~"dcgm-exporter|nvidia-dcgm-exporter|gke-managed-dcgm-exporter|gpu-metrics"'
-"""The jobs of its chart, of NVIDIA's GPU operator, and of GKE. Those of the prometheus chart scrape
-annotated Services of all namespaces, and this exporter has no port of its node to be known by."""
-
-# By GPU or MIG instance, and not by the pod that uses it: that changes, and of several pods which
-# share one, each has the load of all. Older exporters write Hostname.
-_DCGM_NODE = ("node", "instance", "Hostname", "hostname", *CLUSTER_LABELS)
-GPU_LABELS = ("UUID", "GPU_I_ID")
-_BY_GPU = ", ".join((*_DCGM_NODE, *GPU_LABELS))
-GPU_POD_LABELS = ("exported_namespace", "exported_pod", "namespace", "pod")
-"""The pod that uses a GPU; `exported_` if Prometheus puts the exporter's own pod into the others.
-An exporter that is to name all pods of a shared GPU has a series for each of them."""
-_BY_GPU_AND_POD = f"{_BY_GPU}, {', '.join(GPU_POD_LABELS)}"
-
-
-class GpuMetric(NamedTuple):
-    """A gauge of DCGM for each GPU, which is `whole` if the GPU is busy all the time."""
-
-    name: str
-    whole: int
-
-    @property
-    def source(self) -> NodeSource:
-        """The load of each GPU."""
-        return NodeSource(DCGM, DCGM_SCOPE, f"by ({_BY_GPU})", (self.name, ""), self._ratio)
-
-    def disagreement(self, window_seconds: int, scope: Scope) -> str:
-        """By how much the series of a GPU, one for each of its pods, differ over a window."""
-        of_gpu = f"by ({_BY_GPU}) ({selector(self.name, '', scope)})"
-        return self._mean(f"max {of_gpu} - min {of_gpu}", window_seconds)
-
-    def node_ratio(self, window_seconds: int, scope: Scope) -> str:
-        """The mean load of the GPUs of each node over a window."""
-        return f"avg by ({', '.join(_DCGM_NODE)}) ({self._ratio(window_seconds, scope)})"
-
-    def users(self, scope: Scope) -> str:
-        """The pods that have a GPU now."""
-        return f"group by ({_BY_GPU_AND_POD}) ({selector(self.name, '', scope)})"
-
-    def usage(self, window_seconds: int, scope: Scope) -> str:
-        """The usage of each GPU by each pod, as a mean over the time that it has had the GPU.
-
-        At each time, the pods of a GPU have equal shares of its load: DCGM reports no more.
-        """
-        gauge = f"max by ({_BY_GPU_AND_POD}) ({selector(self.name, '', scope)})"
-        pods = f"count by ({_BY_GPU}) ({gauge})"
-        return self._mean(f"{gauge} / on ({_BY_GPU}) group_left () {pods}", window_seconds)
-
-    def _ratio(self, window_seconds: int, scope: Scope) -> str:
-        return self._mean(f"max by ({_BY_GPU}) ({selector(self.name, '', scope)})", window_seconds)
-
-    def _mean(self, gauge: str, window_seconds: int) -> str:
-        step_ms = window_seconds * 1000 // CHECKPOINTS
-        return f"avg_over_time(({gauge})[{window_seconds}s:{step_ms}ms]) / {self.whole}"
-
-
-GPU_METRICS: Mapping[str, GpuMetric] = {
-    "engine": GpuMetric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1),
-    "utilization": GpuMetric("DCGM_FI_DEV_GPU_UTIL", 100),
-}
-"""By name, in order of preference: MIG instances have only the first, some GPUs only the second."""
 
 
 def exporter_names(scope: Scope) -> str:
@@ -482,14 +355,3 @@ def several_clusters(label: str, values: Collection[str], own: Sequence[str] = (
         f"Prometheus has data of {len(values)} clusters by the label {label} ({names}); add this "
         f"one to metrics.matchers{matchers and f', as {matchers}'}, and to your own queries"
     )
-
-
-def selector(metric: str, conditions: str, scope: Scope) -> str:
-    """The series of a metric that match the conditions and the scope, both without braces."""
-    inside = ",".join(filter(None, (conditions, scope)))
-    return f"{metric}{{{inside}}}" if inside else metric
-
-
-def _escaped(value: str) -> str:
-    """The value as it is written between double quotes."""
-    return "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in value)

@@ -11,8 +11,8 @@ from desched.adapters.kept_history import KeptPasts, KeptTracks, Span
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.device_loads import DeviceLoads
 from desched.adapters.prometheus.exporter_sizes import ExporterSizes
-from desched.adapters.prometheus.gpu_loads import GpuLoads
 from desched.adapters.prometheus.history import LAST_HOUR, LoadTracks, Now, lowest
 from desched.adapters.prometheus.kubelets import Kubelets
 from desched.adapters.prometheus.measures import look
@@ -60,7 +60,7 @@ class PrometheusLoadReader:
     ) -> None:
         self._client = PrometheusClient(connection, wait)
         self._last_hour = last_hour
-        self._kept, self._kept_gpus = KeptTracks(), KeptTracks()
+        self._kept, self._kept_of_devices = KeptTracks(), dict[Resource, KeptTracks]()
         self._kept_pasts = KeptPasts()
         self._sizes = ExporterSizes()
 
@@ -98,24 +98,22 @@ class PrometheusLoadReader:
         read_by = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
         expressions = {r: expression for r, expression in read_by.items() if expression}
         tracks = LoadTracks(queries, index, expressions, policy.shortest_window_seconds)
-        # Of its own, so that neither its warnings nor its errors touch the other resources.
-        of_gpus = CycleQueries(self._client)
-        gpus = GpuLoads(of_gpus, index, policy)
+        devices = DeviceLoads(self._client, index, policy, self._kept_of_devices)
         of_nodes = ClusterLoad(
             {node.name: {r: of[node.name] for r, of in loads.items()} for node in cluster.nodes},
             {},
             destination_ratios=_by_node(dict(_destinations(tracks, policy))),
             pods_of=PodChoice(),
         )
-        of_nodes = gpus.added_to(of_nodes, cluster)
-        span = Span.before(queries.now or of_gpus.now, policy.history)
+        of_nodes = devices.added_to(of_nodes, cluster)
+        span = Span.before(queries.now or devices.now, policy.history)
         sources = Sources(index, kubelets, pod_loads, cluster)
         pasts = PodPasts(queries, sources, policy.metrics, self._kept_pasts, span)
         pods = Pods(kubelets, pod_loads, pasts)
         self._kept.begin()
         try:
             history = tracks.until_now(span, self._kept, _now(loads, node_loads))
-            history |= gpus.history(span, self._kept_gpus, of_nodes)
+            history |= devices.history(span)
             load = replace(of_nodes, history=_by_node(history))
             completed = partial(_completed, queries, node_loads, policy.metrics)
             load = completed(_with_pods(load, pods, choose, completed))

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.adapters.prometheus.data_quality import AGREEMENT_RATIO, HIGHEST_RATIO, LOWEST_RATIO
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_usages import AGREEMENT_SHARE
 from desched.lab.prometheus.block import Block, Floats, Labels
 from desched.lab.recorded_past import PastPod, PastUsage
 from desched.model.resources import Resource
+from desched.promql.data_quality import AGREEMENT_RATIO, HIGHEST_RATIO, LOWEST_RATIO
 
 _MILLICORES_PER_CORE = 1000.0
 _COLUMNS = {Resource.CPU: 0, Resource.MEMORY: 1}

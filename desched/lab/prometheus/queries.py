@@ -5,7 +5,7 @@ renames. Objects change slowly, so they are read in long steps, of which each sh
 at any time within it.
 """
 
-from desched.adapters.prometheus.queries import CLUSTER_LABELS, Scope, selector
+from desched.promql.sources import CLUSTER_LABELS, Scope, selector
 
 KUBE_STATE_SCOPE = (
     'job=~"kube-state-metrics|kubernetes-service-endpoints'

@@ -9,10 +9,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from desched.adapters.prometheus.client import PrometheusClient
-from desched.adapters.prometheus.queries import CLUSTER_LABELS
 from desched.errors import AnswerTooLarge
 from desched.lab.prometheus.block import Block, Grid, block_of, joined
 from desched.lab.prometheus.cache import BlockCache
+from desched.promql.sources import CLUSTER_LABELS
 
 MOST_SAMPLES = 1_000_000
 """The maximum number of samples of an answer, which has about 35 MB then."""

@@ -12,14 +12,11 @@ from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import (
     NODE_EXPORTER,
     NODE_SOURCES,
-    NodeSource,
-    Scope,
     check_matchers,
     exporter_names,
     own_query,
     pod_scope,
     pod_usage,
-    scope_of,
     several_clusters,
 )
 from desched.adapters.prometheus.session import OF_A_HISTORY
@@ -39,6 +36,7 @@ from desched.lab.recorded_past import Caveat, Doubt, Past, PastPod, PastUsage
 from desched.model.cluster import ClusterState
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy
+from desched.promql.sources import NodeSource, Scope, scope_of
 
 
 class HowToRead(NamedTuple):

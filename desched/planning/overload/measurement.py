@@ -98,7 +98,8 @@ def measure(
 ) -> tuple[NodeLoad, ...] | Unknown:
     """The load of each watched resource in the order of relief, or the reason why it is unknown.
 
-    A node without GPUs that pods may share, or with GPUs of unknown load, is judged without them.
+    A node without devices that pods may share, or with devices of unknown load, is judged without
+    them.
     """
     snapshot = book.snapshot
     pods = snapshot.cluster.pods_by_node.get(node.name, ())
@@ -115,7 +116,7 @@ def measure(
             basis = Basis(float(node.allocatable.pods), (ratio,))
             found.append(NodeLoad(rule, ((0, ratio),), (basis,), ratio, (basis,)))
             continue
-        if resource is Resource.GPU and resource not in loads:
+        if resource in book.device_loads and resource not in loads:
             continue
         load = loads.get(resource, Unknown(UnknownReason.ABSENT, f"no {resource.value} load"))
         if isinstance(load, Unknown):
@@ -152,8 +153,8 @@ def _bases(
 ) -> tuple[Basis, ...] | Unknown:
     """Return the bases of a resource; `usages` of the node's pods is None if they are not read."""
     ratios = tuple(level.ratio for level in load.levels)
-    if resource is Resource.GPU:
-        return (Basis(float(load.gpus), ratios),)
+    if resource in book.device_loads:
+        return (Basis(float(load.devices), ratios),)
     sums = _sums(node, resource, usages, book) or [0.0] * len(ratios)
     if resource is Resource.CPU:
         if node.capacity.cpu_millicores <= 0:

@@ -96,7 +96,7 @@ class Pasts:
         return usage
 
     def of_pod(self, pod: Pod) -> Floats:
-        """What the pod used, in millicores, bytes, GPUs, or 1 for a pod.
+        """What the pod used, in millicores, bytes, devices, or 1 for a pod.
 
         Where it is not known, the past of the pod that it replaced counts, else a constant: what it
         uses now, or what is expected of it.
@@ -398,7 +398,11 @@ def _departed(state: State, now: datetime) -> dict[str, list[_Departed]]:
     departed: dict[str, list[_Departed]] = {}
     for record in state.evictions:
         left = record.left_at or now
-        usage = {r: record.usage(r) for r in (Resource.CPU, Resource.MEMORY, Resource.GPU)}
+        usage: Mapping[Resource, float] = {
+            resource: record.usage(resource)
+            for resource in Resource
+            if resource is not Resource.PODS
+        }
         departed.setdefault(record.node, []).append(
             _Departed(
                 (record.pod.namespace, record.pod.name),

@@ -9,9 +9,8 @@ import msgspec
 
 from desched.model.cache import cached
 from desched.model.cluster import ControllerKey, Pod
-from desched.model.devices import has_nvidia_gpu, nvidia_gpus
 from desched.model.groups import grouped
-from desched.model.load import GpuUsage, Measured, PodUsage
+from desched.model.load import DeviceLoad, Measured, PodUsage
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
@@ -35,7 +34,7 @@ def seen_share(pod: Pod, window_seconds: int, now: datetime) -> float:
 
 
 class UsageBook(msgspec.Struct, frozen=True, dict=True):
-    """Usage of every pod by resource and window, in millicores, bytes, GPUs, and 1 for a pod.
+    """Usage of every pod by resource and window, in millicores, bytes, devices, and 1 for a pod.
 
     The usage of some pods is not read, because it decides nothing (see `needed_pods`).
     """
@@ -68,28 +67,31 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """Mean usage in each window; empty if it was not measured."""
         if resource is Resource.PODS:
             return (1.0,)
-        if resource is Resource.GPU:
-            gpus = self._gpu_usage(pod)
-            return gpus.total if gpus else ()
+        if resource is not Resource.CPU and resource is not Resource.MEMORY:
+            devices = self.device_loads.get(resource)
+            if devices is not None and not devices.uses(pod):
+                return (0.0,) * len(self.windows.get(resource, ()))
+            return devices.usage(pod) if devices is not None else ()
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name))
         if usage is None:
             return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
 
-    def _gpu_usage(self, pod: Pod) -> GpuUsage | None:
-        """Return the usage of GPUs, which is read of all pods, or None if it was not measured."""
-        if has_nvidia_gpu(pod.scheduling.requests):
-            return self.snapshot.load.gpu_usages.get((pod.namespace, pod.name))
-        nothing = (0.0,) * len(self.windows.get(Resource.GPU, ()))
-        return GpuUsage(nothing, nothing)
-
     def relief(self, pod: Pod, resource: Resource) -> tuple[float, ...]:
         """The usage in each window that other pods gain if the pod leaves; empty if not measured.
 
-        The time of a GPU that the pod has alone is of use to no other pod.
+        The time of a device that the pod has alone is of use to no other pod.
         """
-        gpus = self._gpu_usage(pod) if resource is Resource.GPU else None
-        return gpus.shared if gpus else self.measured(pod, resource)
+        devices = self.device_loads.get(resource)
+        if devices is not None and devices.uses(pod):
+            return devices.shared_usage(pod)
+        return self.measured(pod, resource)
+
+    @cached_property
+    def device_loads(self) -> Mapping[Resource, DeviceLoad]:
+        """What plugins have measured, which is read of all pods."""
+        types = (plugin.load for plugin in self.policy.plugins if plugin.load is not None)
+        return {each.resource: each.of(self.snapshot.load.extras) for each in types}
 
     def usages(self, pods: Iterable[Pod]) -> list[PodUsage]:
         """Return the measured usage of these pods, whose nodes must be read; fast for many."""
@@ -142,7 +144,8 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """
         if resource is Resource.PODS:
             return 1.0
-        if resource is Resource.GPU and not has_nvidia_gpu(pod.scheduling.requests):
+        devices = self.device_loads.get(resource)
+        if devices is not None and not devices.uses(pod):
             return 0.0
         siblings = self._sibling_mean(pod, resource)
         if siblings is not None:
@@ -153,8 +156,8 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             # The mean of memory is over existing samples only; the CPU rate is over the window.
             return measured[0] / share if resource is Resource.CPU else measured[0]
         requests = pod.scheduling.requests
-        if resource is Resource.GPU:
-            return float(nvidia_gpus(requests))
+        if devices is not None:
+            return devices.requested(pod)
         is_cpu = resource is Resource.CPU
         return float(requests.cpu_millicores if is_cpu else requests.memory_bytes)
 

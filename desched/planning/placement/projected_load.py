@@ -21,7 +21,7 @@ from desched.planning.overload.outlook import Outlook
 NO_LIMITS: Mapping[Resource, float] = MappingProxyType({})
 
 LEAST_USAGE = 0.001
-"""In millicores, bytes or GPUs. Smaller usage has no pattern that could be scaled."""
+"""In millicores, bytes or devices. Smaller usage has no pattern that could be scaled."""
 
 LEAST_SHARE = 0.001
 """A smaller share of a pod changes no forecast; most nodes get less of it."""

@@ -119,7 +119,8 @@ class ClusterGpus(Facts, frozen=True):
 
     `pods` is the number of pods with whole GPUs on all nodes. `movable_pods` of them may move by
     the rules of eligibility, although they have GPUs; `staying` has the others by reason, the most
-    frequent first. `waits` are the pods that find no GPUs.
+    frequent first. `waits` are the pods that find no GPUs. `unknown_nodes` is the number of
+    nodes with GPUs of unknown load, None if the policy has no target for gpu.
     """
 
     plugin: ClassVar[str] = "gpus"
@@ -134,3 +135,4 @@ class ClusterGpus(Facts, frozen=True):
     movable_pods: int = 0
     staying: tuple[StayingPods, ...] = ()
     waits: tuple[GpuWait, ...] = ()
+    unknown_nodes: int | None = None

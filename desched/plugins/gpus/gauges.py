@@ -10,6 +10,7 @@ from desched.wording.plugin_views import Gauge
 
 _HELP_TEXTS: Mapping[str, str] = {
     "desched_gpus": "Whole GPUs of the nodes that are not left out.",
+    "desched_unknown_gpu_nodes": "Nodes with GPUs of unknown load, if gpu has a target.",
     "desched_idle_gpus": "Whole GPUs that no pod holds.",
     "desched_fragmented_gpus": "Idle GPUs that an average pod of the cluster could not use.",
     "desched_gpu_places": "Pods with so many GPUs on one node that would find them idle.",
@@ -29,6 +30,8 @@ _HELP_TEXTS: Mapping[str, str] = {
 def gpu_gauges(gpus: ClusterGpus) -> Iterator[Gauge]:
     """The numbers of the cluster, of its nodes and of its placement domains."""
     yield _number("desched_gpus", gpus.gpus)
+    if gpus.unknown_nodes is not None:
+        yield _number("desched_unknown_gpu_nodes", gpus.unknown_nodes)
     yield _number("desched_idle_gpus", gpus.idle)
     yield _number("desched_fragmented_gpus", gpus.fragmented)
     yield _number("desched_gpu_pods", gpus.pods)

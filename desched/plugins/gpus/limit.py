@@ -10,6 +10,7 @@ from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import PlacementLimit
+from desched.plugins.gpus.load import GpuLoad
 
 
 class UnknownGpus(PlacementLimit):
@@ -19,7 +20,7 @@ class UnknownGpus(PlacementLimit):
 
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
         self._is_watched = Resource.GPU in context.book.windows
-        self._loads = context.book.snapshot.load.gpus
+        self._loads = GpuLoad.of(context.book.snapshot.load.extras).nodes
         self._arrays = arrays
 
     def outside(self, pod: Pod) -> Mask:

@@ -7,14 +7,16 @@ from msgspec.structs import replace
 from desched.model.cluster import ClusterState
 from desched.model.devices import whole_gpus
 from desched.model.plan import Plan, PlannedTaint
+from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
-from desched.planning.plugins import OtherMoves, Plugin
+from desched.planning.plugins import OtherMoves
 from desched.planning.selection.limits import EvictionQuota
+from desched.plugins.gpus.check import check_gpus
 from desched.plugins.gpus.drains.demands import is_due, wanted
 from desched.plugins.gpus.drains.drain import (
     GPU_DEMAND,
@@ -36,14 +38,17 @@ from desched.plugins.gpus.keys import (
     gpu_drain_rules,
 )
 from desched.plugins.gpus.limit import UnknownGpus
+from desched.plugins.gpus.load import GpuLoad
+from desched.plugins.gpus.measurement import GpuMeasurement
 from desched.plugins.gpus.survey import survey
 from desched.plugins.gpus.views import GpuViews
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy_keys.notes import Notes
+from desched.promql.plugin import LoadCheck, MeasuringPlugin
 
 
-class Gpus(Plugin, frozen=True):
+class Gpus(MeasuringPlugin, frozen=True):
     """Drains nodes for what waits for their GPUs, and reports what is idle of them.
 
     Without `drains` nothing moves for what waits.
@@ -52,6 +57,7 @@ class Gpus(Plugin, frozen=True):
     drains: GpuDrainRules | None = None
     in_profiles = GpuFragmentationConfig
     views = GpuViews()
+    load = GpuLoad
     state = Drains
     purposes = (GPU_DEMAND,)
 
@@ -109,6 +115,14 @@ class Gpus(Plugin, frozen=True):
     def held_for_pods(self, context: EligibilityContext) -> Mapping[str, Sequence[str]]:
         """The nodes of drains under way, for the pods that wait for their GPUs."""
         return held_for_pods(context)
+
+    def measurement(self, policy: Policy, cluster: ClusterState) -> GpuMeasurement | None:
+        """The load of GPUs of NVIDIA."""
+        return GpuMeasurement.of(policy, cluster)
+
+    def load_check(self, policy: Policy, snapshot: Snapshot) -> LoadCheck:
+        """Whether a target for gpu can relieve nodes."""
+        return check_gpus(policy, snapshot)
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> UnknownGpus:
         """No pod with GPUs lands where their load is unknown."""

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from desched.model.cluster import SchedulingClass
 from desched.model.devices import whole_gpus
+from desched.model.load import Unknown
+from desched.model.resources import Resource
 from desched.network.levels import Domain, NetworkLevels
 from desched.network.plugin import domains_of
 from desched.planning.arrays import Floats, Ints
@@ -27,6 +29,7 @@ from desched.plugins.gpus.facts import (
 )
 from desched.plugins.gpus.fragmentation import PodClasses
 from desched.plugins.gpus.leaving import Leaving
+from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.room import GpuRoom
 from desched.plugins.gpus.waits import ClosestNodes, waiting_for_gpus
 from desched.plugins.gpus.whole_gpus import WholeGpus, nodes_with_gpus, places
@@ -48,16 +51,20 @@ class GpuNodes(NamedTuple):
         if not arrays.nodes:
             return None
         index = PodIndex(cluster, arrays)
-        gpus = WholeGpus(cluster, arrays, context.book.snapshot.load.gpus)
+        gpus = WholeGpus(cluster, arrays, GpuLoad.of(context.book.snapshot.load.extras).nodes)
         return cls(arrays, index, FreeRequests(arrays, index), gpus)
 
 
 def survey(context: EligibilityContext) -> ClusterGpus | None:
     """All that is measured of the GPUs of a cluster; None if no node has some, and no pod waits."""
+    unknown = _unknown_nodes(context)
     nodes, waiting = GpuNodes.of(context), waiting_for_gpus(context)
     if nodes is None:
         waits = tuple(each.answered(GpuAnswer.NOT_ADMITTED) for each in waiting)
-        return ClusterGpus(0, 0, dict.fromkeys(SIZES, 0), 0.0, (), waits=waits) if waits else None
+        if not waits and not unknown:
+            return None
+        none = dict.fromkeys(SIZES, 0)
+        return ClusterGpus(0, 0, none, 0.0, (), waits=waits, unknown_nodes=unknown)
     leaving = Leaving(context)
     refusals = [leaving.refuse(pod) for pod, _ in nodes.pods.residents_of(_has_gpus)]
     staying = Counter(finding.reason for finding in refusals if finding is not None)
@@ -71,7 +78,15 @@ def survey(context: EligibilityContext) -> ClusterGpus | None:
             StayingPods(*each) for each in sorted(staying.items(), key=lambda e: (-e[1], e[0]))
         ),
         waits=tuple(closest.answers(waiting)),
+        unknown_nodes=unknown,
     )
+
+
+def _unknown_nodes(context: EligibilityContext) -> int | None:
+    if Resource.GPU not in context.book.windows:
+        return None
+    loads = GpuLoad.of(context.book.snapshot.load.extras).nodes.values()
+    return sum(isinstance(load, Unknown) for load in loads)
 
 
 def measured(context: EligibilityContext, nodes: GpuNodes) -> ClusterGpus:

@@ -89,7 +89,7 @@ def _is_shared(node: Node, pods: Iterable[Pod], load: Measured | Unknown | None)
     """Whether pods have parts of its GPUs, so that a count does not show what is free of each."""
     if node.labels.get(SHARING_STRATEGY) in _STRATEGIES or summed_devices_of(node.allocatable):
         return True
-    if isinstance(load, Measured) and 0 < load.gpus < nvidia_gpus(node.allocatable):
+    if isinstance(load, Measured) and 0 < load.devices < nvidia_gpus(node.allocatable):
         return True  # it offers more than it has
     return any(
         summed_devices_of(pod.scheduling.requests)

@@ -79,7 +79,7 @@ def _eviction_of(outcome: Outcome, eviction: PlannedEviction) -> dict[str, Any]:
             "relief": eviction.relief,
             "cpu_millicores": eviction.cpu_millicores,
             "memory_bytes": eviction.memory_bytes,
-            "gpus": eviction.gpus,
+            "devices": eviction.devices,
             "priority": eviction.priority,
             "replicas": eviction.replicas,
             "cost": eviction.cost,
@@ -114,7 +114,7 @@ def _result_of(record: EvictionRecord) -> dict[str, Any]:
         "plan": {
             "cpu_millicores": record.cpu_millicores,
             "memory_bytes": record.memory_bytes,
-            "gpus": record.gpus,
+            "devices": record.devices,
             "replicas": record.replicas,
             "probe": record.probe,
         },

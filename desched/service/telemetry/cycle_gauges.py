@@ -56,8 +56,6 @@ class CycleGauges(Collector):
         for name, number in _NUMBERS:
             yield _family(name, [], [([], number(cycle))])
         yield _family("desched_too_large_objects", ["namespace"], _too_large(report))
-        if (dark := report.observed.unknown_gpu_nodes) is not None:
-            yield _family("desched_unknown_gpu_nodes", [], [([], dark)])
         for plugin in HOUSE:
             for gauge in plugin.views.gauges(report):
                 yield _filled(*gauge)

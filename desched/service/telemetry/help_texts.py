@@ -22,7 +22,6 @@ HELP_TEXTS: Mapping[str, str] = {
     # of the last cycle
     "desched_nodes": "Nodes, by class.",
     "desched_unknown_nodes": "Nodes whose load is unknown, by reason.",
-    "desched_unknown_gpu_nodes": "Nodes with GPUs of unknown load, if gpu has a target.",
     "desched_unrelieved_nodes": "Overloaded nodes that the plan does not relieve, by reason.",
     "desched_node_load_ratio": "Highest load of a node over its windows, as a share of capacity.",
     "desched_expected_overload_minutes": "Expected overload of the next hour, by class of nodes.",

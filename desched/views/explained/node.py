@@ -89,10 +89,10 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
     book = decision.context.book
     if resource is not Resource.PODS and not book.has_read(node.name):
         return None
-    gpus = book.snapshot.load.gpus.get(node.name)
+    gpus = _gpus(node, decision)
     sizes = {
         Resource.CPU: node.capacity.cpu_millicores,
-        Resource.GPU: gpus.gpus if isinstance(gpus, Measured) else 0,
+        Resource.GPU: gpus.devices if isinstance(gpus, Measured) else 0,
         Resource.MEMORY: ordinary_bytes(node),
         Resource.PODS: node.allocatable.pods,
     }
@@ -106,9 +106,13 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
 
 def _unknown_gpus(node: Node, decision: Decision) -> Unknown | None:
     """The load of the node's GPUs if it is not known, and the policy has a target for it."""
-    book = decision.context.book
-    gpu_load = book.snapshot.load.gpus.get(node.name)
-    return gpu_load if Resource.GPU in book.windows and isinstance(gpu_load, Unknown) else None
+    load, watched = _gpus(node, decision), decision.context.book.windows
+    return load if Resource.GPU in watched and isinstance(load, Unknown) else None
+
+
+def _gpus(node: Node, decision: Decision) -> Measured | Unknown | None:
+    loads = decision.context.book.device_loads.get(Resource.GPU)
+    return loads.nodes.get(node.name) if loads is not None else None
 
 
 def _excess(

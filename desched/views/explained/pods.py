@@ -59,12 +59,11 @@ class PodOutcomes:
 
     def _gpus(self, pod: Pod) -> tuple[float | None, float | None]:
         """Its highest usage of GPUs, and that as a share of its node's GPUs."""
-        load = self._decision.context.book.snapshot.load
-        usage, node = load.gpu_usages.get((pod.namespace, pod.name)), load.gpus.get(pod.node)
-        if usage is None or not isinstance(node, Measured):
+        gpus = self._decision.context.book.device_loads.get(Resource.GPU)
+        if gpus is None or not gpus.usage(pod):
             return None, None
-        used = max(usage.total)
-        return used, _share(used, node.gpus)
+        used, node = max(gpus.usage(pod)), gpus.nodes.get(pod.node)
+        return (used, _share(used, node.devices)) if isinstance(node, Measured) else (None, None)
 
     def outcome(self, pod: Pod) -> tuple[PodOutcome, Finding[RefusalReason] | None]:
         """What becomes of the pod, and why it stays if something refuses it."""

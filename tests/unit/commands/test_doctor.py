@@ -286,12 +286,12 @@ def test_autoscalers_that_run_elsewhere_are_found_at_the_api_server(run, cluster
     policy.write_text(text[: text.index("\n  plugins:")] + DRAINING)
     cluster.served["groups"] = [{"name": "karpenter.sh", "versions": [{"version": "v1"}]}]
     cluster.config_maps = {GET_STATUS.path(STATUS_NAMESPACE, STATUS_NAME)}
-    found = run(policy=str(policy))["gpu_drains"]["found"]
+    found = run(policy=str(policy))["held_nodes"]["found"]
 
     assert "beside Karpenter (by the API group karpenter.sh), cluster-autoscaler (by" in found
     assert "ConfigMap kube-system/cluster-autoscaler-status)" in found
     cluster.denied = {("get", "configmaps")}
-    assert "cluster-autoscaler" not in run(policy=str(policy))["gpu_drains"]["found"]
+    assert "cluster-autoscaler" not in run(policy=str(policy))["held_nodes"]["found"]
 
 
 def test_without_the_list_of_api_groups_nothing_is_said_of_pod_groups(run, cluster, policy):

@@ -20,7 +20,6 @@ from desched.doctor.other_controllers import CANDIDATE_TAINT
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner, PodVolume, Taint, VolumeKind
 from desched.model.load import (
     ClusterLoad,
-    GpuUsage,
     LoadHistory,
     LoadProblem,
     Measured,
@@ -34,6 +33,7 @@ from desched.model.state import ForecastCheck, Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
+from desched.plugins.gpus.load import GpuLoad, GpuUsage
 from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.queues.keys import QueueMode
 from desched.plugins.queues.plugin import Queues
@@ -86,7 +86,7 @@ SILENT = Unanswered("The API server did not answer GET /version completely: no c
 FORBIDDEN = Unanswered("The nodes could not be read: the account may not list nodes (403).")
 
 
-def cases(name: Name, *examined: Examination) -> list[Case]:
+def cases(name: str, *examined: Examination) -> list[Case]:
     """Of one check; what it finds is in `found.txt`."""
     return [Case(name, each) for each in examined]
 
@@ -521,25 +521,25 @@ SERVER = pod("server", on="a", request=amounts(1, 1, **{"nvidia.com/gpu": 1}))
 DARK = Unknown(UnknownReason.ABSENT, "no series of DCGM's exporter belongs to this node")
 
 
-def of_gpus(found: Measured | Unknown, used: Mapping[tuple[str, str], GpuUsage] = {}) -> Any:
+def of_gpus(found: Measured | Unknown, used: Mapping[str, GpuUsage] = {}) -> Any:
     """The node `a` offers four GPUs, of which one pod has one."""
     nodes = [node("a", capacity=NVIDIA, allocatable=NVIDIA), node("b"), node("c")]
-    seen = loads(0.5, 0.5, 0.5, gpus={"a": found}, gpu_usages=used)
+    seen = loads(0.5, 0.5, 0.5, extras=GpuLoad({"a": found}, {"apps": used}).extras)
     return examination(policy=OF_GPUS, cluster=cluster(nodes=nodes, pods=[SERVER]), load=seen)
 
 
 def gpus(number: int) -> Measured:
-    return msgspec.structs.replace(measured(0.5), gpus=number)
+    return msgspec.structs.replace(measured(0.5), devices=number)
 
 
 GPUS = cases(
-    Name.GPUS,
+    "gpus",
     examination(),
     examination(policy=OF_GPUS),
     of_gpus(DARK),
     of_gpus(gpus(4)),
     of_gpus(gpus(1)),
-    of_gpus(gpus(1), {("apps", "server"): GpuUsage((0.5,), (0.0,))}),
+    of_gpus(gpus(1), {"server": GpuUsage((0.5,), (0.0,))}),
 )
 
 THRESHOLDS = cases(
@@ -698,7 +698,7 @@ OTHERS = [
         examination(node_autoscalers={"Karpenter": "Karpenter (by the API group karpenter.sh)"}),
     ),
     *cases(
-        Name.GPU_DRAINS,
+        Name.HELD_NODES,
         examination(),
         examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
         draining(),

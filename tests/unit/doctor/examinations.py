@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from desched.adapters.prometheus.stacks import FoundService
-from desched.doctor.checks import Check, CheckName
+from desched.doctor.checks import Check
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.examination import (
     Examination,
@@ -137,7 +137,7 @@ def examination(**fields: Any) -> Examination:
 class Case(NamedTuple):
     """What a check looks at."""
 
-    name: CheckName
+    name: str
     examined: Examination
 
     @property
@@ -145,6 +145,6 @@ class Case(NamedTuple):
         return check_of(self.examined, self.name)
 
 
-def check_of(examined: Examination, name: CheckName) -> Check:
-    (found,) = (check for check in diagnose(examined).checks if check.name is name)
+def check_of(examined: Examination, name: str) -> Check:
+    (found,) = (check for check in diagnose(examined).checks if check.name == name)
     return found

@@ -11,8 +11,8 @@ import yaml
 from desched.cli.command import flags_of, load_command
 from desched.cli.command_table import SUMMARIES
 from desched.cli.setting_flags import SETTING_OF_FLAG
-from desched.doctor.checks import CheckName, Verdict
-from desched.doctor.diagnosis import diagnose
+from desched.doctor.checks import Verdict
+from desched.doctor.diagnosis import ORDER, diagnose
 from desched.doctor.prometheus_address import NETWORK_POLICY_PORTS
 from desched.policy_file.sections.default_evictor import DefaultProtection, ExtraProtection
 from desched.policy_file.sections.root import DeschedulerPolicy
@@ -68,7 +68,7 @@ def test_where_all_is_well_it_is_safe_to_start() -> None:
 
 def test_every_check_is_always_there_in_order_of_importance() -> None:
     for diagnosis in DIAGNOSES:
-        assert [check.name for check in diagnosis.checks] == list(CheckName)
+        assert [check.name for check in diagnosis.checks] == list(ORDER)
 
 
 def test_only_problems_and_unknowns_are_unsafe() -> None:
@@ -95,7 +95,7 @@ def test_no_check_advises_what_is_running() -> None:
 
 def test_each_check_can_fail() -> None:
     failing = {Verdict.WARNING, Verdict.PROBLEM, Verdict.UNKNOWN}
-    assert {case.name for case in CASES if case.check.verdict in failing} == set(CheckName)
+    assert {case.name for case in CASES if case.check.verdict in failing} == set(ORDER)
 
 
 @pytest.mark.parametrize("fix", FIXES)

@@ -70,9 +70,7 @@ REPORT = CycleReport(
     target="in-cluster",
     policy="policy.yaml",
     result=CycleResult.EVICTED,
-    observed=ObservedCounts(
-        nodes=3, pods=9, pods_asked=9, pods_measured=8, unresolved_series=2, unknown_gpu_nodes=1
-    ),
+    observed=ObservedCounts(nodes=3, pods=9, pods_asked=9, pods_measured=8, unresolved_series=2),
     plan=Plan(
         nodes=(
             NodeVerdict("te3", NodeClass.OVERLOADED, (pressure(0.875),), NodeReason.POOL_SATURATED),
@@ -150,6 +148,7 @@ GPUS = ClusterGpus(
     4,
     (StayingPods(RefusalReason.BARE_POD, 3),),
     (WAITING,),
+    unknown_nodes=1,
 )
 
 FOLLOWED_UP = msgspec.structs.replace(

@@ -46,6 +46,7 @@ PLAIN_TEXTS = frozenset(
     {
         "Amounts.extended",
         "CSINode.attach_limits",
+        "ClusterLoad.extras",
         "ClusterState.extras",
         "ClusterState.priority_classes",
         "ClusterState.server_version",

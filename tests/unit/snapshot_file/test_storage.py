@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from desched.errors import ConfigurationError
-from desched.model.load import GpuUsage, PodUsage
+from desched.model.load import PodUsage
+from desched.plugins.gpus.load import GpuLoad, GpuUsage
 from desched.snapshot_file import storage
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import encode
@@ -52,13 +53,13 @@ def test_the_usage_of_gpus_is_kept_and_must_be_over_the_windows_of_the_policy(
     tmp_path: Path,
 ) -> None:
     found = content()
-    gpus = {("apps", "a"): GpuUsage((0.5,), (0.25,))}
-    seen = replace(found.snapshot, load=replace(found.snapshot.load, gpu_usages=gpus))
+    gpus = GpuLoad({}, {"apps": {"a": GpuUsage((0.5,), (0.25,))}}).extras
+    seen = replace(found.snapshot, load=replace(found.snapshot.load, extras=gpus))
     save_snapshot(replace(found, snapshot=seen), tmp_path / "s")
 
     loaded = load_snapshot(tmp_path / "s")
 
-    assert loaded.snapshot.load.gpu_usages == gpus
+    assert loaded.snapshot.load.extras == gpus
     with pytest.raises(ConfigurationError, match="was not measured for its policy"):
         own_policy(loaded, "s")
 

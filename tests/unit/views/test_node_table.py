@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.model.plan import NodeClass, NodeReason, NodeVerdict, ResourcePressure, UnjudgedLoad
-from desched.model.report import CycleReport, GpuLoad, RecentLoad
+from desched.model.report import CycleReport, NodeDeviceLoad, RecentLoad
 from desched.model.resources import Resource
 from desched.views import cycle
 from desched.views.cycle import NODE_COLUMNS, CycleView
@@ -75,11 +75,14 @@ def judged_gpus() -> CycleReport:
     first, *others = seen.plan.nodes
     judged = replace(first, pressures=(*first.pressures, gpu))
     plan = replace(seen.plan, nodes=(judged, *others))
-    return replace(seen, plan=plan, gpu_loads=GPUS, recent_loads=())
+    return replace(seen, plan=plan, device_loads=GPUS, recent_loads=())
 
 
 LONG = "gke-production-europe-west-1-pool-4711"
-GPUS = (GpuLoad("worker-1", 0.875, 300), GpuLoad("worker-2", None, detail="absent: no series"))
+GPUS = (
+    NodeDeviceLoad("worker-1", Resource.GPU, 0.875, 300),
+    NodeDeviceLoad("worker-2", Resource.GPU, None, detail="absent: no series"),
+)
 ONE, TWO = report("worker-1"), report("worker-1", "worker-2")
 (VERDICT,) = report("worker-1" * 8).plan.nodes
 SEEN = UnjudgedLoad(Resource.CPU, measured=((300, 0.95),))
@@ -100,7 +103,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     **{
         f"GPUs without a target, in {width} columns": (
-            replace(report("worker-1", "worker-2", "worker-3"), gpu_loads=GPUS, recent_loads=()),
+            replace(report("worker-1", "worker-2", "worker-3"), device_loads=GPUS, recent_loads=()),
             width,
         )
         for width in (120, 80, 40)

@@ -8,6 +8,7 @@ from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.plugins.gpus.fragmentation import PodClasses
+from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.whole_gpus import WholeGpus
 
 
@@ -26,7 +27,7 @@ class Fragmented:
 
     @cached_property
     def _gpus(self) -> WholeGpus:
-        loads = self._context.book.snapshot.load.gpus
+        loads = GpuLoad.of(self._context.book.snapshot.load.extras).nodes
         return WholeGpus(self._context.cluster, self._arrays, loads)
 
     @cached_property

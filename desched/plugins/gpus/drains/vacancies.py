@@ -21,6 +21,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.selection.candidates import Candidate, candidate_of
+from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.set_cover import cheapest_cover
 from desched.plugins.gpus.whole_gpus import WholeGpus, nodes_with_gpus
 
@@ -169,7 +170,9 @@ class Vacancies:
         """The nodes that may be drained: with known load, in scope, and with whole GPUs only."""
         context, judged = self._context, self._pressure.known
         arrays = NodeArrays(nodes_with_gpus(context.cluster))
-        gpus = WholeGpus(context.cluster, arrays, context.book.snapshot.load.gpus)
+        gpus = WholeGpus(
+            context.cluster, arrays, GpuLoad.of(context.book.snapshot.load.extras).nodes
+        )
         names = (arrays.names[i] for i in np.flatnonzero(gpus.counted & (gpus.total > 0)))
         overloaded = NodeClass.OVERLOADED
         return frozenset(

@@ -11,8 +11,8 @@ from desched.adapters.prometheus.client import (
 )
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries, Query, requests_for
-from desched.adapters.prometheus.queries import SEPARATOR
 from desched.errors import ObservationError
+from desched.promql.sources import SEPARATOR
 from tests.unit.adapters.prometheus.fake_server import (
     Asked,
     FakePrometheus,

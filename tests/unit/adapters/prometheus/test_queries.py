@@ -9,12 +9,12 @@ from desched.adapters.prometheus.queries import (
     own_query,
     pod_scope,
     pod_usage,
-    scope_of,
     throttled_pods,
 )
 from desched.errors import ConfigurationError
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
+from desched.promql.sources import scope_of
 
 METRIC = re.compile(r"\b(?:node|container|machine)_\w+(\{[^}]*\})?")
 

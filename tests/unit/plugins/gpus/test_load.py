@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from desched.model.load import GpuUsage, Measured, Unknown
+from desched.model.load import Measured, Unknown
 from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
+from desched.plugins.gpus.load import GpuLoad, GpuUsage
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
     NOW,
@@ -49,7 +50,7 @@ def seen(gpus: Gpus, pods: Mapping[str, str], uses: Uses, cpu: float = 0.1) -> S
     no GPU. All pods use half a core; `cpu` is the load of the node `hot`.
     """
     known = {
-        name: replace(measured(ratio), gpus=2) if isinstance(ratio, float) else ratio
+        name: replace(measured(ratio), devices=2) if isinstance(ratio, float) else ratio
         for name, ratio in gpus.items()
     }
     cpus = {name: (cpu if name == "hot" else 0.1, 0.1) for name in gpus}
@@ -58,7 +59,7 @@ def seen(gpus: Gpus, pods: Mapping[str, str], uses: Uses, cpu: float = 0.1) -> S
         name: {**loads, Resource.GPU: known[name]} if isinstance(known[name], Measured) else loads
         for name, loads in of_load.nodes.items()
     }
-    used = {("apps", name): GpuUsage((shared,), (alone,)) for name, (shared, alone) in uses.items()}
+    used = {name: GpuUsage((shared,), (alone,)) for name, (shared, alone) in uses.items()}
     return snapshot(
         [node(name, capacity=ROOM, allocatable=ROOM) for name in gpus],
         [
@@ -70,7 +71,7 @@ def seen(gpus: Gpus, pods: Mapping[str, str], uses: Uses, cpu: float = 0.1) -> S
             )
             for name, on in pods.items()
         ],
-        replace(of_load, nodes=judged, gpus=known, gpu_usages=used),
+        replace(of_load, nodes=judged, extras=GpuLoad(known, {"apps": used}).extras),
         [workload(f"w-{name}") for name in pods],
     )
 
@@ -94,7 +95,7 @@ def sharing(places: Mapping[str, str]) -> Snapshot:
 def test_a_node_with_busy_gpus_is_relieved_by_a_pod_that_shares_them() -> None:
     """The one that uses most leaves most room; a pod without a GPU is of no use."""
     (move,) = planned(sharing(PLACES), watching()).evictions
-    assert (move.pod.name, move.expected_node, move.gpus) == ("draw", "cool", 0.9)
+    assert (move.pod.name, move.expected_node, move.devices) == ("draw", "cool", 0.9)
     assert move.reason == "node hot gpu 90.0% > 80.0%"
     (relief,) = move.relief
     assert relief.resource is Resource.GPU
@@ -123,7 +124,7 @@ def test_the_cycle_after_the_move_does_nothing() -> None:
 def test_a_policy_without_the_threshold_looks_at_no_gpu() -> None:
     of_cpu = sharing(PLACES).load
     without = {name: {Resource.CPU: each[Resource.CPU]} for name, each in of_cpu.nodes.items()}
-    unaware = replace(sharing(PLACES), load=replace(of_cpu, nodes=without, gpus={}, gpu_usages={}))
+    unaware = replace(sharing(PLACES), load=replace(of_cpu, nodes=without, extras={}))
     assert planned(sharing(PLACES), watching(Resource.CPU)) == planned(
         unaware, watching(Resource.CPU)
     )
@@ -177,7 +178,7 @@ def test_pods_that_are_still_on_their_way_count_at_their_destination() -> None:
         "uid-w-chat",
         NOW,
         certain("cool"),
-        gpus=0.4,
+        devices=0.4,
     )
     assert len(planned(two_hot(0.49), watching()).evictions) == 1
     assert evicted(planned(two_hot(0.49), watching(), State(evictions=(record,)))) == []

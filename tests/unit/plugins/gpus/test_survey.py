@@ -5,6 +5,7 @@ from desched.model.cluster import ClusterState, Node, Owner, Pod, Taint
 from desched.model.load import Level, Measured
 from desched.network.objects import HyperNode, NetworkObjects
 from desched.plugins.gpus.facts import GpusLeftOut
+from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.survey import survey
 from desched.snapshot_file.redaction import labels_read
 from tests.builders import amounts, context_of, load, node, pod, policy, snapshot
@@ -85,9 +86,10 @@ def test_a_node_that_offers_more_gpus_than_are_measured_is_left_out(
     measured: int, left_out: GpusLeftOut | None
 ) -> None:
     seen = snapshot([gpu_node("g")], [], load({}))
-    loads = {"g": Measured((Level(300, 0.5),), gpus=measured)}
+    loads = {"g": Measured((Level(300, 0.5),), devices=measured)}
     context = context_of(seen.cluster)
-    book = replace(context.book, snapshot=replace(seen, load=replace(seen.load, gpus=loads)))
+    load_of = replace(seen.load, extras=GpuLoad(loads).extras)
+    book = replace(context.book, snapshot=replace(seen, load=load_of))
     found = survey(replace(context, book=book))
     assert found is not None
     assert found.nodes[0].left_out is left_out

@@ -12,6 +12,7 @@ from desched.model.report import Mode, NotActing
 from desched.model.state import MoveResult
 from desched.plugins.caches.facts import CacheFacts, ModelNodes
 from desched.plugins.gpus.drains.drain import GPU_DEMAND, DrainEnd
+from desched.plugins.gpus.facts import ClusterGpus
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
@@ -93,11 +94,12 @@ def test_the_expected_overload_is_summed_by_the_class_of_the_nodes(metrics):
 
 
 def test_gpus_of_unknown_load_are_counted_only_if_the_policy_has_a_target_for_them(metrics):
-    metrics.cycle_completed(REPORT)
-    assert values(metrics, "desched_unknown_gpu_nodes") == {(): 1}
-    observed = msgspec.structs.replace(REPORT.observed, unknown_gpu_nodes=None)
-    metrics.cycle_completed(msgspec.structs.replace(REPORT, observed=observed))
-    assert values(metrics, "desched_unknown_gpu_nodes") == {}
+    gpus = ClusterGpus.of(FOLLOWED_UP.facts)
+    assert gpus is not None
+    for unknown, shown in ((1, {(): 1}), (None, {})):
+        facts = {"gpus": msgspec.structs.replace(gpus, unknown_nodes=unknown)}
+        metrics.cycle_completed(msgspec.structs.replace(REPORT, facts=facts))
+        assert values(metrics, "desched_unknown_gpu_nodes") == shown
 
 
 def test_gpus_are_shown_for_the_cluster_its_nodes_and_its_domains(metrics):
@@ -130,7 +132,7 @@ def test_the_nodes_that_hold_a_model_are_counted(metrics):
 def test_a_cluster_without_gpus_has_no_metrics_of_them(metrics):
     metrics.cycle_completed(REPORT)
     names = {line.split()[2] for line in metrics.exposition().decode().splitlines() if "#" in line}
-    assert {name for name in names if "gpu" in name} == {"desched_unknown_gpu_nodes"}
+    assert {name for name in names if "gpu" in name} == set()
 
 
 def test_a_hold_is_one_at_its_reason_only(metrics):

@@ -16,7 +16,6 @@ from desched.errors import ConfigurationError
 from desched.model.cluster import PodVolume, VolumeKind
 from desched.model.load import (
     ClusterLoad,
-    GpuUsage,
     Level,
     LoadHistory,
     SeenLoad,
@@ -30,6 +29,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import CoolDown, MoveResult, Pause, PauseScope, State
 from desched.plugins.caches.models import CACHE_KEY, GPUSTACK, KSERVE, KSERVE_MODEL
 from desched.plugins.caches.objects import CacheObjects, ModelCopies
+from desched.plugins.gpus.load import GpuLoad, GpuUsage
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, PriorityThreshold, Protections, SteeringRules
 from desched.views.explained.explain import explain
@@ -78,29 +78,28 @@ def answer(
     return explain(parse_subject(*question.split()), decision, "test")
 
 
-def gpu_cluster(**fields: Any) -> Snapshot:
+def gpu_cluster(*, with_usages: bool = True) -> Snapshot:
     """A node whose two GPUs serve two bare pods, beside another node."""
     size = replace(amounts(4, 16, **{"nvidia.com/gpu": 8}), pods=110)
     one = amounts(0.1, 0.1, **{"nvidia.com/gpu": 1})
     pods = [pod(name, on="hot", of=None, request=one) for name in ("p1", "p2")]
-    gpus = replace(measured(0.9), gpus=2)
+    used = {"p1": GpuUsage((0.7,), (0.2,)), "p2": GpuUsage((0.7,), (0.0,))}
+    usages = used if with_usages else {}
+    gpus = replace(measured(0.9), devices=2)
     loads = load({"hot": (0.1, 0.1), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5), "p2": (1.0, 0.5)})
     loads = replace(
         loads,
         nodes={**loads.nodes, "hot": {**loads.nodes["hot"], Resource.GPU: gpus}},
-        gpus={"hot": gpus},
-        gpu_usages={
-            ("apps", "p1"): GpuUsage((0.7,), (0.2,)),
-            ("apps", "p2"): GpuUsage((0.7,), (0.0,)),
-        },
+        extras=GpuLoad({"hot": gpus}, {"apps": usages}).extras,
     )
     nodes = [node("hot", capacity=size, allocatable=size), node("cool")]
-    return snapshot(nodes, pods, replace(loads, **fields))
+    return snapshot(nodes, pods, loads)
 
 
 def dark_gpus() -> Snapshot:
     gone = Unknown(UnknownReason.ABSENT, "no series of its exporter")
-    loads = replace(load({"hot": (0.1, 0.1), "cool": (0.1, 0.1)}, {}), gpus={"hot": gone})
+    loads = load({"hot": (0.1, 0.1), "cool": (0.1, 0.1)}, {})
+    loads = replace(loads, extras=GpuLoad({"hot": gone}).extras)
     return snapshot([node("hot"), node("cool")], [], loads)
 
 
@@ -176,7 +175,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "GPUs are explained as CPU is": ("node hot", gpu_cluster(), OF_GPUS),
     "a pod with its GPUs": ("pod apps/p1", gpu_cluster(), OF_GPUS),
-    "GPUs without the usage of pods": ("node hot", gpu_cluster(gpu_usages={}), OF_GPUS),
+    "GPUs without the usage of pods": ("node hot", gpu_cluster(with_usages=False), OF_GPUS),
     "GPUs of unknown load": ("node hot", dark_gpus(), OF_GPUS),
     "GPUs of unknown load without a target": ("node hot", dark_gpus(), policy(rule())),
     "a destination has what is expected on it": ("node cool", hot()),

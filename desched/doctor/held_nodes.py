@@ -1,4 +1,4 @@
-"""Can nodes be drained for GPUs here: held with soft taints, and not bought a second time?"""
+"""Can nodes be held for pods that wait: with soft taints, and not bought a second time?"""
 
 from desched.doctor.checks import Check, CheckName, ok, warning
 from desched.doctor.examination import Examination, Unanswered
@@ -15,29 +15,28 @@ _BUYS = {
         "It may add a node for a waiting pod while another one is drained for that pod."
     ),
 }
-_KEEP_APART = (
-    "Use GpuFragmentation only where no autoscaler can add nodes with GPUs; else remove it from "
-    "`plugins.balance.enabled`."
-)
 
 
-def check_gpu_drains(cluster: ClusterState, examination: Examination) -> Check:
-    """Whether the nodes that GpuFragmentation drains are held, and by it alone."""
-    name, run = CheckName.GPU_DRAINS, examination.run
-    if not any(plugin.moves_without_overload for plugin in examination.policy.policy.plugins):
-        return ok(name, "The policy does not enable GpuFragmentation.")
+def check_held_nodes(cluster: ClusterState, examination: Examination) -> Check:
+    """Whether the nodes that plugins drain are held, and by them alone."""
+    name, run = CheckName.HELD_NODES, examination.run
+    plugins = examination.policy.policy.plugins
+    configs = [plugin.in_profiles for plugin in plugins if plugin.moves_without_overload]
+    draining = ", ".join(config.plugin_name() for config in configs if config is not None)
+    if not draining:
+        return ok(name, "The policy enables no plugin that drains nodes.")
     lacking = [right for right in examination.rights if right.feature == "steer" and right.missing]
     if run.evicts and lacking:
         return warning(
             name,
-            "GpuFragmentation is enabled, but the account may not set the soft taints that hold "
-            "nodes, so none is drained.",
+            f"{draining} is enabled, but the account may not set the soft taints that hold nodes, "
+            "so none is drained.",
             f"{grant_of(lacking[0], run)}.",
         )
     if isinstance(examination.node_autoscalers, Unanswered):
         return warning(
             name,
-            "GpuFragmentation is enabled, and whether an autoscaler adds nodes is not known: "
+            f"{draining} is enabled, and whether an autoscaler adds nodes is not known: "
             f"{examination.node_autoscalers.why}",
             "Ask with `kubectl get --raw /apis`.",
         )
@@ -49,8 +48,9 @@ def check_gpu_drains(cluster: ClusterState, examination: Examination) -> Check:
     if adding:
         return warning(
             name,
-            f"GpuFragmentation is enabled beside {', '.join(adding.values())}. "
+            f"{draining} is enabled beside {', '.join(adding.values())}. "
             f"{' '.join(_BUYS[product] for product in adding)}",
-            _KEEP_APART,
+            f"Use {draining} only where no autoscaler can add the nodes that it drains; else "
+            "remove it from `plugins.balance.enabled`.",
         )
     return ok(name, "No autoscaler of nodes was seen; what runs outside cannot be seen.")

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from desched.adapters.prometheus.queries import CHECKPOINTS, STALE_AFTER_SECONDS
 from desched.model.load import Level, Measured, SeenLoad, Unknown, UnknownReason
 from desched.policy.durations import duration_text
+from desched.promql.sources import CHECKPOINTS, STALE_AFTER_SECONDS
 
 COVERED_CHECKPOINTS = CHECKPOINTS * 0.8
 AGREEMENT_RATIO = 0.03

@@ -1,41 +1,39 @@
 """Are the GPUs measured that the policy has a target for, and what each pod uses of them?"""
 
-from desched.doctor.checks import Check, CheckName, ok, warning
-from desched.doctor.examination import Examination
-from desched.model.devices import has_nvidia_gpu, nvidia_gpus
+from desched.model.devices import has_nvidia_gpu
 from desched.model.groups import grouped
 from desched.model.load import Measured, Unknown
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.plugins.gpus.load import GpuLoad
+from desched.policy.policy import Policy
+from desched.promql.plugin import LoadCheck
 from desched.wording.formatting import count, first_names
 
 
-def check_gpus(snapshot: Snapshot, examination: Examination) -> Check:
+def check_gpus(policy: Policy, snapshot: Snapshot) -> LoadCheck:
     """Whether a target for gpu can relieve nodes."""
-    name, loads = CheckName.GPUS, snapshot.load.gpus
-    if not examination.policy.policy.windows(Resource.GPU):
-        return ok(name, "The policy has no target for gpu.")
+    gpus = GpuLoad.of(snapshot.load.extras)
+    if not policy.windows(Resource.GPU):
+        return LoadCheck("The policy has no target for gpu.")
     nodes = [item for item in snapshot.cluster.nodes if has_nvidia_gpu(item.allocatable)]
     if not nodes:
-        return warning(
-            name,
+        return LoadCheck(
             "The policy has a target for gpu, but no node has a GPU of NVIDIA.",
             "Remove gpu from `thresholds` and `targetThresholds`.",
         )
-    measured = {node: load for node, load in loads.items() if isinstance(load, Measured)}
-    if len(measured) < len(nodes):
-        return warning(
-            name,
-            f"The GPUs of {count(len(nodes) - len(measured), 'node')} are not measured; there all "
-            "pods with a GPU stay.",
+    unmeasured = sum(not isinstance(gpus.nodes.get(node.name), Measured) for node in nodes)
+    if unmeasured:
+        return LoadCheck(
+            f"The GPUs of {count(unmeasured, 'node')} are not measured; there all pods with a GPU "
+            "stay.",
             "Let Prometheus scrape DCGM's exporter on each of them; `metrics.sources.nodeGPU` is "
             "for a job with another name.",
-            _reasons(snapshot),
+            _reasons(gpus),
         )
-    shared = [n for n in nodes if nvidia_gpus(n.allocatable) > measured[n.name].gpus]
+    shared = [node for node in nodes if gpus.are_shared_on(node)]
     if not shared:
-        return warning(
-            name,
+        return LoadCheck(
             "No node offers more GPUs than it has, so that none is judged by the load of GPUs.",
             "Share GPUs by time slicing or MPS, or remove gpu from `targetThresholds`.",
         )
@@ -43,24 +41,22 @@ def check_gpus(snapshot: Snapshot, examination: Examination) -> Check:
         str(pod.ref)
         for node in shared
         for pod in snapshot.cluster.pods_by_node.get(node.name, ())
-        if has_nvidia_gpu(pod.scheduling.requests)
-        and (pod.namespace, pod.name) not in snapshot.load.gpu_usages
+        if gpus.uses(pod) and gpus.of_pod(pod) is None
     ]
     if unnamed:
-        return warning(
-            name,
+        return LoadCheck(
             f"The GPU usage of {count(len(unnamed), 'pod')} on shared GPUs is not known. Such pods "
             f"stay: {first_names(unnamed, 3)}.",
             "Let DCGM's exporter name each pod of a GPU: `KUBERNETES_VIRTUAL_GPUS=true`.",
         )
-    return ok(name, f"{count(len(shared), 'node shares', 'nodes share')} measured GPUs.")
+    return LoadCheck(f"{count(len(shared), 'node shares', 'nodes share')} measured GPUs.")
 
 
-def _reasons(snapshot: Snapshot) -> tuple[str, ...]:
+def _reasons(gpus: GpuLoad) -> tuple[str, ...]:
     """Why the load of GPUs is not known, those of the most nodes first."""
     by_reason = grouped(
         (load.detail or str(load.reason), node)
-        for node, load in snapshot.load.gpus.items()
+        for node, load in gpus.nodes.items()
         if isinstance(load, Unknown)
     )
     most_first = sorted(by_reason.items(), key=lambda pair: (-len(pair[1]), pair[0]))

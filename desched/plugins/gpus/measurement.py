@@ -2,14 +2,20 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from statistics import fmean
 
 from msgspec.structs import replace
 
-from desched.adapters.kept_history import KeptTracks, Span
-from desched.adapters.prometheus.client import Labels, Series
-from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
-from desched.adapters.prometheus.data_quality import (
+from desched.model.cluster import ClusterState, Node
+from desched.model.devices import has_nvidia_gpu
+from desched.model.load import Measured, Unknown, UnknownReason
+from desched.model.names import Namespace, PodName
+from desched.model.resources import Resource
+from desched.plugins.gpus.dcgm import DCGM, GPU_LABELS, GPU_METRICS, GPU_POD_LABELS
+from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.policy.policy import Policy
+from desched.promql.data_quality import (
     HIGHEST_RATIO,
     Key,
     NodeEvidence,
@@ -17,31 +23,10 @@ from desched.adapters.prometheus.data_quality import (
     WindowEvidence,
     judge,
 )
-from desched.adapters.prometheus.history import LoadTracks, Now
-from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.pod_usages import PodKey
-from desched.adapters.prometheus.queries import (
-    DCGM,
-    GPU_LABELS,
-    GPU_METRICS,
-    GPU_POD_LABELS,
-    SEPARATOR,
-    Scope,
-    scope_of,
-)
-from desched.errors import ObservationError
-from desched.model.cluster import ClusterState, Node
-from desched.model.devices import has_nvidia_gpu, nvidia_gpus
-from desched.model.load import (
-    ClusterLoad,
-    GpuUsage,
-    LoadHistory,
-    Measured,
-    Unknown,
-    UnknownReason,
-)
-from desched.model.resources import Resource
-from desched.policy.policy import Policy
+from desched.promql.plugin import Answers, Labels, Measurement
+from desched.promql.sources import SEPARATOR, Scope, scope_of
+
+PodKey = tuple[Namespace, PodName]
 
 _ABSENT = f"no series of {DCGM} belongs to this node"
 _DIFFERENT = "series of one of its GPUs differ by more than 5 points, as if of several exporters"
@@ -57,111 +42,79 @@ _Values = Mapping[Key, float]
 """By the labels of a GPU's series."""
 
 
-class GpuLoads:
-    """Reads the load of GPUs in one cycle; the loads of other resources need none of it.
+class GpuMeasurement(Measurement):
+    """The load of the GPUs of NVIDIA on `nodes`.
 
     What pods use is read only if the policy has a threshold for it.
     """
 
-    def __init__(self, queries: CycleQueries, index: NodeIndex, policy: Policy) -> None:
-        self._queries = queries
-        self._index = index
+    def __init__(self, policy: Policy, cluster: ClusterState, nodes: Sequence[Node]) -> None:
+        self._cluster = cluster
+        self._nodes = nodes
         self._metrics = policy.metrics
         watched = policy.windows(Resource.GPU)
         self._is_watched = bool(watched)
         self._windows = watched or (policy.shortest_window_seconds,)
+        self.queries = dict(self._queries())
+        self.window_seconds = self._windows[0]
+        self.history = self._mean if self._is_watched else ""
 
-    def added_to(self, load: ClusterLoad, cluster: ClusterState) -> ClusterLoad:
-        """The load with that of GPUs; if Prometheus has no complete answer, all are unknown."""
+    @classmethod
+    def of(cls, policy: Policy, cluster: ClusterState) -> "GpuMeasurement | None":
+        """That of a cluster; None without such GPUs, or if the policy has no window."""
         nodes = [node for node in cluster.nodes if has_nvidia_gpu(node.allocatable)]
-        if not (nodes and all(self._windows)):
-            return load
-        try:
-            answers = self._queries.vectors(dict(self._parts()))
-        except ObservationError as error:
-            return replace(load, gpus=_unknown(nodes, str(error)))
-        if self._queries.warnings:
-            return replace(load, gpus=_unknown(nodes, next(iter(self._queries.warnings))))
-        found_metrics = [_Metric(name, answers, self._index, self._windows) for name in GPU_METRICS]
-        most = {node.name: _of_most(node, found_metrics) for node in nodes}
-        gpus = {node.name: self._load(node, most[node.name]) for node in nodes}
-        load = replace(load, gpus=gpus)
-        return self._judged(load, most, cluster) if self._is_watched else load
+        windows = policy.windows(Resource.GPU) or (policy.shortest_window_seconds,)
+        return cls(policy, cluster, nodes) if nodes and all(windows) else None
 
-    def _judged(
-        self, load: ClusterLoad, most: Mapping[str, "_Metric"], cluster: ClusterState
-    ) -> ClusterLoad:
-        """The load with the usage of pods, and with GPUs as a resource of nodes that share them.
+    def load(self, answers: Answers) -> GpuLoad:
+        """The load of each node, and the usage of pods where it is known."""
+        metrics = [_Metric(name, answers, self._windows) for name in GPU_METRICS]
+        most = {node.name: _of_most(node, metrics) for node in self._nodes}
+        loads = {node.name: self._load(node, most[node.name], answers.at) for node in self._nodes}
+        usages: dict[str, dict[str, GpuUsage]] = {}
+        for name, load in loads.items() if self._is_watched else ():
+            if isinstance(load, Measured):
+                for (namespace, pod), usage in most[name].usages(name, self._cluster).items():
+                    usages.setdefault(namespace, {})[pod] = usage
+        return GpuLoad(loads, usages)
 
-        These offer more GPUs than they have. A GPU that one pod has alone is not overloaded.
-        """
-        loads, usages = dict(load.nodes), dict[PodKey, GpuUsage]()
-        for node in cluster.nodes:
-            gpu = load.gpus.get(node.name)
-            if not isinstance(gpu, Measured):
-                continue
-            usages |= most[node.name].usages(node.name, cluster)
-            if nvidia_gpus(node.allocatable) > gpu.gpus:
-                loads[node.name] = {**loads[node.name], Resource.GPU: gpu}
-        return replace(load, nodes=loads, gpu_usages=usages)
-
-    def history(
-        self, span: Span, kept: KeptTracks, load: ClusterLoad
-    ) -> dict[Resource, dict[str, LoadHistory]]:
-        """The mean load of the GPUs of each node in the past; nothing if it is unknown."""
-        if not self._is_watched:
-            return {}
-        expressions = {Resource.GPU: self._mean}
-        tracks = LoadTracks(self._queries, self._index, expressions, self._windows[0])
-        current = {
-            name: gpus.levels[0].ratio
-            for name, gpus in load.gpus.items()
-            if isinstance(gpus, Measured)
-        }
-        kept.begin()
-        try:
-            found = tracks.until_now(span, kept, {Resource.GPU: Now(current, current)})
-        except ObservationError:
-            return {}
-        if self._queries.warnings:
-            kept.undo()
-            return {}
-        return found
+    def unknown(self, doubt: str) -> GpuLoad:
+        """No load is known."""
+        unknown = Unknown(UnknownReason.ABSENT, doubt)
+        return GpuLoad({node.name: unknown for node in self._nodes})
 
     @property
-    def _mean(self) -> Query:
+    def _mean(self) -> str:
         """The query for the mean load of each node over the shortest window."""
         means = (
             metric.node_ratio(self._windows[0], self._scope(metric.source.scope))
             for metric in GPU_METRICS.values()
         )
-        return Query(SEPARATOR.join(means))
+        return SEPARATOR.join(means)
 
     def _scope(self, default: Scope) -> Scope:
         return scope_of(self._metrics, "node_gpu", default)
 
-    def _parts(self) -> Iterator[tuple[str, Query]]:
+    def _queries(self) -> Iterator[tuple[str, str]]:
         for name, metric in GPU_METRICS.items():
             source, scope = metric.source, self._scope(metric.source.scope)
-            yield f"{name}_age", Query(source.age(scope))
+            yield f"{name}_age", source.age(scope)
             for seconds in self._windows:
-                covered = source.covered_checkpoints(seconds, scope)
-                yield f"{name}_covered_{seconds}", Query(covered)
-                yield f"{name}_load_{seconds}", Query(source.ratio(seconds, scope))
+                yield f"{name}_covered_{seconds}", source.covered_checkpoints(seconds, scope)
+                yield f"{name}_load_{seconds}", source.ratio(seconds, scope)
             if self._is_watched:
-                yield f"{name}_users", Query(metric.users(scope))
+                yield f"{name}_users", metric.users(scope)
                 for seconds in self._windows:
-                    yield f"{name}_usage_{seconds}", Query(metric.usage(seconds, scope))
-                    apart = metric.disagreement(seconds, scope)
-                    yield f"{name}_apart_{seconds}", Query(apart)
+                    yield f"{name}_usage_{seconds}", metric.usage(seconds, scope)
+                    yield f"{name}_apart_{seconds}", metric.disagreement(seconds, scope)
 
-    def _load(self, node: Node, metric: "_Metric") -> Measured | Unknown:
+    def _load(self, node: Node, metric: "_Metric", at: datetime | None) -> Measured | Unknown:
         """The load of a node by a metric, as if of one series.
 
         Age and coverage are those of the worst GPU.
         """
         key: Key = frozenset({("node", node.name)})
-        ages, at = metric.ages.get(node.name, {}), self._queries.evaluated_at
+        ages = metric.ages.get(node.name, {})
         if not ages or at is None:
             windows = [WindowEvidence(seconds, (), {}) for seconds in self._windows]
             return judge(NodeEvidence(windows, {}, 0.0, absent_detail=_ABSENT))
@@ -181,7 +134,7 @@ class GpuLoads:
         load = judge(NodeEvidence(windows, {key: max(ages.values())}, age_seconds))
         if isinstance(load, Unknown):
             return load
-        return replace(load, gpus=len(ages))
+        return replace(load, devices=len(ages))
 
 
 def _of_most(node: Node, metrics: Iterable["_Metric"]) -> "_Metric":
@@ -198,10 +151,6 @@ def _too_many(node: Node, gpus: Iterable[Key]) -> str:
     return f"{reported} GPUs are reported, its label {GPU_COUNT_LABEL} says {count}"
 
 
-def _unknown(nodes: Iterable[Node], doubt: str) -> dict[str, Measured | Unknown]:
-    return {node.name: Unknown(UnknownReason.ABSENT, doubt) for node in nodes}
-
-
 class _Metric:
     """The answers about one metric: values by GPU, of those whose series have not ended.
 
@@ -211,30 +160,29 @@ class _Metric:
     def __init__(
         self,
         name: str,
-        answers: Mapping[str, Sequence[Series[Labels]]],
-        index: NodeIndex,
+        answers: Answers,
         windows_seconds: Sequence[int],
     ) -> None:
         self.ages: dict[str, dict[Key, float]] = {}
-        for series in answers[f"{name}_age"]:
-            node = index.resolve(series.labels)
+        series = answers.series
+        for labels, age in series[f"{name}_age"]:
+            node = answers.node_of(labels)
             if node is not None:
-                gpus = self.ages.setdefault(node, {})
-                gpus[frozenset(series.labels.items())] = series.value
-        self.covered = {w: _by_gpu(answers[f"{name}_covered_{w}"]) for w in windows_seconds}
-        self.loads = {w: _by_gpu(answers[f"{name}_load_{w}"]) for w in windows_seconds}
+                self.ages.setdefault(node, {})[frozenset(labels.items())] = age
+        self.covered = {w: _by_gpu(series[f"{name}_covered_{w}"]) for w in windows_seconds}
+        self.loads = {w: _by_gpu(series[f"{name}_load_{w}"]) for w in windows_seconds}
         self.differing = {
-            frozenset(series.labels.items())
+            frozenset(labels.items())
             for w in windows_seconds
-            for series in answers.get(f"{name}_apart_{w}", ())
-            if series.value > _MOST_APART
+            for labels, apart in series.get(f"{name}_apart_{w}", ())
+            if apart > _MOST_APART
         }
         self._users: dict[Key, list[PodKey]] = {}
-        for series in answers.get(f"{name}_users", ()):
-            gpu, pod = _split(series.labels)
+        for labels, _ in series.get(f"{name}_users", ()):
+            gpu, pod = _split(labels)
             self._users.setdefault(gpu, []).append(pod)
         self._usages = [
-            {_split(series.labels): series.value for series in answers.get(f"{name}_usage_{w}", ())}
+            {_split(labels): usage for labels, usage in series.get(f"{name}_usage_{w}", ())}
             for w in windows_seconds
         ]
 
@@ -277,8 +225,8 @@ def _plausible(share: float) -> float:
     return share if 0.0 <= share <= HIGHEST_RATIO else math.nan
 
 
-def _by_gpu(answer: Iterable[Series[Labels]]) -> _Values:
-    return {frozenset(series.labels.items()): series.value for series in answer}
+def _by_gpu(answer: Iterable[tuple[Labels, float]]) -> _Values:
+    return {frozenset(labels.items()): value for labels, value in answer}
 
 
 def _exporter(gpu: Key) -> Key:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.adapters.prometheus.data_quality import (
+from desched.model.load import Level, Measured, SeenLoad, Unknown, UnknownReason
+from desched.promql.data_quality import (
     Key,
     NodeEvidence,
     Sighting,
@@ -14,7 +15,6 @@ from desched.adapters.prometheus.data_quality import (
     judge,
     seen,
 )
-from desched.model.load import Level, Measured, SeenLoad, Unknown, UnknownReason
 
 A: Key = frozenset({("instance", "a")})
 B: Key = frozenset({("instance", "b")})

@@ -8,21 +8,22 @@ from msgspec.structs import replace
 from desched.adapters.kept_history import KeptTracks, Span
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
-from desched.adapters.prometheus.cycle_queries import CycleQueries
-from desched.adapters.prometheus.gpu_loads import GPU_COUNT_LABEL, GpuLoads
+from desched.adapters.prometheus.device_loads import DeviceLoads
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.queries import DCGM_SCOPE
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.load import (
     ClusterLoad,
-    GpuUsage,
     Level,
     Measured,
     Unknown,
     UnknownReason,
 )
 from desched.model.resources import Amounts, Resource
+from desched.plugins import HOUSE
+from desched.plugins.gpus.dcgm import DCGM_SCOPE
+from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.plugins.gpus.measurement import GPU_COUNT_LABEL
 from desched.policy.policy import MetricsSource, Policy
 from tests.unit.adapters.prometheus.fake_server import (
     EVALUATED_AT,
@@ -37,22 +38,40 @@ from tests.unit.adapters.prometheus.test_reader import good, policy
 from tests.unit.adapters.prometheus.worlds import cluster, node, pod
 
 
+def by_windows(windows: Mapping[Resource, tuple[int, ...]]) -> Policy:
+    return replace(policy(windows), plugins=HOUSE)
+
+
+POLICY_WITHOUT = by_windows({Resource.CPU: (300,)})
+WATCHED = by_windows({Resource.CPU: (300,), Resource.GPU: (300, 600)})
+
+
 def with_gpu(name: str, resource: str = "nvidia.com/gpu", **fields: float) -> Node:
     return replace(node(name, **fields), allocatable=Amounts(extended=((resource, 8),)))
 
 
 def read_of(fake: FakePrometheus, world: ClusterState, by: Policy) -> ClusterLoad:
-    queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
     nodes: dict[str, dict[Resource, Measured | Unknown]] = {node.name: {} for node in world.nodes}
-    return GpuLoads(queries, NodeIndex(world), by).added_to(ClusterLoad(nodes, {}), world)
+    return loads_of(fake, world, by, {}).added_to(ClusterLoad(nodes, {}), world)
+
+
+def loads_of(
+    fake: FakePrometheus, world: ClusterState, by: Policy, kept: dict[Resource, KeptTracks]
+) -> DeviceLoads:
+    client = PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False)
+    return DeviceLoads(client, NodeIndex(world), by, kept)
+
+
+def gpus_of(load: ClusterLoad) -> Mapping[str, Measured | Unknown]:
+    return GpuLoad.of(load.extras).nodes
 
 
 def read(
     fake: FakePrometheus, *nodes: Node, sources: Mapping[str, str] | None = None
 ) -> Mapping[str, Measured | Unknown]:
     source = MetricsSource("", {}, {}, sources or {})
-    by = replace(policy({Resource.CPU: (300,)}), metrics=source)
-    return read_of(fake, cluster(*nodes), by).gpus
+    by = replace(POLICY_WITHOUT, metrics=source)
+    return gpus_of(read_of(fake, cluster(*nodes), by))
 
 
 def gpus(
@@ -92,8 +111,8 @@ def test_the_gpus_of_all_nodes_are_one_request(fake: FakePrometheus) -> None:
     fake.answer = gpus(ONE, TWO, {**ONE, "hostname": "n-b"})
     nodes = [with_gpu(name) for name in ("n-a", "n-b")]
     assert read(fake, *nodes) == {
-        "n-a": Measured((Level(300, 0.5),), gpus=2),
-        "n-b": Measured((Level(300, 0.5),), gpus=1),
+        "n-a": Measured((Level(300, 0.5),), devices=2),
+        "n-b": Measured((Level(300, 0.5),), devices=1),
     }
     assert fake.requests == 1
 
@@ -146,13 +165,10 @@ def test_trouble_with_gpus_leaves_the_other_resources_as_they_are(
 
     fake.answer = answer
     reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
-    load = reader.read_load(cluster(with_gpu("n-a")), policy({Resource.CPU: (300,)}))
+    load = reader.read_load(cluster(with_gpu("n-a")), POLICY_WITHOUT)
     assert isinstance(load.nodes["n-a"][Resource.CPU], Measured)
     assert load.problems == ()
-    assert isinstance(load.gpus["n-a"], Unknown)
-
-
-WATCHED = policy({Resource.CPU: (300,), Resource.GPU: (300, 600)})
+    assert isinstance(gpus_of(load)["n-a"], Unknown)
 
 
 def used_by(*pods: str, gpu: Mapping[str, str] = ONE) -> list[Mapping[str, str]]:
@@ -181,7 +197,7 @@ def test_series_that_differ_about_a_gpu_are_not_all_of_its_exporter(
     """Whoever may replace labels adds one that is busier, and the busiest would count."""
     agreeing, differing = shared(used_by("one", "two")), gpus(ONE, apart=apart)
     fake.answer = lambda asked: (differing if "min by" in asked.query else agreeing)(asked)
-    found = read_of(fake, cluster(with_gpu("n-a")), WATCHED).gpus["n-a"]
+    found = gpus_of(read_of(fake, cluster(with_gpu("n-a")), WATCHED))["n-a"]
     assert isinstance(found, Measured) is known
 
 
@@ -197,8 +213,8 @@ def usages(
     *pods: Pod,
 ) -> Mapping[str, GpuUsage]:
     fake.answer = answer
-    found = read_of(fake, cluster(with_gpu("n-a"), pods=pods), WATCHED).gpu_usages
-    return {name: usage for (_, name), usage in found.items()}
+    load = read_of(fake, cluster(with_gpu("n-a"), pods=pods), WATCHED)
+    return GpuLoad.of(load.extras).usages.get("a", {})
 
 
 def test_pods_of_one_gpu_share_it_and_the_others_have_theirs_alone(fake: FakePrometheus) -> None:
@@ -243,18 +259,18 @@ def test_gpus_are_a_resource_of_nodes_that_offer_more_than_they_have(
     fake: FakePrometheus,
 ) -> None:
     fake.answer = shared(used_by("web"))
-    half = Measured((Level(300, 0.5), Level(600, 0.5)), gpus=1)
+    half = Measured((Level(300, 0.5), Level(600, 0.5)), devices=1)
     for offered, judged in ((1, {}), (2, {Resource.GPU: half})):
         one = replace(node("n-a"), allocatable=Amounts(extended=(("nvidia.com/gpu", offered),)))
         load = read_of(fake, cluster(one), WATCHED)
-        assert (load.nodes["n-a"], load.gpus["n-a"]) == (judged, half)
+        assert (load.nodes["n-a"], gpus_of(load)["n-a"]) == (judged, half)
 
 
 @pytest.mark.parametrize("label", ["cluster", "instance"])
 def test_gpus_that_several_exporters_report_are_unknown(fake: FakePrometheus, label: str) -> None:
     """One of them may be a stranger's, which could make the node seem overloaded."""
     fake.answer = shared([], {**ONE, label: "one"}, {**ONE, "UUID": "u1", label: "two"})
-    found = read_of(fake, cluster(with_gpu("n-a")), WATCHED).gpus["n-a"]
+    found = gpus_of(read_of(fake, cluster(with_gpu("n-a")), WATCHED))["n-a"]
     assert isinstance(found, Unknown)
     assert found.reason is UnknownReason.CONTRADICTORY
 
@@ -267,7 +283,7 @@ def test_more_gpus_than_the_node_has_are_a_contradiction(
     forged = {"hostname": "n-a", "UUID": "forged"}
     fake.answer = shared([], ONE, {**ONE, "GPU_I_ID": "1"}, forged)
     labelled = replace(with_gpu("n-a"), labels={GPU_COUNT_LABEL: count})
-    found = read_of(fake, cluster(labelled), WATCHED).gpus["n-a"]
+    found = gpus_of(read_of(fake, cluster(labelled), WATCHED))["n-a"]
     assert isinstance(found, Measured) is known
     if isinstance(found, Unknown):
         assert found.reason is UnknownReason.CONTRADICTORY
@@ -286,12 +302,11 @@ def test_a_policy_without_gpus_asks_nothing_about_pods_and_the_past(fake: FakePr
     read(fake, with_gpu("n-a"))
     assert fake.requests == 1
     assert "group_left" not in fake.asked[0].query
-    queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
-    by = policy({Resource.CPU: (300,)})
-    loads = GpuLoads(queries, NodeIndex(cluster(node("n-a"))), by)
-    span = Span.before(EVALUATED_AT, by.history)
-    assert loads.history(span, KeptTracks(), ClusterLoad({}, {})) == {}
-    assert fake.requests == 1
+    by = POLICY_WITHOUT
+    loads = loads_of(fake, cluster(with_gpu("n-a")), by, {})
+    loads.added_to(ClusterLoad({"n-a": {}}, {}), cluster(with_gpu("n-a")))
+    assert loads.history(Span.before(EVALUATED_AT, by.history)) == {}
+    assert fake.requests == 2
 
 
 @pytest.mark.parametrize("trouble", ["refused", "warned"])
@@ -299,31 +314,27 @@ def test_without_the_past_of_gpus_their_load_is_not_known_to_last(
     fake: FakePrometheus, trouble: str
 ) -> None:
     fake.answer = shared(used_by("web"))
-    queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
     world = cluster(with_gpu("n-a"))
-    loads = GpuLoads(queries, NodeIndex(world), WATCHED)
-    load = loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
+    loads = loads_of(fake, world, WATCHED, {})
+    loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
     fake.answer = lambda _: refusal(422) if trouble == "refused" else vector(warnings=["partial"])
     span = Span.before(EVALUATED_AT, WATCHED.history)
-    assert loads.history(span, KeptTracks(), load) == {}
+    assert loads.history(span) == {}
 
 
 def test_the_past_of_gpus_is_kept_as_that_of_nodes(fake: FakePrometheus) -> None:
     world = cluster(with_gpu("n-a"))
     span = Span.before(EVALUATED_AT, WATCHED.history)
-    kept = KeptTracks()
+    kept: dict[Resource, KeptTracks] = {}
     for asked_points in (37, 0):
         fake.answer = shared(used_by("web"))
-        queries = CycleQueries(
-            PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False)
-        )
-        loads = GpuLoads(queries, NodeIndex(world), WATCHED)
+        loads = loads_of(fake, world, WATCHED, kept)
         load = loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
         fake.answer = lambda asked: matrix(asked, ({"node": "n-a"}, [0.25] * 37))
         fake.asked.clear()
-        found = loads.history(span, kept, load)[Resource.GPU]["n-a"]
+        found = loads.history(span)[Resource.GPU]["n-a"]
         assert sum(len(asked.times) for asked in fake.asked) == asked_points
         assert found.ratios[:37] == (0.25,) * 37
-        gpus_now = load.gpus["n-a"]
+        gpus_now = gpus_of(load)["n-a"]
         assert isinstance(gpus_now, Measured)
         assert found.ratios[37] == gpus_now.levels[0].ratio

@@ -1,0 +1,1 @@
+"""How a load is asked of Prometheus and whether it can be trusted, without a connection."""

@@ -1,0 +1,3 @@
+from tests.unit.adapters.prometheus.conftest import fake
+
+__all__ = ["fake"]
