@@ -56,11 +56,7 @@ OF_POLICY = frozenset(
 
 _NAMES = tuple(CheckName)
 _MEASURED_ALL = _NAMES.index(CheckName.POD_MEMORY) + 1
-MEASURING = {
-    str(plugin.load.plugin): plugin
-    for plugin in HOUSE
-    if isinstance(plugin, MeasuringPlugin) and plugin.load is not None
-}
+MEASURING = {plugin.load.plugin: plugin for plugin in HOUSE if isinstance(plugin, MeasuringPlugin)}
 ORDER: tuple[str, ...] = (*_NAMES[:_MEASURED_ALL], *MEASURING, *_NAMES[_MEASURED_ALL:])
 """The names of all checks, the most important first."""
 

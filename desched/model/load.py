@@ -10,7 +10,7 @@ from desched.model.bounds import Count, Ratio, Time, Usage
 from desched.model.cluster import ControllerKey, Node, Pod
 from desched.model.extras import Extra
 from desched.model.names import ForPeople, Namespace, NodeName, Plain, PodName
-from desched.model.resources import Resource
+from desched.model.resources import Amounts, Resource
 
 
 class UnknownReason(StrEnum):
@@ -74,39 +74,60 @@ class PodUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     memory_bytes: tuple[Usage, ...] = ()
 
 
-class DeviceLoad(Extra, frozen=True):
-    """The load of a resource that a plugin measures: the mean over the devices of each node.
+class DeviceUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Mean usage of devices by a pod in each window, shortest first; 1.0 is all of one device.
 
-    `nodes` are those with such devices, over the windows of the policy, else over the shortest one.
-    By default no pod uses any.
+    `shared` is that of devices that other pods use, too, `alone` that of all others.
+    """
+
+    shared: tuple[Usage, ...]
+    alone: tuple[Usage, ...]
+
+    @property
+    def total(self) -> tuple[float, ...]:
+        """The usage of all its devices in each window."""
+        return tuple(map(sum, zip(self.shared, self.alone, strict=True)))
+
+
+class DeviceLoad(Extra, frozen=True):
+    """The load of the devices of a resource, which a plugin measures.
+
+    `nodes` has the mean over the devices of each node with some, over the windows of the resource,
+    else over the shortest window. `usages` has all pods whose usage is known, if the policy watches
+    the resource.
     """
 
     resource: ClassVar[Resource]
     nodes: Mapping[NodeName, Measured | Unknown] = {}
+    usages: Mapping[Namespace, Mapping[PodName, DeviceUsage]] = {}
 
-    def uses(self, pod: Pod) -> bool:  # noqa: ARG002  (by default none)
-        """Whether the pod uses such devices."""
-        return False
+    @staticmethod
+    def uses(amounts: Amounts) -> bool:
+        """Whether there are such devices, or parts of them, among the amounts."""
+        raise NotImplementedError
 
-    def usage(self, pod: Pod) -> tuple[float, ...]:  # noqa: ARG002
-        """The mean usage of a pod that uses some, in devices by window; empty if not measured."""
-        return ()
+    @staticmethod
+    def count(amounts: Amounts) -> int:
+        """How many of the devices, or shares of one, are among the amounts."""
+        raise NotImplementedError
 
-    def shared_usage(self, pod: Pod) -> tuple[float, ...]:
-        """That of devices which other pods use, too."""
-        return self.usage(pod)
+    def of_pod(self, pod: Pod) -> DeviceUsage | None:
+        """What was measured of a pod."""
+        return self.usages.get(pod.namespace, {}).get(pod.name)
 
-    def are_shared_on(self, node: Node) -> bool:  # noqa: ARG002
-        """Whether pods may share the devices of a node, whose load is known."""
-        return False
+    @property
+    def lengths(self) -> set[int]:
+        """For how many windows it has the usage of pods."""
+        usages = (usage for of in self.usages.values() for usage in of.values())
+        return {len(values) for usage in usages for values in (usage.shared, usage.alone)}
 
-    def has_usage_over(self, windows: int) -> bool:  # noqa: ARG002
-        """Whether the usage of each pod has so many values."""
-        return True
+    def are_shared_on(self, node: Node) -> bool:
+        """Whether a node offers more devices than it has, whose load is known.
 
-    def requested(self, pod: Pod) -> float:  # noqa: ARG002
-        """How many of the devices the pod requests."""
-        return 0.0
+        A device that one pod has alone is not overloaded.
+        """
+        load = self.nodes.get(node.name)
+        return isinstance(load, Measured) and 0 < load.devices < self.count(node.allocatable)
 
 
 class PodPast(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,9 +1,8 @@
-"""Loads that plugins measure with Prometheus."""
+"""Loads of devices that plugins measure with Prometheus."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from desched.model.cluster import ClusterState
 from desched.model.load import DeviceLoad
@@ -25,26 +24,6 @@ class Answers(NamedTuple):
     node_of: Callable[[Labels], str | None]
 
 
-class Measurement(ABC):
-    """What a plugin asks Prometheus in one cycle, and what the answers mean.
-
-    `queries` have names of letters, digits and underscores. `history` is the query for the mean
-    load of each node over `window_seconds`, the shortest window; empty if nothing needs the past.
-    """
-
-    queries: Mapping[str, str]
-    history: str
-    window_seconds: int
-
-    @abstractmethod
-    def load(self, answers: Answers) -> DeviceLoad:
-        """The load by the answers, which are complete."""
-
-    @abstractmethod
-    def unknown(self, doubt: str) -> DeviceLoad:
-        """The load if there is no complete answer."""
-
-
 class LoadCheck(NamedTuple):
     """What `desched doctor` says of a load; `fix` is empty if all is well."""
 
@@ -54,12 +33,27 @@ class LoadCheck(NamedTuple):
 
 
 class MeasuringPlugin(Plugin, frozen=True):
-    """A plugin that measures a load of its own."""
+    """A plugin that measures the load of devices, if nodes have some; `load` is its type."""
 
-    def measurement(self, policy: Policy, cluster: ClusterState) -> Measurement | None:
-        """How it measures its load; None if there is nothing to measure."""
+    load: ClassVar[type[DeviceLoad]]
+
+    def queries(self, policy: Policy) -> Mapping[str, str]:
+        """The queries of a cycle, by names of letters, digits and underscores."""
+        raise NotImplementedError
+
+    def mean(self, policy: Policy) -> str:
+        """The query for the mean load of each node over the shortest window."""
+        raise NotImplementedError
+
+    def measured(self, policy: Policy, cluster: ClusterState, answers: Answers) -> DeviceLoad:
+        """The load by the answers, which are complete."""
         raise NotImplementedError
 
     def load_check(self, policy: Policy, snapshot: Snapshot) -> LoadCheck:
         """Whether what the policy asks of the load is measured."""
         raise NotImplementedError
+
+
+def windows_of(policy: Policy, load: type[DeviceLoad]) -> tuple[int, ...]:
+    """The windows of the policy for these devices, else the shortest one of all, in seconds."""
+    return policy.windows(load.resource) or (policy.shortest_window_seconds,)

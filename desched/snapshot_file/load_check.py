@@ -128,7 +128,7 @@ def _misshapen(load: ClusterLoad, policy: Policy) -> Iterator[bool]:
         yield len(usage.cpu_millicores) not in {0, cpu}
         yield len(usage.memory_bytes) not in {0, memory}
     for devices in load.extras.values():
-        yield not devices.has_usage_over(len(policy.windows(devices.resource)))
+        yield not devices.lengths <= {len(policy.windows(devices.resource))}
     for loads in load.nodes.values():
         for resource, found in loads.items():
             if isinstance(found, Measured):

@@ -1,4 +1,4 @@
-"""The loads that plugins measure, each in requests of its own.
+"""The loads of devices that plugins measure, each in requests of its own.
 
 So neither their warnings nor their errors touch the other resources.
 """
@@ -14,10 +14,17 @@ from desched.adapters.prometheus.history import LoadTracks, Now
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, DeviceLoad, LoadHistory, Measured
+from desched.model.load import (
+    ClusterLoad,
+    DeviceLoad,
+    LoadHistory,
+    Measured,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.resources import Resource
 from desched.policy.policy import Policy
-from desched.promql.plugin import Answers, Measurement, MeasuringPlugin
+from desched.promql.plugin import Answers, MeasuringPlugin, windows_of
 
 Histories = dict[Resource, dict[str, LoadHistory]]
 
@@ -36,68 +43,72 @@ class DeviceLoads:
         self._index = index
         self._policy = policy
         self._kept = kept
-        self._asked: list[tuple[Measurement, CycleQueries, DeviceLoad]] = []
+        self._read: list[tuple[MeasuringPlugin, CycleQueries, DeviceLoad]] = []
 
     def added_to(self, load: ClusterLoad, cluster: ClusterState) -> ClusterLoad:
-        """The load with those of plugins; nodes whose devices pods share are judged by them."""
+        """The load with those of devices, by which nodes are judged where pods share them."""
         nodes, extras = dict(load.nodes), dict(load.extras)
         for plugin in self._policy.plugins:
             if not isinstance(plugin, MeasuringPlugin):
                 continue
-            measurement = plugin.measurement(self._policy, cluster)
-            if measurement is None:
+            having = [node for node in cluster.nodes if plugin.load.uses(node.allocatable)]
+            if not (having and all(windows_of(self._policy, plugin.load))):
                 continue
             queries = CycleQueries(self._client)
-            devices = self._measured(measurement, queries)
-            self._asked.append((measurement, queries, devices))
+            devices = self._measured(plugin, queries, cluster)
+            if isinstance(devices, str):
+                unknown = Unknown(UnknownReason.ABSENT, devices)
+                devices = plugin.load({node.name: unknown for node in having})
+            self._read.append((plugin, queries, devices))
             extras |= devices.extras
-            for node in cluster.nodes if self._policy.windows(devices.resource) else ():
+            for node in having if self._policy.windows(devices.resource) else ():
                 if devices.are_shared_on(node):
                     own = {devices.resource: devices.nodes[node.name]}
                     nodes[node.name] = {**nodes[node.name], **own}
         return replace(load, nodes=nodes, extras=extras)
 
-    def _measured(self, measurement: Measurement, queries: CycleQueries) -> DeviceLoad:
+    def _measured(
+        self, plugin: MeasuringPlugin, queries: CycleQueries, cluster: ClusterState
+    ) -> DeviceLoad | str:
+        """Return the load, or why there is no complete answer."""
+        parts = {name: Query(text) for name, text in plugin.queries(self._policy).items()}
         try:
-            series = queries.vectors({n: Query(text) for n, text in measurement.queries.items()})
+            answers = queries.vectors(parts)
         except ObservationError as error:
-            return measurement.unknown(str(error))
+            return str(error)
         if queries.warnings:
-            return measurement.unknown(next(iter(queries.warnings)))
-        pairs = {name: [(each.labels, each.value) for each in of] for name, of in series.items()}
-        return measurement.load(Answers(pairs, queries.evaluated_at, self._index.resolve))
+            return next(iter(queries.warnings))
+        series = {name: [(one.labels, one.value) for one in of] for name, of in answers.items()}
+        found = Answers(series, queries.evaluated_at, self._index.resolve)
+        return plugin.measured(self._policy, cluster, found)
 
     @property
     def now(self) -> float:
         """When Prometheus evaluated an answer, in Unix seconds; 0 before the first series."""
-        return max((queries.now for _, queries, _ in self._asked), default=0.0)
+        return max((queries.now for _, queries, _ in self._read), default=0.0)
 
     def history(self, span: Span) -> Histories:
         """The mean load of the devices of each node in the past, without what is unknown."""
         histories: Histories = {}
-        for measurement, queries, devices in self._asked:
-            if measurement.history:
-                histories |= self._past(measurement, queries, devices, span)
-        return histories
-
-    def _past(
-        self, measurement: Measurement, queries: CycleQueries, devices: DeviceLoad, span: Span
-    ) -> Histories:
-        resource = devices.resource
-        expressions = {resource: Query(measurement.history)}
-        tracks = LoadTracks(queries, self._index, expressions, measurement.window_seconds)
-        current = {
-            name: load.levels[0].ratio
-            for name, load in devices.nodes.items()
-            if isinstance(load, Measured)
-        }
-        kept = self._kept.setdefault(resource, KeptTracks())
-        kept.begin()
-        try:
-            histories = tracks.until_now(span, kept, {resource: Now(current, current)})
-        except ObservationError:
-            return {}
-        if queries.warnings:
-            kept.undo()
-            return {}
+        for plugin, queries, devices in self._read:
+            resource = devices.resource
+            if not (windows := self._policy.windows(resource)):
+                continue
+            expressions = {resource: Query(plugin.mean(self._policy))}
+            tracks = LoadTracks(queries, self._index, expressions, windows[0])
+            current = {
+                name: load.levels[0].ratio
+                for name, load in devices.nodes.items()
+                if isinstance(load, Measured)
+            }
+            kept = self._kept.setdefault(resource, KeptTracks())
+            kept.begin()
+            try:
+                past = tracks.until_now(span, kept, {resource: Now(current, current)})
+            except ObservationError:
+                continue
+            if queries.warnings:
+                kept.undo()
+            else:
+                histories |= past
         return histories

@@ -10,7 +10,7 @@ import msgspec
 from desched.model.cache import cached
 from desched.model.cluster import ControllerKey, Pod
 from desched.model.groups import grouped
-from desched.model.load import DeviceLoad, Measured, PodUsage
+from desched.model.load import DeviceLoad, DeviceUsage, Measured, PodUsage
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
@@ -68,24 +68,28 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         if resource is Resource.PODS:
             return (1.0,)
         if resource is not Resource.CPU and resource is not Resource.MEMORY:
-            devices = self.device_loads.get(resource)
-            if devices is not None and not devices.uses(pod):
-                return (0.0,) * len(self.windows.get(resource, ()))
-            return devices.usage(pod) if devices is not None else ()
+            used = self._device_usage(pod, resource)
+            return used.total if used else ()
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name))
         if usage is None:
             return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+
+    def _device_usage(self, pod: Pod, resource: Resource) -> DeviceUsage | None:
+        """Return the usage of devices, which is read of all pods, or None if not measured."""
+        load = self.device_loads.get(resource)
+        if load is None or load.uses(pod.scheduling.requests):
+            return load.of_pod(pod) if load is not None else None
+        nothing = (0.0,) * len(self.windows.get(resource, ()))
+        return DeviceUsage(nothing, nothing)
 
     def relief(self, pod: Pod, resource: Resource) -> tuple[float, ...]:
         """The usage in each window that other pods gain if the pod leaves; empty if not measured.
 
         The time of a device that the pod has alone is of use to no other pod.
         """
-        devices = self.device_loads.get(resource)
-        if devices is not None and devices.uses(pod):
-            return devices.shared_usage(pod)
-        return self.measured(pod, resource)
+        used = self._device_usage(pod, resource) if resource in self.device_loads else None
+        return used.shared if used else self.measured(pod, resource)
 
     @cached_property
     def device_loads(self) -> Mapping[Resource, DeviceLoad]:
@@ -145,7 +149,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         if resource is Resource.PODS:
             return 1.0
         devices = self.device_loads.get(resource)
-        if devices is not None and not devices.uses(pod):
+        if devices is not None and not devices.uses(pod.scheduling.requests):
             return 0.0
         siblings = self._sibling_mean(pod, resource)
         if siblings is not None:
@@ -157,7 +161,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             return measured[0] / share if resource is Resource.CPU else measured[0]
         requests = pod.scheduling.requests
         if devices is not None:
-            return devices.requested(pod)
+            return float(devices.count(requests))
         is_cpu = resource is Resource.CPU
         return float(requests.cpu_millicores if is_cpu else requests.memory_bytes)
 

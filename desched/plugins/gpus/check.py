@@ -41,7 +41,7 @@ def check_gpus(policy: Policy, snapshot: Snapshot) -> LoadCheck:
         str(pod.ref)
         for node in shared
         for pod in snapshot.cluster.pods_by_node.get(node.name, ())
-        if gpus.uses(pod) and gpus.of_pod(pod) is None
+        if gpus.uses(pod.scheduling.requests) and gpus.of_pod(pod) is None
     ]
     if unnamed:
         return LoadCheck(

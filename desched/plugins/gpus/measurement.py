@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Node
 from desched.model.devices import has_nvidia_gpu
-from desched.model.load import Measured, Unknown, UnknownReason
+from desched.model.load import DeviceUsage, Measured, Unknown, UnknownReason
 from desched.model.names import Namespace, PodName
 from desched.model.resources import Resource
-from desched.plugins.gpus.dcgm import DCGM, GPU_LABELS, GPU_METRICS, GPU_POD_LABELS
-from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.plugins.gpus.dcgm import DCGM, DCGM_SCOPE, GPU_LABELS, GPU_METRICS, GPU_POD_LABELS
+from desched.plugins.gpus.load import GpuLoad
 from desched.policy.policy import Policy
 from desched.promql.data_quality import (
     HIGHEST_RATIO,
@@ -23,7 +23,7 @@ from desched.promql.data_quality import (
     WindowEvidence,
     judge,
 )
-from desched.promql.plugin import Answers, Labels, Measurement
+from desched.promql.plugin import Answers, Labels, windows_of
 from desched.promql.sources import SEPARATOR, Scope, scope_of
 
 PodKey = tuple[Namespace, PodName]
@@ -42,104 +42,77 @@ _Values = Mapping[Key, float]
 """By the labels of a GPU's series."""
 
 
-class GpuMeasurement(Measurement):
-    """The load of the GPUs of NVIDIA on `nodes`.
+def queries(policy: Policy) -> Iterator[tuple[str, str]]:
+    """The queries by name; what pods use is read only if the policy has a threshold for it."""
+    windows = windows_of(policy, GpuLoad)
+    for name, metric in GPU_METRICS.items():
+        source, scope = metric.source, _scope(policy)
+        yield f"{name}_age", source.age(scope)
+        for seconds in windows:
+            yield f"{name}_covered_{seconds}", source.covered_checkpoints(seconds, scope)
+            yield f"{name}_load_{seconds}", source.ratio(seconds, scope)
+        if policy.windows(Resource.GPU):
+            yield f"{name}_users", metric.users(scope)
+            for seconds in windows:
+                yield f"{name}_usage_{seconds}", metric.usage(seconds, scope)
+                yield f"{name}_apart_{seconds}", metric.disagreement(seconds, scope)
 
-    What pods use is read only if the policy has a threshold for it.
+
+def mean(policy: Policy) -> str:
+    """The query for the mean load of each node over the shortest window."""
+    seconds, scope = windows_of(policy, GpuLoad)[0], _scope(policy)
+    return SEPARATOR.join(metric.node_ratio(seconds, scope) for metric in GPU_METRICS.values())
+
+
+def _scope(policy: Policy) -> Scope:
+    return scope_of(policy.metrics, "node_gpu", DCGM_SCOPE)
+
+
+def measured(policy: Policy, cluster: ClusterState, answers: Answers) -> GpuLoad:
+    """The load of each node with GPUs of NVIDIA, and the usage of pods where it is known."""
+    windows, is_watched = windows_of(policy, GpuLoad), bool(policy.windows(Resource.GPU))
+    metrics = [_Metric(name, answers, windows) for name in GPU_METRICS]
+    loads: dict[str, Measured | Unknown] = {}
+    usages: dict[str, dict[str, DeviceUsage]] = {}
+    for node in cluster.nodes:
+        if not GpuLoad.uses(node.allocatable):
+            continue
+        # The metric that most of the node's GPUs have.
+        metric = max(metrics, key=lambda metric: len(metric.ages.get(node.name, ())))
+        load = _load(node, metric, answers.at, is_watched=is_watched)
+        if is_watched and isinstance(load, Measured):
+            for (namespace, pod), usage in metric.usages(node.name, cluster).items():
+                usages.setdefault(namespace, {})[pod] = usage
+        loads[node.name] = load
+    return GpuLoad(loads, usages)
+
+
+def _load(
+    node: Node, metric: "_Metric", at: datetime | None, *, is_watched: bool
+) -> Measured | Unknown:
+    """The load of a node by a metric, as if of one series.
+
+    Age and coverage are those of the worst GPU.
     """
-
-    def __init__(self, policy: Policy, cluster: ClusterState, nodes: Sequence[Node]) -> None:
-        self._cluster = cluster
-        self._nodes = nodes
-        self._metrics = policy.metrics
-        watched = policy.windows(Resource.GPU)
-        self._is_watched = bool(watched)
-        self._windows = watched or (policy.shortest_window_seconds,)
-        self.queries = dict(self._queries())
-        self.window_seconds = self._windows[0]
-        self.history = self._mean if self._is_watched else ""
-
-    @classmethod
-    def of(cls, policy: Policy, cluster: ClusterState) -> "GpuMeasurement | None":
-        """That of a cluster; None without such GPUs, or if the policy has no window."""
-        nodes = [node for node in cluster.nodes if has_nvidia_gpu(node.allocatable)]
-        windows = policy.windows(Resource.GPU) or (policy.shortest_window_seconds,)
-        return cls(policy, cluster, nodes) if nodes and all(windows) else None
-
-    def load(self, answers: Answers) -> GpuLoad:
-        """The load of each node, and the usage of pods where it is known."""
-        metrics = [_Metric(name, answers, self._windows) for name in GPU_METRICS]
-        most = {node.name: _of_most(node, metrics) for node in self._nodes}
-        loads = {node.name: self._load(node, most[node.name], answers.at) for node in self._nodes}
-        usages: dict[str, dict[str, GpuUsage]] = {}
-        for name, load in loads.items() if self._is_watched else ():
-            if isinstance(load, Measured):
-                for (namespace, pod), usage in most[name].usages(name, self._cluster).items():
-                    usages.setdefault(namespace, {})[pod] = usage
-        return GpuLoad(loads, usages)
-
-    def unknown(self, doubt: str) -> GpuLoad:
-        """No load is known."""
-        unknown = Unknown(UnknownReason.ABSENT, doubt)
-        return GpuLoad({node.name: unknown for node in self._nodes})
-
-    @property
-    def _mean(self) -> str:
-        """The query for the mean load of each node over the shortest window."""
-        means = (
-            metric.node_ratio(self._windows[0], self._scope(metric.source.scope))
-            for metric in GPU_METRICS.values()
-        )
-        return SEPARATOR.join(means)
-
-    def _scope(self, default: Scope) -> Scope:
-        return scope_of(self._metrics, "node_gpu", default)
-
-    def _queries(self) -> Iterator[tuple[str, str]]:
-        for name, metric in GPU_METRICS.items():
-            source, scope = metric.source, self._scope(metric.source.scope)
-            yield f"{name}_age", source.age(scope)
-            for seconds in self._windows:
-                yield f"{name}_covered_{seconds}", source.covered_checkpoints(seconds, scope)
-                yield f"{name}_load_{seconds}", source.ratio(seconds, scope)
-            if self._is_watched:
-                yield f"{name}_users", metric.users(scope)
-                for seconds in self._windows:
-                    yield f"{name}_usage_{seconds}", metric.usage(seconds, scope)
-                    yield f"{name}_apart_{seconds}", metric.disagreement(seconds, scope)
-
-    def _load(self, node: Node, metric: "_Metric", at: datetime | None) -> Measured | Unknown:
-        """The load of a node by a metric, as if of one series.
-
-        Age and coverage are those of the worst GPU.
-        """
-        key: Key = frozenset({("node", node.name)})
-        ages = metric.ages.get(node.name, {})
-        if not ages or at is None:
-            windows = [WindowEvidence(seconds, (), {}) for seconds in self._windows]
-            return judge(NodeEvidence(windows, {}, 0.0, absent_detail=_ABSENT))
-        if self._is_watched and len({_exporter(gpu) for gpu in ages}) > 1:
-            return Unknown(UnknownReason.CONTRADICTORY, _OF_SEVERAL_EXPORTERS)
-        if doubt := _too_many(node, ages):
-            return Unknown(UnknownReason.CONTRADICTORY, doubt)
-        if metric.differing.intersection(ages):
-            return Unknown(UnknownReason.CONTRADICTORY, _DIFFERENT)
-        windows = []
-        for seconds in self._windows:
-            loads, covered = metric.loads[seconds], metric.covered[seconds]
-            mean = fmean(loads.get(gpu, math.nan) for gpu in ages)
-            least = min(covered.get(gpu, 0.0) for gpu in ages)
-            windows.append(WindowEvidence(seconds, [Sighting(key, mean)], {key: least}))
-        age_seconds = (at - node.created_at).total_seconds()
-        load = judge(NodeEvidence(windows, {key: max(ages.values())}, age_seconds))
-        if isinstance(load, Unknown):
-            return load
-        return replace(load, devices=len(ages))
-
-
-def _of_most(node: Node, metrics: Iterable["_Metric"]) -> "_Metric":
-    """The metric that most of the node's GPUs have."""
-    return max(metrics, key=lambda metric: len(metric.ages.get(node.name, ())))
+    key: Key = frozenset({("node", node.name)})
+    ages = metric.ages.get(node.name, {})
+    if not ages or at is None:
+        windows = [WindowEvidence(seconds, (), {}) for seconds in metric.loads]
+        return judge(NodeEvidence(windows, {}, 0.0, absent_detail=_ABSENT))
+    if is_watched and len({_exporter(gpu) for gpu in ages}) > 1:
+        return Unknown(UnknownReason.CONTRADICTORY, _OF_SEVERAL_EXPORTERS)
+    if doubt := _too_many(node, ages):
+        return Unknown(UnknownReason.CONTRADICTORY, doubt)
+    if metric.differing.intersection(ages):
+        return Unknown(UnknownReason.CONTRADICTORY, _DIFFERENT)
+    windows = []
+    for seconds, loads in metric.loads.items():
+        mean = fmean(loads.get(gpu, math.nan) for gpu in ages)
+        least = min(metric.covered[seconds].get(gpu, 0.0) for gpu in ages)
+        windows.append(WindowEvidence(seconds, [Sighting(key, mean)], {key: least}))
+    age_seconds = (at - node.created_at).total_seconds()
+    load = judge(NodeEvidence(windows, {key: max(ages.values())}, age_seconds))
+    return replace(load, devices=len(ages)) if isinstance(load, Measured) else load
 
 
 def _too_many(node: Node, gpus: Iterable[Key]) -> str:
@@ -186,7 +159,7 @@ class _Metric:
             for w in windows_seconds
         ]
 
-    def usages(self, node: str, cluster: ClusterState) -> dict[PodKey, GpuUsage]:
+    def usages(self, node: str, cluster: ClusterState) -> dict[PodKey, DeviceUsage]:
         """The usage of each pod on the node that requests a GPU.
 
         Nothing is known of any of them unless each has a GPU: an exporter that does not know of
@@ -210,7 +183,7 @@ class _Metric:
             alone = self._sums(pod, [gpu for gpu in own if len(users[gpu]) == 1])
             if not all(map(math.isfinite, (*shared, *alone))):
                 return {}
-            gpu_usages[pod] = GpuUsage(shared, alone)
+            gpu_usages[pod] = DeviceUsage(shared, alone)
         return gpu_usages
 
     def _sums(self, pod: PodKey, gpus: Iterable[Key]) -> tuple[float, ...]:

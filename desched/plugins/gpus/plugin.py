@@ -16,6 +16,7 @@ from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
 from desched.planning.plugins import OtherMoves
 from desched.planning.selection.limits import EvictionQuota
+from desched.plugins.gpus import measurement
 from desched.plugins.gpus.check import check_gpus
 from desched.plugins.gpus.drains.demands import is_due, wanted
 from desched.plugins.gpus.drains.drain import (
@@ -39,13 +40,12 @@ from desched.plugins.gpus.keys import (
 )
 from desched.plugins.gpus.limit import UnknownGpus
 from desched.plugins.gpus.load import GpuLoad
-from desched.plugins.gpus.measurement import GpuMeasurement
 from desched.plugins.gpus.survey import survey
 from desched.plugins.gpus.views import GpuViews
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy_keys.notes import Notes
-from desched.promql.plugin import LoadCheck, MeasuringPlugin
+from desched.promql.plugin import Answers, LoadCheck, MeasuringPlugin
 
 
 class Gpus(MeasuringPlugin, frozen=True):
@@ -116,9 +116,17 @@ class Gpus(MeasuringPlugin, frozen=True):
         """The nodes of drains under way, for the pods that wait for their GPUs."""
         return held_for_pods(context)
 
-    def measurement(self, policy: Policy, cluster: ClusterState) -> GpuMeasurement | None:
+    def queries(self, policy: Policy) -> Mapping[str, str]:
+        """Those about the gauges of DCGM's exporter."""
+        return dict(measurement.queries(policy))
+
+    def mean(self, policy: Policy) -> str:
+        """That for the mean load of each node."""
+        return measurement.mean(policy)
+
+    def measured(self, policy: Policy, cluster: ClusterState, answers: Answers) -> GpuLoad:
         """The load of GPUs of NVIDIA."""
-        return GpuMeasurement.of(policy, cluster)
+        return measurement.measured(policy, cluster, answers)
 
     def load_check(self, policy: Policy, snapshot: Snapshot) -> LoadCheck:
         """Whether a target for gpu can relieve nodes."""

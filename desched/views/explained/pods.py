@@ -60,10 +60,12 @@ class PodOutcomes:
     def _gpus(self, pod: Pod) -> tuple[float | None, float | None]:
         """Its highest usage of GPUs, and that as a share of its node's GPUs."""
         gpus = self._decision.context.book.device_loads.get(Resource.GPU)
-        if gpus is None or not gpus.usage(pod):
+        usage = gpus and gpus.of_pod(pod)
+        node = gpus and gpus.nodes.get(pod.node)
+        if not usage or not isinstance(node, Measured):
             return None, None
-        used, node = max(gpus.usage(pod)), gpus.nodes.get(pod.node)
-        return (used, _share(used, node.devices)) if isinstance(node, Measured) else (None, None)
+        used = max(usage.total)
+        return used, _share(used, node.devices)
 
     def outcome(self, pod: Pod) -> tuple[PodOutcome, Finding[RefusalReason] | None]:
         """What becomes of the pod, and why it stays if something refuses it."""

@@ -20,6 +20,7 @@ from desched.doctor.other_controllers import CANDIDATE_TAINT
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner, PodVolume, Taint, VolumeKind
 from desched.model.load import (
     ClusterLoad,
+    DeviceUsage,
     LoadHistory,
     LoadProblem,
     Measured,
@@ -33,7 +34,7 @@ from desched.model.state import ForecastCheck, Pause, PauseScope, State
 from desched.model.stored_state import StoredState
 from desched.model.volcano_scheduler import VolcanoConfiguration
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
-from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.queues.keys import QueueMode
 from desched.plugins.queues.plugin import Queues
@@ -521,7 +522,7 @@ SERVER = pod("server", on="a", request=amounts(1, 1, **{"nvidia.com/gpu": 1}))
 DARK = Unknown(UnknownReason.ABSENT, "no series of DCGM's exporter belongs to this node")
 
 
-def of_gpus(found: Measured | Unknown, used: Mapping[str, GpuUsage] = {}) -> Any:
+def of_gpus(found: Measured | Unknown, used: Mapping[str, DeviceUsage] = {}) -> Any:
     """The node `a` offers four GPUs, of which one pod has one."""
     nodes = [node("a", capacity=NVIDIA, allocatable=NVIDIA), node("b"), node("c")]
     seen = loads(0.5, 0.5, 0.5, extras=GpuLoad({"a": found}, {"apps": used}).extras)
@@ -539,7 +540,7 @@ GPUS = cases(
     of_gpus(DARK),
     of_gpus(gpus(4)),
     of_gpus(gpus(1)),
-    of_gpus(gpus(1), {"server": GpuUsage((0.5,), (0.0,))}),
+    of_gpus(gpus(1), {"server": DeviceUsage((0.5,), (0.0,))}),
 )
 
 THRESHOLDS = cases(

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from desched.errors import ConfigurationError
-from desched.model.load import PodUsage
-from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.model.load import DeviceUsage, PodUsage
+from desched.plugins.gpus.load import GpuLoad
 from desched.snapshot_file import storage
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import encode
@@ -53,7 +53,7 @@ def test_the_usage_of_gpus_is_kept_and_must_be_over_the_windows_of_the_policy(
     tmp_path: Path,
 ) -> None:
     found = content()
-    gpus = GpuLoad({}, {"apps": {"a": GpuUsage((0.5,), (0.25,))}}).extras
+    gpus = GpuLoad({}, {"apps": {"a": DeviceUsage((0.5,), (0.25,))}}).extras
     seen = replace(found.snapshot, load=replace(found.snapshot.load, extras=gpus))
     save_snapshot(replace(found, snapshot=seen), tmp_path / "s")
 

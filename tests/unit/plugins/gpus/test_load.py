@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from desched.model.load import Measured, Unknown
+from desched.model.load import DeviceUsage, Measured, Unknown
 from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.plugins.gpus.load import GpuLoad
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
     NOW,
@@ -59,7 +59,7 @@ def seen(gpus: Gpus, pods: Mapping[str, str], uses: Uses, cpu: float = 0.1) -> S
         name: {**loads, Resource.GPU: known[name]} if isinstance(known[name], Measured) else loads
         for name, loads in of_load.nodes.items()
     }
-    used = {name: GpuUsage((shared,), (alone,)) for name, (shared, alone) in uses.items()}
+    used = {name: DeviceUsage((shared,), (alone,)) for name, (shared, alone) in uses.items()}
     return snapshot(
         [node(name, capacity=ROOM, allocatable=ROOM) for name in gpus],
         [

@@ -14,6 +14,7 @@ from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.load import (
     ClusterLoad,
+    DeviceUsage,
     Level,
     Measured,
     Unknown,
@@ -22,7 +23,7 @@ from desched.model.load import (
 from desched.model.resources import Amounts, Resource
 from desched.plugins import HOUSE
 from desched.plugins.gpus.dcgm import DCGM_SCOPE
-from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.measurement import GPU_COUNT_LABEL
 from desched.policy.policy import MetricsSource, Policy
 from tests.unit.adapters.prometheus.fake_server import (
@@ -211,7 +212,7 @@ def usages(
     fake: FakePrometheus,
     answer: Callable[[Asked], Reply],
     *pods: Pod,
-) -> Mapping[str, GpuUsage]:
+) -> Mapping[str, DeviceUsage]:
     fake.answer = answer
     load = read_of(fake, cluster(with_gpu("n-a"), pods=pods), WATCHED)
     return GpuLoad.of(load.extras).usages.get("a", {})
@@ -220,8 +221,8 @@ def usages(
 def test_pods_of_one_gpu_share_it_and_the_others_have_theirs_alone(fake: FakePrometheus) -> None:
     second = {**ONE, "UUID": "u1"}
     users = [*used_by("web", "other"), *used_by("web", gpu=second)]
-    both = GpuUsage((0.25, 0.25), (0.25, 0.25))
-    other = GpuUsage((0.25, 0.25), (0.0, 0.0))
+    both = DeviceUsage((0.25, 0.25), (0.25, 0.25))
+    other = DeviceUsage((0.25, 0.25), (0.0, 0.0))
     found = usages(
         fake, shared(users, ONE, second), user("web"), user("other"), pod("a", "x", "n-a")
     )

@@ -16,6 +16,7 @@ from desched.errors import ConfigurationError
 from desched.model.cluster import PodVolume, VolumeKind
 from desched.model.load import (
     ClusterLoad,
+    DeviceUsage,
     Level,
     LoadHistory,
     SeenLoad,
@@ -29,7 +30,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import CoolDown, MoveResult, Pause, PauseScope, State
 from desched.plugins.caches.models import CACHE_KEY, GPUSTACK, KSERVE, KSERVE_MODEL
 from desched.plugins.caches.objects import CacheObjects, ModelCopies
-from desched.plugins.gpus.load import GpuLoad, GpuUsage
+from desched.plugins.gpus.load import GpuLoad
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy, PriorityThreshold, Protections, SteeringRules
 from desched.views.explained.explain import explain
@@ -83,7 +84,7 @@ def gpu_cluster(*, with_usages: bool = True) -> Snapshot:
     size = replace(amounts(4, 16, **{"nvidia.com/gpu": 8}), pods=110)
     one = amounts(0.1, 0.1, **{"nvidia.com/gpu": 1})
     pods = [pod(name, on="hot", of=None, request=one) for name in ("p1", "p2")]
-    used = {"p1": GpuUsage((0.7,), (0.2,)), "p2": GpuUsage((0.7,), (0.0,))}
+    used = {"p1": DeviceUsage((0.7,), (0.2,)), "p2": DeviceUsage((0.7,), (0.0,))}
     usages = used if with_usages else {}
     gpus = replace(measured(0.9), devices=2)
     loads = load({"hot": (0.1, 0.1), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5), "p2": (1.0, 0.5)})
