@@ -153,7 +153,6 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     yield "evictionLimits.workload", _limit(of.workload_limit, "its replicas")
     yield "evictionLimits.workloadHourly", _limit(of.workload_hourly_limit, "its replicas")
     yield "evictSingleReplica", f"`{str(not of.single_replicas).lower()}`"
-    yield "gpuPods", f"`{of.gpu_pods.value}`"
     yield "relieveStayingExcess", f"`{str(of.relieve_staying_excess).lower()}`"
     yield "maxGracePeriod", grace_period
 

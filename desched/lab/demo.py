@@ -20,11 +20,11 @@ from desched.lab.scenarios import (
 )
 from desched.lab.world import Simulation
 from desched.model.cluster import ClusterState, Pod
-from desched.model.devices import whole_gpus
 from desched.model.plan import NodeClass, PlannedEviction, RefusalReason, ResourcePressure
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Resource
 from desched.planning.placement.forecast_trust import foreseen
+from desched.plugins.devices import whole_gpus
 from desched.policy.policy import Policy
 from desched.policy_file.loading import parse_policy
 from desched.views.blocks import grid, print_blocks, styled, table

@@ -14,7 +14,7 @@ from desched.gangs.topology import GroupTopology
 from desched.lab.history import Usage
 from desched.lab.template import PodTemplate
 from desched.model.cluster import PodVolume, SchedulingClass, VolumeKind
-from desched.model.devices import INTERFACES, amounts_of_networks, interfaces_text, networks_of
+from desched.model.networks import INTERFACES, amounts_of_networks, interfaces_text, networks_of
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.network.objects import HyperNode, NetworkObjects

@@ -37,8 +37,8 @@ class Measured(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="m
 
     `pods_ratios` is, by window, the most that all pods of the node together can use, as a share of
     capacity; empty if it is not known. `kubelet_ratio` is the load over the shortest window by the
-    kubelet's own figure, 0 without one; None if the load is not compared with it. `gpus` is how
-    many GPUs and MIG instances the load is of.
+    kubelet's own figure, 0 without one; None if the load is not compared with it. `devices` is
+    how many devices the load is of, 0 for CPU and memory.
     """
 
     levels: tuple[Level, ...]

@@ -20,11 +20,15 @@ class Resource(StrEnum):
     PODS = "pods"
 
 
+DEVICES = "resource.k8s.io/"
+"""The prefix of the devices of ResourceClaims among amounts: `resource.k8s.io/DRIVER[/TYPE]`."""
+
+
 class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Amounts of resources, requested or allocatable; never negative.
 
-    `extended` has all other countable resources (nvidia.com/gpu, hugepages-2Mi in bytes, …), sorted
-    by name.
+    `extended` has all other countable resources (devices, hugepages-2Mi in bytes, …), sorted by
+    name.
     """
 
     cpu_millicores: Count = 0

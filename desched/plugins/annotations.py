@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from desched.gangs.pod_groups import GROUP_KEYS
 from desched.model.checkpoints import CHECKPOINTS
-from desched.model.devices import INTERFACES
 from desched.model.names import Mark
+from desched.model.networks import INTERFACES
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS, PREEMPTABLE
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from desched.planning.selection.eviction_cost import (

@@ -30,13 +30,6 @@ class SteeringMode(StrEnum):
     ALWAYS = "Always"
 
 
-class GpuPods(StrEnum):
-    """Whether pods that request a GPU may move."""
-
-    PROTECT = "Protect"
-    ALLOW = "Allow"
-
-
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
@@ -53,7 +46,6 @@ class Defaults(msgspec.Struct, frozen=True):
     workload_limit: int | Share | None = Share(0.05)
     workload_hourly_limit: int | Share | None = Share(0.5, rounded_up=True)
     single_replicas: bool = True
-    gpu_pods: GpuPods = GpuPods.PROTECT
     relieve_staying_excess: bool = False
     max_grace_period_seconds: int = 600
 
@@ -73,7 +65,6 @@ STRICT = Defaults(
     workload_limit=None,
     workload_hourly_limit=None,
     single_replicas=False,
-    gpu_pods=GpuPods.ALLOW,
     relieve_staying_excess=True,
     max_grace_period_seconds=LONGEST_SECONDS,
 )

@@ -13,7 +13,6 @@ from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import (
     EXTENDED,
-    GpuPods,
     SteeringMode,
 )
 from desched.policy.follow_up import FollowUpRules
@@ -218,7 +217,6 @@ class Protections(msgspec.Struct, frozen=True):
     pods_without_budget: bool = False
     single_replicas: bool = EXTENDED.single_replicas
     resource_claims: bool = False
-    gpu_pods: bool = EXTENDED.gpu_pods is GpuPods.PROTECT
     prefer_no_eviction_is_mandatory: bool = False
     labels: LabelSelector = LabelSelector()
     namespace_labels: LabelSelector = LabelSelector()

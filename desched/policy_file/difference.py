@@ -11,7 +11,6 @@ from desched.model.text import on_one_line
 from desched.planning.plugins import Plugin
 from desched.plugins.out_of_tree import OutOfTree, others_in
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
 from desched.policy.durations import LONGEST_SECONDS, duration_text
 from desched.policy.policy import (
@@ -185,7 +184,6 @@ def _protections(protections: Protections) -> _Rows:
     yield ("evictableNamespaces", "include"), ", ".join(protections.included_namespaces) or "all"
     yield ("evictableNamespaces", "exclude"), ", ".join(protections.excluded_namespaces) or NONE
     yield ("evictSingleReplica",), _flag(not protections.single_replicas)
-    yield ("gpuPods",), (GpuPods.PROTECT if protections.gpu_pods else GpuPods.ALLOW).value
     yield ("maxGracePeriod",), _unbounded(protections.max_grace_period_seconds)
     yield ("understoodOwnerKinds",), ", ".join(protections.understood_owner_kinds) or NONE
     of = DEFAULT_EVICTOR

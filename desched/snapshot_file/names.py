@@ -26,8 +26,8 @@ from desched.gangs.pod_groups import (
     VOLCANO_GROUP,
 )
 from desched.model.cluster import Owner
-from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.names import Form, Instead, Mark, Name
+from desched.model.networks import INTERFACES, interfaces_text, networks_of
 from desched.model.selectors import Requirement
 from desched.model.state import Pause, PauseScope
 from desched.planning.eligibility.annotations import SAFE_TO_EVICT_VOLUMES_ANNOTATION

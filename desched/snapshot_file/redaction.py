@@ -19,7 +19,6 @@ from desched.model.cluster import (
     SchedulingClass,
     Workload,
 )
-from desched.model.devices import SHARING_STRATEGY
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility.annotations import PREEMPTABLE
@@ -30,6 +29,7 @@ from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
 from desched.planning.overload.scope import VIRTUAL_LABELS
 from desched.plugins.annotations import ANNOTATIONS, LABELS
+from desched.plugins.devices import SHARING_STRATEGY
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import LabelKeys
 

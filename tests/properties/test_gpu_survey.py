@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from desched.model.cluster import Node, Pod
-from desched.model.devices import whole_gpus
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.facts import ClusterGpus, GpuAnswer
 from desched.plugins.gpus.survey import survey
 from tests.builders import NOW, amounts, load, node, pod, policy, snapshot, workload

@@ -19,12 +19,14 @@ from desched.model.plan import Plan, PlannedEviction
 from desched.model.snapshot import Snapshot
 from desched.network.objects import HyperNode, NetworkObjects, Topology
 from desched.network.placement_domains import DomainMode
+from desched.plugins.gpus.keys import GpuPods
+from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.networks.keys import (
     PlacementDomainsSection,
     placement_domains,
 )
 from desched.plugins.networks.plugin import Networks
-from desched.policy.policy import Policy, Protections
+from desched.policy.policy import Policy
 from tests.builders import (
     STEERED,
     amounts,
@@ -80,8 +82,9 @@ class Domains(NamedTuple):
         return policy(
             rule(stop_margin_ratio=0.05, ceiling_margin_ratio=0.0),
             limits=no_limits_but(),
-            protections=Protections(gpu_pods=False),
-            plugins=house(Networks(placement_domains(section, REQUIRE))),
+            plugins=house(
+                Networks(placement_domains(section, REQUIRE)), Gpus(gpu_pods=GpuPods.ALLOW)
+            ),
             **STEERED,
         )
 

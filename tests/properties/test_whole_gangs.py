@@ -19,8 +19,10 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.plugins.gangs.keys import GangMode
 from desched.plugins.gangs.plugin import Gangs
+from desched.plugins.gpus.keys import GpuPods
+from desched.plugins.gpus.plugin import Gpus
 from desched.policy.compatibility import SteeringMode
-from desched.policy.policy import Policy, Protections, SteeringRules
+from desched.policy.policy import Policy, SteeringRules
 from tests.builders import (
     amounts,
     house,
@@ -38,7 +40,7 @@ from tests.builders import (
 EAGER = policy(
     rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.0),
     limits=no_limits_but(),
-    protections=Protections(gpu_pods=False),
+    plugins=house(Gpus(gpu_pods=GpuPods.ALLOW)),
 )
 LEVELS = (
     "topology.kubernetes.io/zone",

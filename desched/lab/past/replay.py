@@ -18,7 +18,7 @@ from desched.lab.recorded_past import NodeChange, Past, PastNode, PastPod
 from desched.lab.scheduler.choice import NodeSample
 from desched.lab.world import Simulation
 from desched.model.cluster import STEERING_TAINT, Node
-from desched.model.devices import summed_devices_of, whole_gpus
+from desched.plugins.devices import summed_devices_of, whole_gpus
 
 Action = Callable[[], None]
 

@@ -1,18 +1,14 @@
-"""Pods with GPUs and ResourceClaims, and pods whose networks are not known."""
+"""Pods with devices and ResourceClaims, and pods whose networks are not known."""
 
 from desched.model.cluster import Pod
-from desched.model.devices import INTERFACES, gpus_of, networks_of, summed_devices_of
+from desched.model.networks import INTERFACES, networks_of
 from desched.planning.eligibility.terms import Terms, Why
 
 
-def gpus(pod: Pod, terms: Terms) -> Why:
-    """GPUs: a move for the load of the node's CPU or memory costs more than it brings."""
-    return terms.protections.gpu_pods and (gpus_of(pod.scheduling.requests) or None)
-
-
-def summed(pod: Pod, _: Terms) -> Why:
-    """Parts of devices: a node may have enough of them in sum, but on no single device."""
-    return summed_devices_of(pod.scheduling.requests) or None
+def unknown(pod: Pod, _: Terms) -> Why:
+    """Devices of which no plugin knows whether pods have parts of them."""
+    amounts = pod.scheduling.requests.extended
+    return next((name for name, count in amounts if count and "/" in name), None)
 
 
 def resource_claims(pod: Pod, terms: Terms) -> Why:

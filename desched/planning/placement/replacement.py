@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from desched.model.cluster import Pod, Workload
-from desched.model.devices import amounts_of_networks, networks_of
+from desched.model.networks import amounts_of_networks, networks_of
 
 
 def replacement_of(pod: Pod, workload: Workload | None) -> Pod:

@@ -14,7 +14,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.controllers import VOLCANO_JOB_KIND
 from desched.planning.eligibility.eligibility import Eligibility
-from desched.planning.eligibility.rules import Rule
+from desched.planning.eligibility.rules import Rule, rules_of
 from desched.planning.overload.classification import Pressure
 from desched.planning.selection.limits import LimitUse
 from desched.plugins.gangs.broken import with_broken_gangs
@@ -70,7 +70,7 @@ class Gangs(ReadingPlugin, frozen=True):
         """Note what keeps gangs that may move whole."""
         if not self._moves_whole:
             return
-        if policy.protections.gpu_pods:
+        if any(rule.reason is RefusalReason.GPU_POD for rule in rules_of(policy.plugins)):
             notes.warn(
                 "is Whole, but gpuPods: Protect keeps each gang with GPUs; set gpuPods: Allow, or "
                 'annotate their pods with desched.io/evict: "true".',

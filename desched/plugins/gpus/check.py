@@ -1,10 +1,10 @@
 """Are the GPUs measured that the policy has a target for, and what each pod uses of them?"""
 
-from desched.model.devices import has_nvidia_gpu
 from desched.model.groups import grouped
 from desched.model.load import Measured, Unknown
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.plugins.devices import has_nvidia_gpu
 from desched.plugins.gpus.load import GpuLoad
 from desched.policy.policy import Policy
 from desched.promql.plugin import LoadCheck

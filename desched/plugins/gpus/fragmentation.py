@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, SchedulingClass
-from desched.model.devices import whole_gpus
 from desched.model.resources import Amounts
 from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.leaving import chooses_its_node
 
 COVERED_SHARE = 0.95

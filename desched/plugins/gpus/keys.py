@@ -1,13 +1,16 @@
 """The arguments of GpuFragmentation: for whose GPUs nodes are drained, and how far."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from desched.model.resources import Resource
 from desched.network.placement_domains import NO_TIER, names_no_tier
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve
 from desched.policy.durations import duration_text
+from desched.policy.policy import MetricsType, Policy
 from desched.policy.wording import quoted
 from desched.policy_keys.notes import Notes
 from desched.policy_keys.profile_plugin import ProfilePlugin
@@ -26,6 +29,22 @@ _RULES = GpuDrainRules()
 _RESERVE = Reserve(gpus=8)
 LEAST_DEADLINE_SECONDS = 300
 """Pods need their grace period to leave, and the demand the time until it is scheduled."""
+
+
+class GpuPods(StrEnum):
+    """Whether pods that request a GPU may move."""
+
+    PROTECT = "Protect"
+    ALLOW = "Allow"
+
+
+class GpuKeys(Section):
+    """Whether pods with GPUs count as others do."""
+
+    gpu_pods: GpuPods | None = optional(GpuPods.PROTECT.value, example="Allow")
+    """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
+    `Allow`: they move as others do. Where GpuFragmentation drains a node, they move in both
+    cases."""
 
 
 class DemandSection(Section):
@@ -157,3 +176,22 @@ def drain_settings(rules: GpuDrainRules) -> Iterator[tuple[tuple[str, ...], str]
 def _reserve(reserve: Reserve) -> str:
     domain = f", domain {reserve.domain}" if reserve.domain else ""
     return f"gpus {reserve.gpus}, nodes {reserve.nodes}{domain}, maxPriority {reserve.priority}"
+
+
+def check_target(policy: Policy, gpu_pods: GpuPods, notes: Notes) -> None:
+    """Note why a target for gpu would move nothing, or move it to nodes without other room."""
+    watched = {rule.resource for rule in policy.rules}
+    if Resource.GPU not in watched:
+        return
+    if not watched & {Resource.CPU, Resource.MEMORY}:
+        text = "has gpu alone; add cpu or memory, of which a destination must have room as well."
+        notes.refuse(text, "targetThresholds")
+    if policy.metrics.type is not MetricsType.PROMETHEUS:
+        text = "relieves no node: only Prometheus has what pods use of GPUs."
+        notes.warn(text, "targetThresholds", "gpu")
+    elif gpu_pods is not GpuPods.ALLOW:
+        text = (
+            'relieves nodes only of pods with desched.io/evict: "true"; set gpuPods: Allow, so '
+            "that all pods with a GPU may move."
+        )
+        notes.warn(text, "targetThresholds", "gpu")

@@ -3,13 +3,13 @@
 from functools import cached_property
 
 from desched.model.cluster import Pod
-from desched.model.devices import has_nvidia_gpu
 from desched.model.load import Unknown
 from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import PlacementLimit
+from desched.plugins.devices import has_nvidia_gpu
 from desched.plugins.gpus.load import GpuLoad
 
 

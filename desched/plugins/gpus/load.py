@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from desched.model.devices import has_nvidia_gpu, nvidia_gpus
 from desched.model.load import DeviceLoad
 from desched.model.resources import Resource
+from desched.plugins.devices import has_nvidia_gpu, nvidia_gpus
 
 
 class GpuLoad(DeviceLoad, frozen=True):

@@ -8,10 +8,10 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Node
-from desched.model.devices import has_nvidia_gpu
 from desched.model.load import DeviceUsage, Measured, Unknown, UnknownReason
 from desched.model.names import Namespace, PodName
 from desched.model.resources import Resource
+from desched.plugins.devices import has_nvidia_gpu
 from desched.plugins.gpus.dcgm import DCGM, DCGM_SCOPE, GPU_LABELS, GPU_METRICS, GPU_POD_LABELS
 from desched.plugins.gpus.load import GpuLoad
 from desched.policy.policy import Policy

@@ -5,17 +5,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState
-from desched.model.devices import whole_gpus
-from desched.model.plan import Plan, PlannedTaint
+from desched.model.plan import Plan, PlannedTaint, RefusalReason
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
+from desched.planning.eligibility.rules import Rule
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
 from desched.planning.plugins import OtherMoves
 from desched.planning.selection.limits import EvictionQuota
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus import measurement
 from desched.plugins.gpus.check import check_gpus
 from desched.plugins.gpus.drains.demands import is_due, wanted
@@ -35,11 +36,15 @@ from desched.plugins.gpus.facts import ClusterGpus
 from desched.plugins.gpus.keys import (
     GpuFragmentationArgs,
     GpuFragmentationConfig,
+    GpuKeys,
+    GpuPods,
+    check_target,
     drain_settings,
     gpu_drain_rules,
 )
 from desched.plugins.gpus.limit import UnknownGpus
 from desched.plugins.gpus.load import GpuLoad
+from desched.plugins.gpus.rules import GPU_PODS, SUMMED_DEVICES
 from desched.plugins.gpus.survey import survey
 from desched.plugins.gpus.views import GpuViews
 from desched.policy.compatibility import SteeringMode
@@ -49,17 +54,29 @@ from desched.promql.plugin import Answers, LoadCheck, MeasuringPlugin
 
 
 class Gpus(MeasuringPlugin, frozen=True):
-    """Drains nodes for what waits for their GPUs, and reports what is idle of them.
+    """Keeps pods with GPUs, drains nodes for what waits for some, and reports what is idle.
 
     Without `drains` nothing moves for what waits.
     """
 
     drains: GpuDrainRules | None = None
+    gpu_pods: GpuPods = GpuPods.PROTECT
+    decides = frozenset({RefusalReason.DEVICES_SUMMED})
+    keys = GpuKeys
     in_profiles = GpuFragmentationConfig
     views = GpuViews()
     load = GpuLoad
     state = Drains
     purposes = (GPU_DEMAND,)
+
+    def strict(self) -> "Gpus":
+        """The same with GPUs as any other resource."""
+        return replace(self, gpu_pods=GpuPods.ALLOW)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Pods with parts of devices stay, and those with GPUs unless the policy allows them."""
+        return (SUMMED_DEVICES, *((GPU_PODS,) if self.gpu_pods is GpuPods.PROTECT else ()))
 
     def enabled(self, args: GpuFragmentationArgs, notes: Notes) -> "Gpus":
         """The same with the rules of these arguments."""
@@ -70,7 +87,8 @@ class Gpus(MeasuringPlugin, frozen=True):
         return drain_settings(self.drains) if self.drains is not None else ()
 
     def check(self, policy: Policy, notes: Notes) -> None:
-        """Note that nothing is drained if no node may be held."""
+        """Note that nothing is drained if no node may be held, and what a target for gpu lacks."""
+        check_target(policy, self.gpu_pods, notes)
         if self.drains is not None and policy.steering.mode is SteeringMode.OFF:
             notes.refuse(
                 "is Off, but GpuFragmentation holds the nodes that it drains with soft taints, and "

@@ -8,7 +8,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from desched.model.cluster import SchedulingClass
-from desched.model.devices import whole_gpus
 from desched.model.load import Unknown
 from desched.model.resources import Resource
 from desched.network.levels import Domain, NetworkLevels
@@ -19,6 +18,7 @@ from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.facts import (
     SIZES,
     ClusterGpus,

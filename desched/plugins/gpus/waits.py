@@ -12,7 +12,6 @@ import numpy as np
 from desched.gangs.members import gang_members, gangs_of
 from desched.gangs.pod_groups import PodGroup
 from desched.model.cluster import Pod
-from desched.model.devices import is_whole_gpu, whole_gpus
 from desched.model.groups import grouped
 from desched.network.levels import Domain, NetworkLevels
 from desched.network.plugin import domains_of
@@ -20,6 +19,7 @@ from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.plugins.devices import is_whole_gpu, whole_gpus
 from desched.plugins.gpus.facts import ClosestNode, GpuAnswer, GpuWait, PodInTheWay
 from desched.plugins.gpus.leaving import Leaving
 from desched.plugins.gpus.room import GpuRoom

@@ -6,17 +6,17 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import ClusterState, Node, Pod
-from desched.model.devices import (
+from desched.model.load import Measured, Unknown
+from desched.planning.arrays import Ints, Mask
+from desched.planning.kube_scheduler.filters.resources import FreeRequests
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.plugins.devices import (
     SHARING_STRATEGY,
     is_whole_gpu,
     nvidia_gpus,
     summed_devices_of,
     whole_gpus,
 )
-from desched.model.load import Measured, Unknown
-from desched.planning.arrays import Ints, Mask
-from desched.planning.kube_scheduler.filters.resources import FreeRequests
-from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.plugins.gpus.facts import SIZES, GpusLeftOut
 
 """A label by which NVIDIA's GPU feature discovery says how pods share a GPU."""

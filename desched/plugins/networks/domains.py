@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from desched.gangs.members import gangs_of
 from desched.gangs.objects import GangKey
 from desched.model.cluster import DEFAULT_SCHEDULER, Pod
-from desched.model.devices import gpus_of, has_fast_network
 from desched.network.levels import Bound, Domain, NetworkLevels, numbered
 from desched.network.placement_domains import DomainMode
 from desched.network.plugin import domains_of
@@ -21,6 +20,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.placement.free_capacity import FreeCapacity
+from desched.plugins.devices import gpus_of, has_fast_network
 from desched.plugins.networks.hyper_node_choice import HyperNodeChoice
 
 

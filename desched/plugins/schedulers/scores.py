@@ -9,13 +9,13 @@ Sources, at volcano-sh/volcano@ed72c7c8 and NVIDIA/KAI-Scheduler@72de64fc; the t
 
 import numpy as np
 
-from desched.model.devices import gpus_of
 from desched.planning.arrays import Floats, Mask
 from desched.planning.kube_scheduler.scores import plugins
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.requested import requested_amounts
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.plugins import ScoreBounds
+from desched.plugins.devices import gpus_of
 from desched.policy.schedulers import OtherScheduler, SchedulerProfile, ScoreWeights, VolcanoWeights
 
 BEST = float(plugins.BEST)

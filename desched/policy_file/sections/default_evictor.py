@@ -8,7 +8,6 @@ from enum import StrEnum
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import GpuPods
 from desched.policy.policy import PriorityThreshold, Protections
 from desched.policy_file.sections.load_aware import EvictableNamespaces, LoadAwareArgs
 from desched.policy_keys.notes import Notes
@@ -189,7 +188,6 @@ def resolve_protections(
         ),
         resource_claims=ExtraProtection.RESOURCE_CLAIMS in extra,
         single_replicas=defaults.single_replicas,
-        gpu_pods=defaults.gpu_pods is GpuPods.PROTECT,
         prefer_no_eviction_is_mandatory=evictor.no_eviction_policy is NoEvictionPolicy.MANDATORY,
         labels=all_of(args.label_selector, evictor.label_selector),
         namespace_labels=all_of(evictor.namespace_label_selector),

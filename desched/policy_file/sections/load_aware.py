@@ -11,7 +11,6 @@ from desched.policy.compatibility import (
     EXTENDED,
     Compatibility,
     Defaults,
-    GpuPods,
     SteeringMode,
     defaults_of,
 )
@@ -19,7 +18,6 @@ from desched.policy.durations import duration_text
 from desched.policy.eviction_price import MOST_PRICE_MINUTES
 from desched.policy.policy import (
     MOST_STEERED_NODES,
-    MetricsType,
     OtherDescheduler,
     Policy,
     ResourceRule,
@@ -101,10 +99,6 @@ class LoadAwareArgs(PluginArgs):
     evict_single_replica: bool | None = optional(not EXTENDED.single_replicas, example=True)
     """Whether the only replica of a workload may move. The workload is then unavailable until the
     replacement is Ready."""
-    gpu_pods: GpuPods | None = optional(EXTENDED.gpu_pods.value, example="Allow")
-    """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
-    `Allow`: they move as others do. Where GpuFragmentation drains a node, they move in both
-    cases."""
     balance_scope: LabelKey | None = optional(example="cloud.google.com/gke-placement-group")
     """A label of nodes, or `topology.volcano.sh/tier-1` for the HyperNodes of tier 1. Load is then
     compared, and pods move, only between nodes with the same value; if the label is one of the
@@ -225,7 +219,6 @@ class LoadAwareArgs(PluginArgs):
             max_landing_risk=self.max_landing_risk,
             max_grace_period_seconds=self.max_grace_period,
             steering=self.steering and SteeringMode(self.steering),
-            gpu_pods=self.gpu_pods,
             relieve_staying_excess=self.relieve_staying_excess,
             single_replicas=None if evicts is None else not evicts,
         )
@@ -269,29 +262,10 @@ def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...
             if value and name not in watched:
                 text = f"has no effect, because targetThresholds has no {name}."
                 notes.warn(text, key, name)
-    if Resource.GPU in watched:
-        _check_gpu(args, watched, notes)
     if Resource.PODS in watched:
         text = "is read as a percentage of the node's allocatable pods, not as a number of pods."
         notes.warn(text, "targetThresholds", "pods")
     return rules
-
-
-def _check_gpu(args: LoadAwareArgs, watched: set[str], notes: Notes) -> None:
-    """Note why `gpu` would move nothing, or move it to nodes without other room."""
-    if not watched & {Resource.CPU, Resource.MEMORY}:
-        text = "has gpu alone; add cpu or memory, of which a destination must have room as well."
-        notes.refuse(text, "targetThresholds")
-    text = ""
-    if args.metrics.type not in {None, MetricsType.PROMETHEUS}:
-        text = "relieves no node: only Prometheus has what pods use of GPUs."
-    elif args.defaults.gpu_pods is not GpuPods.ALLOW:
-        text = (
-            'relieves nodes only of pods with desched.io/evict: "true"; set gpuPods: Allow, so '
-            "that all pods with a GPU may move."
-        )
-    if text:
-        notes.warn(text, "targetThresholds", "gpu")
 
 
 def check_load_aware(args: LoadAwareArgs, policy: Policy, notes: Notes) -> None:

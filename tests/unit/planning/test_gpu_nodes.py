@@ -6,12 +6,14 @@ import msgspec
 import pytest
 
 from desched.model.cluster import Node
-from desched.model.devices import INTERFACES, NETWORK_RESOURCES
+from desched.model.networks import INTERFACES, NETWORK_RESOURCES
 from desched.model.plan import Plan
-from desched.policy.policy import Protections
+from desched.plugins.gpus.keys import GpuPods
+from desched.plugins.gpus.plugin import Gpus
 from tests.builders import (
     amounts,
     evicted,
+    house,
     load,
     node,
     planned,
@@ -39,7 +41,7 @@ def plan_of(
     hot = gpu_node("hot", **{**RAILS, **FAST, GPU: 8})
     one = pod("a", on="hot", request=amounts(1, 1, **wanted), annotations=annotations or {})
     used = load({"hot": (0.9, 0.1), "cool": (0.1, 0.1)}, {"a": (1.0, 0.1)})
-    allowing = policy(protections=Protections(gpu_pods=False))
+    allowing = policy(plugins=house(Gpus(gpu_pods=GpuPods.ALLOW)))
     return planned(snapshot([hot, gpu_node("cool", **free)], [one], used), allowing)
 
 

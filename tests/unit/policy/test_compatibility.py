@@ -8,6 +8,7 @@ from desched.planning.selection.slow_start import FIRST_CYCLES
 from desched.plugins import HOUSE
 from desched.plugins.caches.keys import CacheAffinity
 from desched.plugins.caches.plugin import Caches
+from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
@@ -51,7 +52,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "relieves_staying_excess",
         "plugins",
     }
-    switched = {Caches(CacheAffinity.IGNORE), Networks().strict()}
+    switched = {Caches(CacheAffinity.IGNORE), Gpus().strict(), Networks().strict()}
     assert set(found.plugins) - set(plain.plugins) == switched
     limits = {
         "total",
@@ -64,7 +65,6 @@ def test_nothing_else_than_what_the_reference_lists_changes():
     assert differing(plain.limits, found.limits) == limits
     assert differing(plain.protections, found.protections) == {
         "single_replicas",
-        "gpu_pods",
         "max_grace_period_seconds",
     }
     for before, after in zip(plain.rules, found.rules, strict=True):
@@ -81,7 +81,6 @@ def test_what_is_turned_off_is_off():
     assert policy.limits.workload_hourly is None
     assert (policy.limits.node, policy.limits.namespace, policy.limits.workload) == (None,) * 3
     assert not policy.protections.single_replicas
-    assert not policy.protections.gpu_pods
     assert not domains_of(policy).keys
     assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
 

@@ -19,7 +19,7 @@ from desched.api_objects.access import Access
 from desched.api_objects.decoding import UNDECODABLE, RawDecoder
 from desched.api_objects.kinds import Kind
 from desched.api_objects.metadata import Named
-from desched.model.devices import DEVICES
+from desched.model.resources import DEVICES
 from desched.model.text import shortened
 
 V = TypeVar("V")

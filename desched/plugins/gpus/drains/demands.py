@@ -9,13 +9,13 @@ from desched.gangs.members import gang_counts, gangs_of
 from desched.gangs.objects import GangKey
 from desched.gangs.pod_groups import PodGroup
 from desched.model.cluster import Pod, SchedulingClass, Toleration
-from desched.model.devices import whole_gpus
 from desched.model.groups import grouped
 from desched.model.plan import RefusalReason
 from desched.model.resources import Amounts
 from desched.model.state import PauseScope
 from desched.network.objects import NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.drains.drain import Drain, Drains, Unserved, drains_of
 from desched.plugins.gpus.drains.reserves import lacking, resource_of
 from desched.plugins.gpus.drains.rules import GpuDrainRules, Reserve

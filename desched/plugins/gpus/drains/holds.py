@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from desched.model.devices import whole_gpus
 from desched.model.plan import PlannedTaint
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.drains.drain import Drains
 from desched.plugins.gpus.drains.reserves import free_nodes
 from desched.plugins.gpus.drains.rules import GpuDrainRules

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from desched.model.cluster import ClusterState, Node
-from desched.model.devices import whole_gpus
 from desched.network.objects import NetworkObjects
 from desched.network.placement_domains import tier_of
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.drains.rules import Reserve
 from desched.policy.policy import Policy
 

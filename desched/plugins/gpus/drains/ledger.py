@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from desched.model.cluster import Pod
-from desched.model.devices import whole_gpus
 from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.drains.demands import DAY, is_named
 from desched.plugins.gpus.drains.drain import Drain, DrainEnd, drains_of
 from desched.plugins.gpus.drains.reserves import idle_gpus, lacking

@@ -9,7 +9,6 @@ import numpy as np
 from desched.gangs.members import gang_members
 from desched.model.cache import cached
 from desched.model.cluster import Pod
-from desched.model.devices import whole_gpus
 from desched.model.resources import Resource
 from desched.network.levels import NetworkLevels, numbered
 from desched.network.plugin import domains_of
@@ -17,6 +16,7 @@ from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.free_capacity import FreeCapacity
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.drains.demands import Demand
 from desched.plugins.gpus.drains.reserves import domain_of
 from desched.plugins.gpus.drains.vacancies import Vacancies, Vacancy

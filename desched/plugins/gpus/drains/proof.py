@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from desched.model.devices import whole_gpus
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.candidates import Candidate
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.trial import Move, Trial
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.drains.demands import Demand
 from desched.plugins.gpus.drains.places import Places
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Node
-from desched.model.devices import is_whole_gpu, whole_gpus
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.balance_scope import BalanceScope
+from desched.plugins.devices import is_whole_gpu, whole_gpus
 from desched.plugins.gpus.drains.drain import Drains
 from desched.plugins.gpus.drains.rules import Reserve
 from desched.policy.policy import Policy

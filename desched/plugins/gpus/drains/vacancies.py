@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from desched.model.cache import cached
 from desched.model.checkpoints import checkpoints
 from desched.model.cluster import Pod, Workload
-from desched.model.devices import whole_gpus
 from desched.model.plan import NodeClass
 from desched.model.resources import Amounts
 from desched.planning.eligibility.eligibility import Eligibility
@@ -21,6 +20,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.selection.candidates import Candidate, candidate_of
+from desched.plugins.devices import whole_gpus
 from desched.plugins.gpus.load import GpuLoad
 from desched.plugins.gpus.set_cover import cheapest_cover
 from desched.plugins.gpus.whole_gpus import WholeGpus, nodes_with_gpus

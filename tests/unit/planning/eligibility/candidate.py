@@ -18,6 +18,7 @@ from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.pod_usage import UsageBook
+from desched.plugins import HOUSE
 from desched.policy.policy import EvictionLimits, Protections
 from tests.builders import (
     GIB,
@@ -47,6 +48,7 @@ class Candidate:
         self.others: tuple[Pod, ...] = ()
         self.state = State()
         self.measured = True
+        self.plugins = HOUSE
 
     def annotate(self, key: str, value: str) -> "Candidate":
         self.pod["annotations"] = {key: value} | self.pod["annotations"]
@@ -92,7 +94,9 @@ class Candidate:
         of_load = msgspec.structs.replace(load({}), pods=usage if self.measured else {})
         seen = Snapshot(with_readable_owners(loaded), of_load, NOW)
         chosen = policy(
-            protections=Protections(**self.protections), limits=EvictionLimits(in_flight_workload=1)
+            protections=Protections(**self.protections),
+            limits=EvictionLimits(in_flight_workload=1),
+            plugins=self.plugins,
         )
         return EligibilityContext.of(UsageBook(seen, chosen, NOW), self.state)
 

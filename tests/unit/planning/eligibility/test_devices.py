@@ -3,15 +3,19 @@
 import pytest
 
 from desched.model.cluster import PodVolume, VolumeKind
-from tests.builders import amounts
+from desched.plugins import HOUSE
+from desched.plugins.gpus.keys import GpuPods
+from desched.plugins.gpus.plugin import Gpus
+from tests.builders import amounts, house
 from tests.unit.planning.eligibility.candidate import Candidate
 
+GPUS_MOVE = house(Gpus(gpu_pods=GpuPods.ALLOW))
 GPUS = amounts(0.1, 0.1, **{"nvidia.com/gpu": 8})
 
 
 def test_the_policy_or_an_annotation_lets_it_move() -> None:
     by_policy = Candidate(request=GPUS)
-    by_policy.protections["gpu_pods"] = False
+    by_policy.plugins = GPUS_MOVE
     assert by_policy.reason is None
     assert Candidate(request=GPUS).annotate("desched.io/evict", "true").reason is None
 
@@ -33,15 +37,22 @@ def test_the_policy_or_an_annotation_lets_it_move() -> None:
 )
 def test_a_pod_with_parts_of_devices_stays_under_any_policy(name: str) -> None:
     one = Candidate(request=amounts(0.1, 0.1, **{name: 60})).annotate("desched.io/evict", "true")
-    one.protections["gpu_pods"] = False
+    one.plugins = GPUS_MOVE
     assert one.finding() == ("devices_summed", f"{name}: 60")
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"])
 def test_devices_that_are_counted_one_by_one_may_move(name: str) -> None:
     one = Candidate(request=amounts(0.1, 0.1, **{name: 1}))
-    one.protections["gpu_pods"] = False
+    one.plugins = GPUS_MOVE
     assert one.reason is None
+
+
+@pytest.mark.parametrize(("name", "stays"), [("nvidia.com/gpu", True), ("hugepages-2Mi", False)])
+def test_without_a_plugin_that_knows_devices_pods_with_some_stay(name: str, *, stays: bool) -> None:
+    one = Candidate(request=amounts(0.1, 0.1, **{name: 1}))
+    one.plugins = tuple(plugin for plugin in HOUSE if not isinstance(plugin, Gpus))
+    assert one.finding() == (("devices_summed", name) if stays else None)
 
 
 @pytest.mark.parametrize("name", ["hugepages-2Mi", "vpc.amazonaws.com/efa"])
@@ -82,5 +93,5 @@ def test_a_pod_with_the_paths_of_a_fast_network_and_memory_is_no_local_storage()
     mounts = [PodVolume(VolumeKind.HOST_PATH, path=path) for path in paths]
     shm = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
     one = Candidate(request=GPUS, volumes=(*mounts, shm))
-    one.protections["gpu_pods"] = False
+    one.plugins = GPUS_MOVE
     assert one.reason is None

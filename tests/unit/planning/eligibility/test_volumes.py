@@ -12,7 +12,9 @@ from desched.planning.eligibility.annotations import (
     SAFE_TO_EVICT_VOLUMES_ANNOTATION,
 )
 from desched.planning.eligibility.volumes import DRIVER_PATHS, SAME_ON_EVERY_NODE
-from tests.builders import amounts, node
+from desched.plugins.gpus.keys import GpuPods
+from desched.plugins.gpus.plugin import Gpus
+from tests.builders import amounts, house, node
 from tests.repository import ROOT
 from tests.unit.planning.eligibility.candidate import Candidate
 
@@ -228,7 +230,7 @@ def test_paths_of_every_node_and_drivers_of_a_requested_device_do_not_keep_a_pod
     one = Candidate(
         volumes=(PodVolume(VolumeKind.HOST_PATH, path=path),), request=amounts(0.1, 0.1, **devices)
     )
-    one.protections["gpu_pods"] = False
+    one.plugins = house(Gpus(gpu_pods=GpuPods.ALLOW))
     assert one.reason == reason
 
 
@@ -238,7 +240,7 @@ def test_one_path_that_others_lack_among_several_keeps_a_pod() -> None:
         request=amounts(0.1, 0.1, **{"nvidia.com/gpu": 1}),
         volumes=tuple(PodVolume(VolumeKind.HOST_PATH, path=path) for path in paths),
     )
-    one.protections["gpu_pods"] = False
+    one.plugins = house(Gpus(gpu_pods=GpuPods.ALLOW))
     assert one.finding() == ("host_path", "/cache")
 
 

@@ -11,13 +11,16 @@ from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
+from desched.plugins.gpus.keys import GpuPods
 from desched.plugins.gpus.load import GpuLoad
-from desched.policy.policy import Policy, Protections
+from desched.plugins.gpus.plugin import Gpus
+from desched.policy.policy import Policy
 from tests.builders import (
     NOW,
     amounts,
     certain,
     evicted,
+    house,
     load,
     measured,
     node,
@@ -33,17 +36,17 @@ from tests.builders import (
 
 SHARE = {"nvidia.com/gpu.shared": 1}
 ROOM = replace(amounts(10, 40, **{"nvidia.com/gpu.shared": 8}), pods=110)
-Gpus = Mapping[str, float | Unknown]
+Loads = Mapping[str, float | Unknown]
 Uses = Mapping[str, tuple[float, float]]
 
 
 def watching(*resources: Resource, **fields: Any) -> Policy:
     """Target 80, ceiling 70."""
     rules = (rule(each) for each in (resources or (Resource.CPU, Resource.GPU)))
-    return policy(*rules, protections=Protections(gpu_pods=False), **fields)
+    return policy(*rules, plugins=house(Gpus(gpu_pods=GpuPods.ALLOW)), **fields)
 
 
-def seen(gpus: Gpus, pods: Mapping[str, str], uses: Uses, cpu: float = 0.1) -> Snapshot:
+def seen(gpus: Loads, pods: Mapping[str, str], uses: Uses, cpu: float = 0.1) -> Snapshot:
     """Nodes with two GPUs of this load, pods by name with their node, and their usage of GPUs.
 
     The usage is that of shared GPUs, and of GPUs that the pod has alone. A pod without any requests
@@ -201,7 +204,7 @@ def test_a_node_with_gpus_of_unknown_load_takes_pods_without_a_gpu_only() -> Non
     """Unknown is not idle; CPU decides on the others as before, and on the node itself."""
 
     def plan_of(name: str, by: Policy) -> Plan:
-        gpus: Gpus = {"hot": 0.5, "cool": unknown()}
+        gpus: Loads = {"hot": 0.5, "cool": unknown()}
         return planned(seen(gpus, {name: "hot"}, {"chat": (0.1, 0.0)}, cpu=0.84), by)
 
     (refusal,) = plan_of("chat", watching()).refusals

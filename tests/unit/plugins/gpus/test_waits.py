@@ -11,6 +11,7 @@ from desched.network.objects import HyperNode, NetworkObjects
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.plugins.gpus.facts import ClusterGpus, GpuAnswer, GpuWait
+from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.gpus.survey import survey
 from desched.plugins.gpus.waits import MOST_WAITS
 from tests.builders import NOW, load, policy, snapshot, workload
@@ -262,4 +263,4 @@ def test_the_share_of_pods_that_may_move_does_not_count_that_they_have_gpus() ->
         "bare_pod": 1,
         "job_counts_eviction": 1,
     }
-    assert policy().protections.gpu_pods
+    assert Gpus() in policy().plugins

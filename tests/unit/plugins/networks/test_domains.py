@@ -26,9 +26,11 @@ from desched.plugins import HOUSE
 from desched.plugins.caches.keys import CacheAffinity
 from desched.plugins.caches.models import CACHE_KEY
 from desched.plugins.caches.plugin import Caches
+from desched.plugins.gpus.keys import GpuPods
+from desched.plugins.gpus.plugin import Gpus
 from desched.plugins.networks.plugin import Networks
 from desched.policy.compatibility import SteeringMode
-from desched.policy.policy import Policy, Protections, SteeringRules
+from desched.policy.policy import Policy, SteeringRules
 from desched.policy.schedulers import (
     OtherScheduler,
     SchedulerProfile,
@@ -136,7 +138,10 @@ def gpu_node(name: str, labels: Mapping[str, str] | None = None) -> Node:
 
 def moving(**fields: Any) -> Policy:
     """A policy under which soft taints keep a replacement where it must land."""
-    return policy(protections=Protections(gpu_pods=False), **{**STEERED, **fields})
+    allowing = Gpus(gpu_pods=GpuPods.ALLOW)
+    given = fields.pop("plugins", HOUSE)
+    plugins = tuple(allowing if isinstance(each, Gpus) else each for each in given)
+    return policy(plugins=plugins, **{**STEERED, **fields})
 
 
 UNSTEERED = SteeringRules(SteeringMode.OFF)
@@ -768,7 +773,7 @@ def test_a_level_by_two_sources_is_left_if_both_may_be() -> None:
 
 def test_a_group_may_be_preferred() -> None:
     """R0.2, R0.3: and to leave it costs as much as another eviction."""
-    by = msgspec.structs.replace(modes(group=DomainMode.PREFER), protections=moving().protections)
+    by = modes(group=DomainMode.PREFER)
     inside = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}, by)
     outside = plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}}, by)
     assert [e.expected_node for e in inside.evictions] == ["near"]

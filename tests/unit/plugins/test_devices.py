@@ -4,17 +4,8 @@ import json
 
 import pytest
 
-from desched.model.devices import (
-    INTERFACES,
-    amounts_of_networks,
-    gpus_of,
-    interfaces_text,
-    is_gpu,
-    is_whole_gpu,
-    networks_of,
-    nvidia_gpus,
-    whole_gpus,
-)
+from desched.model.networks import INTERFACES, amounts_of_networks, interfaces_text, networks_of
+from desched.plugins.devices import gpus_of, is_gpu, is_whole_gpu, nvidia_gpus, whole_gpus
 from tests.builders import amounts
 
 RAILS = tuple(f"vpc{i}" for i in range(1, 9))

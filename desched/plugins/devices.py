@@ -1,17 +1,13 @@
-"""GPUs of pods and nodes, and their networks beside the one of all pods."""
+"""GPUs and fast networks among extended resources, which several plugins tell apart."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-import msgspec
-
 from desched.model.cluster import Pod
-from desched.model.resources import Amounts
-
-DEVICES = "resource.k8s.io/"
-"""The prefix of the devices of ResourceClaims among amounts: `resource.k8s.io/DRIVER[/TYPE]`."""
+from desched.model.networks import NETWORK_RESOURCES, networks_of
+from desched.model.resources import DEVICES, Amounts
 
 GPU_RESOURCES = (
     f"{DEVICES}*",
@@ -68,23 +64,6 @@ WHOLE_GPUS = (
 
 NO_GPUS = ("*/dra.net*", "*cpu*", "*netdev*", "*rdma*", "*sriov*")
 """Patterns of devices of ResourceClaims that are no GPUs, unless `gpu` is a part of their names."""
-
-INTERFACES = "networking.gke.io/interfaces"
-"""An annotation of a pod: its interfaces and their networks, as a JSON list."""
-
-DEFAULT_NETWORK = "default"
-"""The network of all pods, which every node has."""
-
-NETWORK_RESOURCES = "networking.gke.io.networks/"
-"""A node has a resource with this prefix for each further network."""
-
-
-class _Interface(msgspec.Struct, rename="camel"):
-    network: str
-
-
-_INTERFACES = msgspec.json.Decoder(list[_Interface])
-
 
 FAST_NETWORK_RESOURCES = (
     "*/efa",
@@ -172,30 +151,3 @@ def has_fast_network(pod: Pod) -> bool:
 @lru_cache(maxsize=1000)
 def _is_fast(resource: str) -> bool:
     return any(fnmatchcase(resource, pattern) for pattern in FAST_NETWORK_RESOURCES)
-
-
-def networks_of(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The networks of the pod beside the one of all pods; None if its annotation is unreadable."""
-    text = annotations.get(INTERFACES)
-    if text is None:
-        return ()
-    try:
-        interfaces = _INTERFACES.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return tuple(sorted({interface.network for interface in interfaces} - {DEFAULT_NETWORK}))
-
-
-def interfaces_text(networks: Iterable[str] | None) -> str:
-    """The shortest value of the annotation for these networks; for None an unreadable one."""
-    if networks is None:
-        return ""
-    return msgspec.json.encode([_Interface(name) for name in networks]).decode()
-
-
-def amounts_of_networks(networks: Iterable[str]) -> Amounts:
-    """What a node must have for a pod with these networks.
-
-    A webhook adds the same to the requests of each new pod.
-    """
-    return Amounts(extended=tuple((f"{NETWORK_RESOURCES}{name}", 1) for name in networks))
