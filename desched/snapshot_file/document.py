@@ -263,7 +263,7 @@ def _cluster(document: _Cluster) -> ClusterState:
 
 
 def _raw(extras: Mapping[str, Extra]) -> dict[str, msgspec.Raw]:
-    return {name: msgspec.Raw(msgspec.json.encode(extra)) for name, extra in extras.items()}
+    return {name: msgspec.Raw(msgspec.json.encode(extra)) for name, extra in sorted(extras.items())}
 
 
 def _extras(
