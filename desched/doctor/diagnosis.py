@@ -56,8 +56,12 @@ OF_POLICY = frozenset(
 
 _NAMES = tuple(CheckName)
 _MEASURED_ALL = _NAMES.index(CheckName.POD_MEMORY) + 1
-MEASURING = {plugin.load.plugin: plugin for plugin in HOUSE if isinstance(plugin, MeasuringPlugin)}
-ORDER: tuple[str, ...] = (*_NAMES[:_MEASURED_ALL], *MEASURING, *_NAMES[_MEASURED_ALL:])
+MEASURED = {
+    plugin.measures.load.plugin: plugin.measures.check
+    for plugin in HOUSE
+    if isinstance(plugin, MeasuringPlugin)
+}
+ORDER: tuple[str, ...] = (*_NAMES[:_MEASURED_ALL], *MEASURED, *_NAMES[_MEASURED_ALL:])
 """The names of all checks, the most important first."""
 
 
@@ -114,13 +118,13 @@ def _of_load(examination: Examination) -> Iterator[Check]:
 def _of_devices(examination: Examination) -> Iterator[Check]:
     """What plugins say of the loads that they measure."""
     snapshot, policy = examination.snapshot, examination.policy
-    for name, plugin in MEASURING.items():
+    for name, check in MEASURED.items():
         if snapshot is None:
             yield skipped(name, "The load is not known.")
         elif policy.problem:
             yield skipped(name, "The policy is invalid.")
         else:
-            result, fix, details = plugin.load_check(policy.policy, snapshot)
+            result, fix, details = check(policy.policy, snapshot)
             yield Check(name, Verdict.WARNING if fix else Verdict.OK, result, fix, details)
 
 

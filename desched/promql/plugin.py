@@ -32,26 +32,25 @@ class LoadCheck(NamedTuple):
     details: tuple[str, ...] = ()
 
 
+class DeviceMeasures(NamedTuple):
+    """How the load of devices is measured, if nodes have some; `load` is its type.
+
+    `queries` are those of a cycle, by names of letters, digits and underscores, and `mean` that for
+    the mean load of each node over the shortest window. `measured` makes the load of all answers.
+    `check` says whether what the policy asks of the load is measured.
+    """
+
+    load: type[DeviceLoad]
+    queries: Callable[[Policy], Mapping[str, str]]
+    mean: Callable[[Policy], str]
+    measured: Callable[[Policy, ClusterState, Answers], DeviceLoad]
+    check: Callable[[Policy, Snapshot], LoadCheck]
+
+
 class MeasuringPlugin(Plugin, frozen=True):
-    """A plugin that measures the load of devices, if nodes have some; `load` is its type."""
+    """A plugin that measures the load of devices."""
 
-    load: ClassVar[type[DeviceLoad]]
-
-    def queries(self, policy: Policy) -> Mapping[str, str]:
-        """The queries of a cycle, by names of letters, digits and underscores."""
-        raise NotImplementedError
-
-    def mean(self, policy: Policy) -> str:
-        """The query for the mean load of each node over the shortest window."""
-        raise NotImplementedError
-
-    def measured(self, policy: Policy, cluster: ClusterState, answers: Answers) -> DeviceLoad:
-        """The load by the answers, which are complete."""
-        raise NotImplementedError
-
-    def load_check(self, policy: Policy, snapshot: Snapshot) -> LoadCheck:
-        """Whether what the policy asks of the load is measured."""
-        raise NotImplementedError
+    measures: ClassVar[DeviceMeasures]
 
 
 def windows_of(policy: Policy, load: type[DeviceLoad]) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from desched.model.load import (
 )
 from desched.model.resources import Resource
 from desched.policy.policy import Policy
-from desched.promql.plugin import Answers, MeasuringPlugin, windows_of
+from desched.promql.plugin import Answers, DeviceMeasures, MeasuringPlugin, windows_of
 
 Histories = dict[Resource, dict[str, LoadHistory]]
 
@@ -43,7 +43,7 @@ class DeviceLoads:
         self._index = index
         self._policy = policy
         self._kept = kept
-        self._read: list[tuple[MeasuringPlugin, CycleQueries, DeviceLoad]] = []
+        self._read: list[tuple[DeviceMeasures, CycleQueries, DeviceLoad]] = []
 
     def added_to(self, load: ClusterLoad, cluster: ClusterState) -> ClusterLoad:
         """The load with those of devices, by which nodes are judged where pods share them."""
@@ -51,15 +51,16 @@ class DeviceLoads:
         for plugin in self._policy.plugins:
             if not isinstance(plugin, MeasuringPlugin):
                 continue
-            having = [node for node in cluster.nodes if plugin.load.uses(node.allocatable)]
-            if not (having and all(windows_of(self._policy, plugin.load))):
+            measures = plugin.measures
+            having = [node for node in cluster.nodes if measures.load.uses(node.allocatable)]
+            if not (having and all(windows_of(self._policy, measures.load))):
                 continue
             queries = CycleQueries(self._client)
-            devices = self._measured(plugin, queries, cluster)
+            devices = self._measured(measures, queries, cluster)
             if isinstance(devices, str):
                 unknown = Unknown(UnknownReason.ABSENT, devices)
-                devices = plugin.load({node.name: unknown for node in having})
-            self._read.append((plugin, queries, devices))
+                devices = measures.load({node.name: unknown for node in having})
+            self._read.append((measures, queries, devices))
             extras |= devices.extras
             for node in having if self._policy.windows(devices.resource) else ():
                 if devices.are_shared_on(node):
@@ -68,10 +69,10 @@ class DeviceLoads:
         return replace(load, nodes=nodes, extras=extras)
 
     def _measured(
-        self, plugin: MeasuringPlugin, queries: CycleQueries, cluster: ClusterState
+        self, measures: DeviceMeasures, queries: CycleQueries, cluster: ClusterState
     ) -> DeviceLoad | str:
         """Return the load, or why there is no complete answer."""
-        parts = {name: Query(text) for name, text in plugin.queries(self._policy).items()}
+        parts = {name: Query(text) for name, text in measures.queries(self._policy).items()}
         try:
             answers = queries.vectors(parts)
         except ObservationError as error:
@@ -80,7 +81,7 @@ class DeviceLoads:
             return next(iter(queries.warnings))
         series = {name: [(one.labels, one.value) for one in of] for name, of in answers.items()}
         found = Answers(series, queries.evaluated_at, self._index.resolve)
-        return plugin.measured(self._policy, cluster, found)
+        return measures.measured(self._policy, cluster, found)
 
     @property
     def now(self) -> float:
@@ -90,11 +91,11 @@ class DeviceLoads:
     def history(self, span: Span) -> Histories:
         """The mean load of the devices of each node in the past, without what is unknown."""
         histories: Histories = {}
-        for plugin, queries, devices in self._read:
+        for measures, queries, devices in self._read:
             resource = devices.resource
             if not (windows := self._policy.windows(resource)):
                 continue
-            expressions = {resource: Query(plugin.mean(self._policy))}
+            expressions = {resource: Query(measures.mean(self._policy))}
             tracks = LoadTracks(queries, self._index, expressions, windows[0])
             current = {
                 name: load.levels[0].ratio

@@ -12,6 +12,7 @@ from desched.model.load import DeviceUsage, Measured, Unknown, UnknownReason
 from desched.model.names import Namespace, PodName
 from desched.model.resources import Resource
 from desched.plugins.devices import has_nvidia_gpu
+from desched.plugins.gpus.check import check_gpus
 from desched.plugins.gpus.dcgm import DCGM, DCGM_SCOPE, GPU_LABELS, GPU_METRICS, GPU_POD_LABELS
 from desched.plugins.gpus.load import GpuLoad
 from desched.policy.policy import Policy
@@ -23,7 +24,7 @@ from desched.promql.data_quality import (
     WindowEvidence,
     judge,
 )
-from desched.promql.plugin import Answers, Labels, windows_of
+from desched.promql.plugin import Answers, DeviceMeasures, Labels, windows_of
 from desched.promql.sources import SEPARATOR, Scope, scope_of
 
 PodKey = tuple[Namespace, PodName]
@@ -42,7 +43,7 @@ _Values = Mapping[Key, float]
 """By the labels of a GPU's series."""
 
 
-def queries(policy: Policy) -> Iterator[tuple[str, str]]:
+def _queries(policy: Policy) -> Iterator[tuple[str, str]]:
     """The queries by name; what pods use is read only if the policy has a threshold for it."""
     windows = windows_of(policy, GpuLoad)
     for name, metric in GPU_METRICS.items():
@@ -58,7 +59,7 @@ def queries(policy: Policy) -> Iterator[tuple[str, str]]:
                 yield f"{name}_apart_{seconds}", metric.disagreement(seconds, scope)
 
 
-def mean(policy: Policy) -> str:
+def _mean(policy: Policy) -> str:
     """The query for the mean load of each node over the shortest window."""
     seconds, scope = windows_of(policy, GpuLoad)[0], _scope(policy)
     return SEPARATOR.join(metric.node_ratio(seconds, scope) for metric in GPU_METRICS.values())
@@ -68,7 +69,7 @@ def _scope(policy: Policy) -> Scope:
     return scope_of(policy.metrics, "node_gpu", DCGM_SCOPE)
 
 
-def measured(policy: Policy, cluster: ClusterState, answers: Answers) -> GpuLoad:
+def _measured(policy: Policy, cluster: ClusterState, answers: Answers) -> GpuLoad:
     """The load of each node with GPUs of NVIDIA, and the usage of pods where it is known."""
     windows, is_watched = windows_of(policy, GpuLoad), bool(policy.windows(Resource.GPU))
     metrics = [_Metric(name, answers, windows) for name in GPU_METRICS]
@@ -212,3 +213,8 @@ def _split(labels: Labels) -> tuple[Key, PodKey]:
     gpu = frozenset(item for item in labels.items() if item[0] not in GPU_POD_LABELS)
     prefix = "exported_" if labels.get("exported_pod") else ""
     return gpu, (labels.get(f"{prefix}namespace", ""), labels.get(f"{prefix}pod", ""))
+
+
+GPU_MEASURES = DeviceMeasures(
+    GpuLoad, lambda policy: dict(_queries(policy)), _mean, _measured, check_gpus
+)

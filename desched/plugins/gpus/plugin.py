@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState
 from desched.model.plan import Plan, PlannedTaint, RefusalReason
-from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.eligibility import Eligibility
@@ -17,8 +16,6 @@ from desched.planning.placement.destinations import Destinations
 from desched.planning.plugins import OtherMoves
 from desched.planning.selection.limits import EvictionQuota
 from desched.plugins.devices import whole_gpus
-from desched.plugins.gpus import measurement
-from desched.plugins.gpus.check import check_gpus
 from desched.plugins.gpus.drains.demands import is_due, wanted
 from desched.plugins.gpus.drains.drain import (
     GPU_DEMAND,
@@ -44,13 +41,14 @@ from desched.plugins.gpus.keys import (
 )
 from desched.plugins.gpus.limit import UnknownGpus
 from desched.plugins.gpus.load import GpuLoad
+from desched.plugins.gpus.measurement import GPU_MEASURES
 from desched.plugins.gpus.rules import GPU_PODS, SUMMED_DEVICES
 from desched.plugins.gpus.survey import survey
 from desched.plugins.gpus.views import GpuViews
 from desched.policy.compatibility import SteeringMode
 from desched.policy.policy import Policy
 from desched.policy_keys.notes import Notes
-from desched.promql.plugin import Answers, LoadCheck, MeasuringPlugin
+from desched.promql.plugin import MeasuringPlugin
 
 
 class Gpus(MeasuringPlugin, frozen=True):
@@ -66,6 +64,7 @@ class Gpus(MeasuringPlugin, frozen=True):
     in_profiles = GpuFragmentationConfig
     views = GpuViews()
     load = GpuLoad
+    measures = GPU_MEASURES
     state = Drains
     purposes = (GPU_DEMAND,)
 
@@ -133,22 +132,6 @@ class Gpus(MeasuringPlugin, frozen=True):
     def held_for_pods(self, context: EligibilityContext) -> Mapping[str, Sequence[str]]:
         """The nodes of drains under way, for the pods that wait for their GPUs."""
         return held_for_pods(context)
-
-    def queries(self, policy: Policy) -> Mapping[str, str]:
-        """Those about the gauges of DCGM's exporter."""
-        return dict(measurement.queries(policy))
-
-    def mean(self, policy: Policy) -> str:
-        """That for the mean load of each node."""
-        return measurement.mean(policy)
-
-    def measured(self, policy: Policy, cluster: ClusterState, answers: Answers) -> GpuLoad:
-        """The load of GPUs of NVIDIA."""
-        return measurement.measured(policy, cluster, answers)
-
-    def load_check(self, policy: Policy, snapshot: Snapshot) -> LoadCheck:
-        """Whether a target for gpu can relieve nodes."""
-        return check_gpus(policy, snapshot)
 
     def limit(self, context: EligibilityContext, arrays: NodeArrays) -> UnknownGpus:
         """No pod with GPUs lands where their load is unknown."""
