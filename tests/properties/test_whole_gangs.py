@@ -37,10 +37,11 @@ from tests.builders import (
     workload,
 )
 
+ALLOWING = Gpus(gpu_pods=GpuPods.ALLOW)
 EAGER = policy(
     rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.0),
     limits=no_limits_but(),
-    plugins=house(Gpus(gpu_pods=GpuPods.ALLOW)),
+    plugins=house(ALLOWING),
 )
 LEVELS = (
     "topology.kubernetes.io/zone",
@@ -50,7 +51,7 @@ LEVELS = (
 GROUP, CLIQUE = "cloud.google.com/gke-placement-group", "nvidia.com/gpu.clique"
 GPU = "nvidia.com/gpu"
 
-WHOLE = msgspec.structs.replace(EAGER, plugins=house(Gangs(GangMode.WHOLE)))
+WHOLE = msgspec.structs.replace(EAGER, plugins=house(Gangs(GangMode.WHOLE), ALLOWING))
 STEERED = msgspec.structs.replace(
     WHOLE, steering=SteeringRules(SteeringMode.WHEN_NEEDED, most_nodes=9), max_landing_risk=0.15
 )
