@@ -6,6 +6,8 @@ pods where they are, and keep them off nodes. So none of them lifts what protect
 
 import traceback
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from inspect import isroutine
 from pathlib import PurePath
 from typing import Any
 
@@ -24,6 +26,9 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import PlacementLimit, Plugin
 from desched.plugin_api.installed import installed, package
 from desched.policy.policy import Policy
+
+ASKED = frozenset({"stays", "avoids"})
+"""The methods that desched asks."""
 
 MOST_ANSWERS = 3
 """How many answers about nodes a refusal names."""
@@ -46,7 +51,7 @@ class OutOfTree(Plugin, frozen=True):
         try:
             made = cls(name, msgspec.convert(args, of))
             hash(made)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = str(error) if isinstance(error, msgspec.ValidationError) else _words(error)
             raise ConfigurationError(f"{name} refuses its args: {reason}.") from error
         return made
@@ -70,14 +75,14 @@ class OutOfTree(Plugin, frozen=True):
         """What the plugin answers, with this reason; or that it failed, which refuses as well."""
         try:
             answer = question()
-        except Exception as error:  # noqa: BLE001  (whatever it is, the pod stays)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever it is, the pod stays)
             return Finding(RefusalReason.PLUGIN_FAILED, f"{self.name}: {_where(error)}")
         if answer is None:
             return None
-        if isinstance(answer, str):
+        if isinstance(answer, str) and answer.strip():
             return Finding(reason, f"{self.name}: {shortened(on_one_line(answer))}")
-        given = type(answer).__name__
-        return Finding(RefusalReason.PLUGIN_FAILED, f"{self.name}: answered {given}, not str")
+        given = "an empty text" if isinstance(answer, str) else f"{type(answer).__name__}, not str"
+        return Finding(RefusalReason.PLUGIN_FAILED, f"{self.name}: answered {given}")
 
 
 def others_in(policy: Policy) -> tuple[OutOfTree, ...]:
@@ -152,7 +157,7 @@ def _loaded(name: str) -> type[plugin_api.Plugin]:
     (point,) = points
     try:
         loaded = point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigurationError(f"{name} cannot be loaded: {_words(error)}.") from error
     if not (isinstance(loaded, type) and issubclass(loaded, plugin_api.Plugin)):
         raise ConfigurationError(
@@ -164,16 +169,32 @@ def _loaded(name: str) -> type[plugin_api.Plugin]:
         raise ConfigurationError(
             f"{name} {stated}, and this desched has interface {ours}; install a {name} for it."
         )
+    _refuse_unasked(name, loaded)
     return loaded
 
 
-def _where(error: Exception) -> str:
+def _refuse_unasked(name: str, loaded: type[plugin_api.Plugin]) -> None:
+    """Refuse a plugin that keeps no pod because its author misspelled a method."""
+    own = [vars(each) for each in loaded.__mro__ if not issubclass(plugin_api.Plugin, each)]
+    methods = {key for of in own for key, value in of.items() if isroutine(value)}
+    for method in sorted(methods - ASKED):
+        if not method.startswith("_"):
+            meant = get_close_matches(method, ASKED, 1)
+            raise ConfigurationError(
+                f"{name} has a method {method}, which desched never asks"
+                + (f"; did you mean {meant[0]}?" if meant else "; begin its name with _.")
+            )
+    if not methods & ASKED:
+        raise ConfigurationError(f"{name} has none of the methods {' and '.join(sorted(ASKED))}.")
+
+
+def _where(error: BaseException) -> str:
     """In which line what happened."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{PurePath(last.filename).name}:{last.lineno}: {_words(error)}"
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     """The exception on one line, also if it cannot be shown itself."""
     lines = traceback.format_exception_only(error)
     return shortened(on_one_line(lines[-1].strip())).removesuffix(".")

@@ -256,6 +256,7 @@ def _rules(rules: Iterable[RuleLine]) -> Iterator[Sequence[Text]]:
 def _placement(placement: Placement, source: str, scheduler: str) -> Iterator[Block]:
     lines = [
         *(count_of_nodes(nodes, reason) for reason, nodes in placement.excluded.items()),
+        *(f"limited by {limit}" for limit in placement.limits),
         *(f"nearest: {lacking}" for lacking in placement.near),
     ]
     if placement.expected_on:

@@ -69,7 +69,17 @@ class _Placing:
             expected_on(destination.likely, destination.possible) if destination else "",
             self._forecast(destination) if examined.landing.destinations.any() else None,
             tuple(self._changes(destination.expected_node if destination else "")),
+            tuple(self._limits(refusal.detail if refusal else "")),
         )
+
+    def _limits(self, said: str) -> Iterator[str]:
+        """What the limits that exclude nodes say, beside what is said already."""
+        before = self._found.fit.requests
+        for limit, allowed in self._found.fit.limited:
+            words = limit.describe(self._candidate.pod) if (before & ~allowed).any() else ""
+            if words and words not in said:
+                yield words
+            before = allowed
 
     def _near(self) -> Iterator[str]:
         """The nodes that are least above their ceilings, then those that lack least."""

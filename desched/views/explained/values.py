@@ -163,7 +163,7 @@ class Placement(msgspec.Struct, frozen=True):
     `kubectl describe`. A node may lack several things. `near` says what those lack that lack
     least. `reason` is why it has no destination, None if it has; `expected_on` are its likeliest
     nodes in words. `loads` are those of its own and of the likeliest node, before and after a
-    landing there.
+    landing there. `limits` is what plugins say of the nodes that they exclude.
     """
 
     nodes: int
@@ -175,6 +175,7 @@ class Placement(msgspec.Struct, frozen=True):
     expected_on: str = ""
     forecast: LandingForecast | None = None
     loads: tuple[LoadChange, ...] = ()
+    limits: tuple[str, ...] = ()
 
 
 class PodExplanation(msgspec.Struct, frozen=True):

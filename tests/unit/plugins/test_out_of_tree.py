@@ -13,9 +13,11 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from desched.decision import decide
 from desched.errors import ConfigurationError
 from desched.lab.scenarios import guarded_scenario
 from desched.model.plan import Plan, Refusal, RefusalReason
+from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.plugins import HOUSE
 from desched.plugins.out_of_tree import OutOfTree
@@ -25,6 +27,7 @@ from desched.policy_file.loading import PolicyText, parse_policy, validate_polic
 from desched.service.telemetry.cycle_log import PluginLog
 from desched.snapshot_file.load_check import refuse_unmeasured
 from desched.snapshot_file.taken import Redaction, take_snapshot
+from desched.views.explained.landing import placement_of
 from tests.builders import (
     NOW,
     amounts,
@@ -111,12 +114,16 @@ def by(*names: str, args: Mapping[str, Any] | None = None, **fields: Any) -> Pol
 
 
 def plan_of(of_policy: Policy, cool: Mapping[str, Mapping[str, str]] | None = None) -> Plan:
+    return planned(moving(cool), of_policy)
+
+
+def moving(cool: Mapping[str, Mapping[str, str]] | None = None) -> Snapshot:
     """A pod of one core that has to leave a hot node for one of the cool nodes."""
     nodes = cool or {"cool": {}}
     one = pod("a", on="hot", request=amounts(1, 1), labels={"app": "web", "team": "payments"})
     used = load({"hot": (0.9, 0.1), **dict.fromkeys(nodes, (0.1, 0.1))}, {"a": (1.0, 0.1)})
     there = [node("hot"), *(node(name, labels=labels) for name, labels in nodes.items())]
-    return planned(snapshot(there, [one], used), of_policy)
+    return snapshot(there, [one], used)
 
 
 def refusal(plan: Plan) -> Refusal:
@@ -170,6 +177,15 @@ def test_a_limit_leaves_other_nodes(install: Install) -> None:
     )
 
 
+def test_an_explanation_names_what_keeps_a_pod_off_some_of_the_nodes(install: Install) -> None:
+    install("picky", avoiding("return 'canary' if 'canary' in node.labels else None"))
+    decision = decide(moving({"cool": {}, "dark": {"canary": ""}}), by("picky"), State())
+    (one,) = decision.context.cluster.pods
+    places = placement_of(one, decision)
+    assert places is not None
+    assert places.limits == ("picky: canary",)
+
+
 def test_each_of_several_limits_counts_its_nodes(install: Install) -> None:
     install("one", avoiding("return 'no' if node.name == 'cool' else None"))
     install("two", avoiding("return 'no' if node.name == 'dark' else None"))
@@ -182,6 +198,8 @@ def test_each_of_several_limits_counts_its_nodes(install: Install) -> None:
     [
         ("return pod.labels['tier']", r"of_broken_\w+\.py:5: KeyError: 'tier'"),
         ("return False", "answered bool, not str"),
+        ("return ' '", "answered an empty text"),
+        ("raise SystemExit(0)", r"of_broken_\w+\.py:5: SystemExit: 0"),
         ("raise ValueError('a\\n' * 300)", r"of_broken_\w+\.py:5: ValueError: (a\\n){60,}.*…"),
     ],
 )
@@ -241,7 +259,11 @@ def test_a_plugin_that_is_not_installed_is_refused_with_those_that_are(install: 
         (ONCALL.replace("interface = 1", ""), "states no version of the interface, and this"),
         (ONCALL.replace("interface = 1", "interface = 2"), "is for 2, and this desched has inter"),
         ("import nothing_like_it", "cannot be loaded: ModuleNotFoundError: No module named 'noth"),
+        ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0."),
         ("", "cannot be loaded: AttributeError: module 'of_odd_"),
+        (ONCALL.replace("stays", "stay"), "has a method stay, which desched never asks; did you m"),
+        (method("return 1", "keep"), "has a method keep, which desched never asks; begin its"),
+        (method("return 1", "_keep"), "has none of the methods avoids and stays."),
         ("Rules = print", r"is no plugin: of_odd_"),
     ],
 )
