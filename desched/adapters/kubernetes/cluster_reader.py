@@ -253,7 +253,9 @@ def cluster_state(
 
     Budgets and controllers are read after the pods, so that what protects pods is newest.
     """
-    nodes, pods = read.all(NODES), read.all(pods_kind())
+    # Plans find nodes by name. A server that lists one twice is broken, and must break no plan.
+    nodes = tuple({node.name: node for node in read.all(NODES)}.values())
+    pods = read.all(pods_kind())
     controllers = Controllers(
         read.all(DEPLOYMENTS), read.all(REPLICA_SETS), read.all(STATEFUL_SETS), read.all(JOBS)
     )

@@ -134,6 +134,12 @@ def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
     assert cluster.server_version == "v1.36.3"
 
 
+def test_a_node_that_is_listed_twice_is_one_node(server: FakeApiServer) -> None:
+    server.lists = {"/api/v1/nodes": [manifests.node(), manifests.node()]}
+    (node,) = reader_of(server).read_cluster().nodes
+    assert node.name == manifests.node()["metadata"]["name"]
+
+
 def test_nodes_and_pods_have_the_devices_of_claims(server: FakeApiServer) -> None:
     """R3.4."""
     of_template = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
