@@ -26,6 +26,7 @@ from desched.model.load import (
     UnknownReason,
 )
 from desched.model.resources import Amounts, Resource
+from desched.plugins import HOUSE
 from desched.plugins.gpus.load import GpuLoad
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
 from desched.ports import ChoosePods, all_pods
@@ -388,7 +389,7 @@ def read(
     try:
         return reader.read_load(
             ClusterState(nodes=tuple(nodes), pods=tuple(pods)),
-            Policy("test", "", rules, source),
+            Policy("test", "", rules, source, plugins=HOUSE),
             choose,
         )
     finally:
