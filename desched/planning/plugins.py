@@ -183,11 +183,11 @@ class Plugin(PluginSettings, frozen=True):
     def has_copies(self, pod: Pod, volume: PodVolume, context: "EligibilityContext") -> bool:
         """Whether its nodes hold copies of this local volume, so that it does not bind the pod.
 
-        The `limit` of the plugin then keeps the pod on nodes with a copy.
+        The `placement_limit` of the plugin then keeps the pod on nodes with a copy.
         """
         return False
 
-    def limits(self, pod: Pod, context: "EligibilityContext") -> "Iterable[LimitUse]":
+    def quota_uses(self, pod: Pod, context: "EligibilityContext") -> "Iterable[LimitUse]":
         """What counts against limits if the pod is evicted."""
         return ()
 
@@ -246,7 +246,9 @@ class Plugin(PluginSettings, frozen=True):
         """
         return {}
 
-    def limit(self, context: "EligibilityContext", arrays: "NodeArrays") -> PlacementLimit | None:
+    def placement_limit(
+        self, context: "EligibilityContext", arrays: "NodeArrays"
+    ) -> PlacementLimit | None:
         """A limit on where pods may land."""
         return None
 

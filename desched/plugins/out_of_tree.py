@@ -61,7 +61,9 @@ class OutOfTree(Plugin, frozen=True):
         """One rule, after all others."""
         return (Rule(RefusalReason.PLUGIN_RULE, in_cluster=self._stays),)
 
-    def limit(self, context: EligibilityContext, arrays: NodeArrays) -> PlacementLimit | None:
+    def placement_limit(
+        self, context: EligibilityContext, arrays: NodeArrays
+    ) -> PlacementLimit | None:
         """The nodes that the plugin keeps pods off."""
         if type(self.plugin).avoids is plugin_api.Plugin.avoids:
             return None

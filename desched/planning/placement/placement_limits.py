@@ -32,7 +32,7 @@ class PlacementLimits:
     @classmethod
     def of(cls, context: EligibilityContext, arrays: NodeArrays) -> "PlacementLimits":
         """The limits of one plan."""
-        limits = (plugin.limit(context, arrays) for plugin in context.policy.plugins)
+        limits = (plugin.placement_limit(context, arrays) for plugin in context.policy.plugins)
         return cls([limit for limit in limits if limit is not None], arrays.none())
 
     def relaxed(self, pod: Pod) -> Iterator["PlacementLimits"]:

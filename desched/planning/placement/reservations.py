@@ -15,7 +15,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import expected_node
-from desched.planning.placement.pending_claims import Claims
+from desched.planning.placement.room_shares import RoomShares
 from desched.planning.plugins import held_for_pods
 
 
@@ -32,7 +32,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     free = FreeCapacity.of(context, destinations, watched, pressure.outlook)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
     held = held_for_pods(context)
-    claims = Claims(context, free.room, held)
+    shares = RoomShares(context, free.room, held)
 
     assumed = {pod.uid: pod.nominated_node for pod in cluster.assumed_pods}
 
@@ -41,17 +41,17 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
 
     for pod in sorted(waiting, key=order):
         context.deadline.check(pod)
-        if node := _held_for(pod, held.get(pod.uid, ()), free):
-            free.reserve(node, pod, {each: book.expected(pod, each) for each in watched})
-        if node or not claims.accepts(pod):
-            continue
         usage = {resource: book.expected(pod, resource) for resource in watched}
+        if node := _held_for(pod, held.get(pod.uid, ()), free):
+            free.reserve(node, pod, usage)
+        if node or not shares.accepts(pod):
+            continue
         node = assumed.get(pod.uid)
         if node in free.arrays.index:  # where its requests count already
             free.load.add(node, usage, pod)
         else:
-            _reserve_where_expected(pod, usage, free, claims)
-    free.unreserved = claims.refused
+            _reserve_where_expected(pod, usage, free, shares)
+    free.unreserved = shares.refused
     for expected, pod, uses in awaited:
         if expected in free.arrays.index:
             free.reserve(expected, pod, uses)
@@ -66,12 +66,12 @@ def _held_for(pod: Pod, nodes: Iterable[str], free: FreeCapacity) -> str | None:
 
 
 def _reserve_where_expected(
-    pod: Pod, usage: Mapping[Resource, float], free: FreeCapacity, claims: Claims
+    pod: Pod, usage: Mapping[Resource, float], free: FreeCapacity, shares: RoomShares
 ) -> None:
     with free.arrays.comparisons.of(pod.namespace):
         node = expected_node(pod, free.schedulable(pod), free)
         if free.arrays.comparisons.share_is_used:
-            claims.refuse(pod, UnreservedReason.PLANNING_SHARE)
+            shares.count_refusal(pod, UnreservedReason.PLANNING_SHARE)
             return
     if node is None:
         free.await_room(pod)

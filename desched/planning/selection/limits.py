@@ -148,7 +148,7 @@ class EvictionQuota:
             yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
         context = self._eligibility.context
         for plugin in context.policy.plugins:
-            yield from plugin.limits(pod, context)
+            yield from plugin.quota_uses(pod, context)
         budgets = () if context.is_taken_over(pod) else self._cluster.budgets_of(pod)
         for budget in budgets:
             yield LimitUse(

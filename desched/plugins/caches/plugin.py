@@ -61,7 +61,7 @@ class Caches(ReadingPlugin, frozen=True):
         held = CacheObjects.of(context.cluster.extras).nodes_by_model
         return volume.claim == kserve_claim(pod, held)
 
-    def limit(self, context: EligibilityContext, arrays: NodeArrays) -> ModelLimit | None:
+    def placement_limit(self, context: EligibilityContext, arrays: NodeArrays) -> ModelLimit | None:
         """No pod lands where its models would have to be downloaded, unless it may."""
         prefers = self.cache_affinity is CacheAffinity.PREFER
         return ModelLimit(context, arrays, preferred=prefers) if self._counts else None

@@ -85,7 +85,7 @@ class Gangs(ReadingPlugin, frozen=True):
                 "gangMode",
             )
 
-    def limits(self, pod: Pod, context: EligibilityContext) -> Iterable[LimitUse]:
+    def quota_uses(self, pod: Pod, context: EligibilityContext) -> Iterable[LimitUse]:
         """The pods that each gang of the pod can spare."""
         return surpluses(pod, context)
 

@@ -133,7 +133,7 @@ class Gpus(MeasuringPlugin, frozen=True):
         """The nodes of drains under way, for the pods that wait for their GPUs."""
         return held_for_pods(context)
 
-    def limit(self, context: EligibilityContext, arrays: NodeArrays) -> UnknownGpus:
+    def placement_limit(self, context: EligibilityContext, arrays: NodeArrays) -> UnknownGpus:
         """No pod with GPUs lands where their load is unknown."""
         return UnknownGpus(context, arrays)
 

@@ -64,6 +64,6 @@ class Networks(NetworkPlugin, frozen=True):
             return by_tier(tier, cluster)
         return by_labels(key, self.placement_domains.rungs, cluster)
 
-    def limit(self, context: EligibilityContext, arrays: NodeArrays) -> DomainLimit:
+    def placement_limit(self, context: EligibilityContext, arrays: NodeArrays) -> DomainLimit:
         """No pod lands outside its placement domains."""
         return DomainLimit(Domains(context, arrays))

@@ -74,7 +74,7 @@ class VirtualMachines(Plugin, frozen=True):
         """Whether KubeVirt answers the eviction of the pod and moves its machine."""
         return is_taken_over(pod)
 
-    def limits(self, pod: Pod, _: EligibilityContext) -> Iterable[LimitUse]:
+    def quota_uses(self, pod: Pod, _: EligibilityContext) -> Iterable[LimitUse]:
         """The migrations at a time, as KubeVirt limits them."""
         for key, limit in migration_limits(pod):
             detail = f"{limit} from a node" if key[1] else f"{limit} at a time"

@@ -24,7 +24,7 @@ NAMESPACE_SHARE = 0.5
 """The share of the free room that the pending pods of a namespace may reserve; one pod always."""
 
 
-class Claims:
+class RoomShares:
     """Accepts pending pods in the order in which they are scheduled, and counts the others."""
 
     def __init__(self, context: EligibilityContext, room: Ints, held_for: Container[str]) -> None:
@@ -45,10 +45,10 @@ class Claims:
         """Whether the pod may reserve room; then it counts for its namespace."""
         reason = self._unbound(pod) or self._over_share(pod)
         if reason is not None:
-            self.refuse(pod, reason)
+            self.count_refusal(pod, reason)
         return reason is None
 
-    def refuse(self, pod: Pod, reason: UnreservedReason) -> None:
+    def count_refusal(self, pod: Pod, reason: UnreservedReason) -> None:
         """Count a pod for which no room is reserved."""
         self._refused[pod.namespace, reason] += 1
 
