@@ -79,7 +79,7 @@ def test_a_selection_exceeds_no_limit_and_each_move_saves_more_than_it_costs(
 ) -> None:
     left = arguments[2].copy()
     for source, move in select_moves(*arguments, price=PRICE).moves:
-        assert left.refuse(move.candidate.pod) is None
+        assert left.why_refused(move.candidate.pod) is None
         left.take(move.candidate.pod)
         assert move.destination.expected_node != source.node.name
         assert move.saved_minutes > move.destination.cost_minutes

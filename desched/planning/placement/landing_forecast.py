@@ -199,7 +199,7 @@ def _alternatives(
 ) -> tuple[Floats, Ints, Scored | None]:
     """The probabilities and the scores, both of shape (alternatives or 1, nodes).
 
-    `known` are scores of a kube-scheduler for the same pod in this or another view.
+    `scored_before` are scores of a kube-scheduler for the same pod in this or another view.
     """
     somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
     scheduler = view.rules.known(leaving.pod.scheduler)

@@ -68,17 +68,17 @@ def select_moves(
             refusals = dict.fromkeys(node.pods, leaving[node.name])
             selected[node.name] = NodeSelection(SingleMoves(), refusals, destinations, quota)
             continue
-        found = _relieve(node, destinations, quota, price)
+        selection = _relieve(node, destinations, quota, price)
         for relief in reliefs:
-            if found.stuck and node.loaded.overloaded:
-                found = relief.relieve(node, found)
-        if isinstance(found.outcome, JointMove):
-            settling_reason = f"{found.outcome.title} leaves it first"
+            if selection.stuck and node.loaded.overloaded:
+                selection = relief.relieve(node, selection)
+        if isinstance(selection.outcome, JointMove):
+            settling_reason = f"{selection.outcome.title} leaves it first"
             settling = Finding(RefusalReason.NODE_SETTLING, settling_reason)
-            leaving |= {source.node.name: settling for source, _ in found.moves}
-        selected[node.name] = found
-        if found.moves:
-            destinations, quota = found.destinations, found.quota or quota
+            leaving |= {source.node.name: settling for source, _ in selection.moves}
+        selected[node.name] = selection
+        if selection.moves:
+            destinations, quota = selection.destinations, selection.quota or quota
     return Selection(nodes, selected, before, destinations, quota)
 
 

@@ -2,21 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from desched.model.plan import ResourceRelief
 from desched.model.resources import Resource
-from desched.planning.arrays import Floats
 from desched.planning.overload.node_load import LoadedNode, SourceLoad
 from desched.planning.placement.projected_load import NO_LIMITS
 from desched.planning.selection.candidates import Candidate
 
-RELIEF_TOLERANCE_RATIO = 0.005
-"""Half a point of capacity: measurements are no more exact, so no pod moves for less."""
-
-MOST_LEFT = 0.5
-"""Moves that leave more than this share of a node's excess are not worth their evictions: other
-load is the cause."""
+TOLERANCE_RATIO = 0.005
+"""Half a point of capacity, the least excess that counts: measurements are no more exact."""
 
 
 class Excess:
@@ -31,12 +24,6 @@ class Excess:
         """The share of the excess that remains without these pods, from 0 to 1."""
         return max((self._share_left(load, gone) for load in self._loads), default=0.0)
 
-    def clears(self, gone: Sequence[Candidate]) -> bool:
-        """Whether the node is at its stop lines without these pods."""
-        return all(
-            self._over(load, _sum(load, gone)) <= RELIEF_TOLERANCE_RATIO for load in self._loads
-        )
-
     def levels(self, gone: Sequence[Candidate]) -> dict[Resource, float]:
         """The load of each overloaded resource without these pods."""
         return {load.resource: load.lowest_without(_sum(load, gone)) for load in self._loads}
@@ -48,31 +35,8 @@ class Excess:
             for load, start in zip(self._loads, self._at_start.values(), strict=True)
         )
 
-    def shares(self, candidates: Sequence[Candidate]) -> tuple[Floats, tuple[tuple[int, ...], ...]]:
-        """The share of each need that each pod covers, and the columns of each resource.
-
-        A need is the usage above the stop line of one resource in one window; 1.0 is all of it.
-        Shape (pods, needs). A resource that is at its stop line already has no needs.
-        """
-        columns: list[Floats] = []
-        choices: list[tuple[int, ...]] = []
-        for load in self._loads:
-            stop_ratio = load.thresholds.stop_ratio + RELIEF_TOLERANCE_RATIO
-            needs = [
-                max((basis.ratios[i] - stop_ratio) * basis.denominator for basis in load.bases)
-                for i in range(len(load.nothing))
-            ]
-            if min(needs) <= 0:
-                continue
-            choices.append(tuple(range(len(columns), len(columns) + len(needs))))
-            used = np.array([c.usage[load.resource] for c in candidates], dtype=float)
-            used = used.reshape(len(candidates), len(needs))
-            columns.extend(used[:, i] / need for i, need in enumerate(needs))
-        table = np.stack(columns, axis=1) if columns else np.zeros((len(candidates), 0))
-        return table, tuple(choices)
-
     def _share_left(self, load: SourceLoad, gone: Sequence[Candidate]) -> float:
-        start = max(self._at_start[load.resource], RELIEF_TOLERANCE_RATIO)
+        start = max(self._at_start[load.resource], TOLERANCE_RATIO)
         return max(0.0, self._over(load, _sum(load, gone))) / start
 
     @staticmethod

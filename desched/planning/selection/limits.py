@@ -105,7 +105,7 @@ class EvictionQuota:
         copied._over_next_cycles = True
         return copied
 
-    def refuse(self, pod: Pod) -> Finding[RefusalReason] | None:
+    def why_refused(self, pod: Pod) -> Finding[RefusalReason] | None:
         """Return why this cycle may not evict the pod as well, or None if it may."""
         for use in self._uses_of(pod):
             if self._taken[use.key] >= use.limit:

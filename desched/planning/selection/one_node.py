@@ -15,7 +15,7 @@ from desched.model.plan import Finding, RefusalReason
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.landing_limits import Bearable
 from desched.planning.selection.candidates import Candidate, OverloadedNode
-from desched.planning.selection.excess import Excess, most_of_destination
+from desched.planning.selection.excess import most_of_destination
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.outcomes import NodeSelection, SingleMoves
 from desched.planning.selection.trial import Move, Trial
@@ -191,6 +191,4 @@ def _selection(
         if c.pod.uid not in moved
     }
     moves = tuple((node.loaded, move) for move in trial.moves)
-    excess = Excess(node.loaded)
-    outcome = SingleMoves(moves, excess.left(gone), excess.clears(gone))
-    return NodeSelection(outcome, refusals, trial.destinations, trial.quota)
+    return NodeSelection(SingleMoves(moves), refusals, trial.destinations, trial.quota)

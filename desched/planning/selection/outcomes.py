@@ -16,14 +16,9 @@ Chosen = tuple[LoadedNode, Move]
 
 
 class SingleMoves(msgspec.Struct, frozen=True):
-    """Moves of the node's pods, perhaps none; `left` is the share of its excess that remains.
-
-    `relieved` is whether the node is at its stop lines.
-    """
+    """Moves of the node's pods, perhaps none."""
 
     moves: tuple[Chosen, ...] = ()
-    left: float = 1.0
-    relieved: bool = False
 
 
 class Stuck(msgspec.Struct, frozen=True):
@@ -35,13 +30,12 @@ class Stuck(msgspec.Struct, frozen=True):
 class JointMove(msgspec.Struct, frozen=True):
     """Moves that happen together or not at all.
 
-    `title` names the pods that move. `relieved` is whether the node is at its stop lines. `note` is
-    a further reason of each eviction, and `says` are fields of its `PlannedEviction`.
+    `title` names the pods that move. `note` is a further reason of each eviction, and `says` are
+    fields of its `PlannedEviction`.
     """
 
     title: str
     moves: tuple[Chosen, ...]
-    relieved: bool
     note: str
     says: Mapping[str, Any]
 
@@ -61,16 +55,6 @@ class NodeSelection(msgspec.Struct, frozen=True):
     def moves(self) -> tuple[Chosen, ...]:
         """All moves in the order of execution."""
         return () if isinstance(self.outcome, Stuck) else self.outcome.moves
-
-    @property
-    def left(self) -> float:
-        """The share of the excess that single moves leave."""
-        return self.outcome.left if isinstance(self.outcome, SingleMoves) else 1.0
-
-    @property
-    def relieved(self) -> bool:
-        """Whether the node is at its stop lines after the moves."""
-        return isinstance(self.outcome, SingleMoves | JointMove) and self.outcome.relieved
 
     @property
     def stuck(self) -> Finding[NodeReason] | None:

@@ -41,7 +41,7 @@ class Trial:
     ) -> Move | Finding[RefusalReason]:
         """Return the candidate's move after those made so far, or the reason why there is none."""
         pod = candidate.pod
-        denied = self.quota.refuse(pod) if self.quota else None
+        denied = self.quota.why_refused(pod) if self.quota else None
         if denied is not None:
             return denied
         destination = self.destinations.destination_of(pod, candidate.charge, bearable)

@@ -20,7 +20,7 @@ from desched.planning.overload.classification import Pressure
 from desched.planning.placement.destinations import Destinations
 from desched.planning.plugins import Relief
 from desched.planning.selection.candidates import Candidate, OverloadedNode, candidate_of
-from desched.planning.selection.excess import MOST_LEFT, Excess
+from desched.planning.selection.excess import Excess
 from desched.planning.selection.outcomes import JointMove, NodeSelection
 from desched.planning.selection.trial import Move
 from desched.plugins.gangs.places import GangDestinations, GangMember
@@ -28,6 +28,10 @@ from desched.plugins.gangs.whole_gangs import WholeGang, WholeGangs
 
 MOST_TRIED_IN_PLAN = 20
 """The most gangs that are placed for a plan; the most overloaded nodes come first."""
+
+MOST_LEFT = 0.5
+"""Moves that leave more than this share of a node's excess are not worth their evictions: other
+load is the cause."""
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -67,7 +71,7 @@ class WholeMoves(Relief):
             placed = refusal or self._placed(gang, stuck)
             if isinstance(placed, _Placed):
                 self._moved = gang.name
-                return self._selection(gang, node, placed, replace(stuck, refusals=refusals))
+                return self._selection(gang, placed, replace(stuck, refusals=refusals))
             detail = f"{gang}: {placed.detail or placed.reason.value}"
             stays = Finding(placed.reason, detail)
             refusals |= {candidate.pod.uid: stays for candidate in gang.on(node.name)}
@@ -140,9 +144,7 @@ class WholeMoves(Relief):
             moves.append(Move(candidate, destination))
         return _Placed(moves, destinations.refilled())
 
-    def _selection(
-        self, gang: Gang, node: OverloadedNode, placed: "_Placed", stuck: NodeSelection
-    ) -> NodeSelection:
+    def _selection(self, gang: Gang, placed: "_Placed", stuck: NodeSelection) -> NodeSelection:
         quota = stuck.quota.copy() if stuck.quota else None
         if quota is not None:
             for candidate in gang.members:
@@ -153,10 +155,7 @@ class WholeMoves(Relief):
         )
         moved = {candidate.pod.uid for candidate in gang.members}
         refusals = {uid: finding for uid, finding in stuck.refusals.items() if uid not in moved}
-        relieved = Excess(node.loaded).clears(gang.on(node.name))
-        outcome = JointMove(
-            str(gang), moves, relieved, note=f"moves whole: {gang}", says={"gang": gang.name}
-        )
+        outcome = JointMove(str(gang), moves, note=f"moves whole: {gang}", says={"gang": gang.name})
         return NodeSelection(outcome, refusals, placed.destinations, quota)
 
 

@@ -309,7 +309,7 @@ def _kind(demand: Demand) -> Hashable:
 
 def _takes(quota: EvictionQuota, pod: Pod) -> bool:
     """Whether the quota lets the pod leave, too; then it counts."""
-    if quota.refuse(pod) is not None:
+    if quota.why_refused(pod) is not None:
         return False
     quota.take(pod)
     return True

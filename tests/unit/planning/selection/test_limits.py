@@ -35,7 +35,7 @@ def quota(
 
 
 def reason(of: EvictionQuota, one: Pod) -> RefusalReason | None:
-    found = of.refuse(one)
+    found = of.why_refused(one)
     return found.reason if found else None
 
 
@@ -77,13 +77,13 @@ def test_an_exhausted_limit_says_its_figure_and_what_it_grows_to(
         within.take(one)
 
     assert within.exhausted == Finding(RefusalReason.LIMIT_TOTAL, detail)
-    assert within.refuse(pods[-1]) == within.exhausted
+    assert within.why_refused(pods[-1]) == within.exhausted
 
 
 def allowed(quota: EvictionQuota, one: Pod) -> int:
     """How often the pod may be taken before it is refused."""
     trial, count = quota.copy(), 0
-    while trial.refuse(one) is None:
+    while trial.why_refused(one) is None:
         trial.take(one)
         count += 1
     return count

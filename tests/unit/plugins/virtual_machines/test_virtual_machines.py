@@ -146,7 +146,7 @@ def allowed(of: EvictionQuota, *pods: Pod) -> list[str]:
     """The pods that a plan may take one after the other, with this reason for the others."""
     taken = []
     for one in pods:
-        finding = of.refuse(one)
+        finding = of.why_refused(one)
         if finding is None:
             of.take(one)
             taken.append(one.name)
