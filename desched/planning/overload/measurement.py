@@ -47,14 +47,14 @@ class DepartedLoad:
     def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
         """The bases without the usage that has left the node or is leaving it.
 
-        If the usage of its pods has not been read, pods that are leaving it still count.
+        A pod that is leaving it still counts if its usage has not been read.
         """
         if node not in self._leaving and node not in self._gone:
             return bases
         leaving = [
             used
-            for pod in (self._leaving.get(node, ()) if self._book.has_read(node) else ())
-            if (used := self._book.measured(pod, resource))
+            for pod in self._leaving.get(node, ())
+            if self._book.has_read_of(pod) and (used := self._book.measured(pod, resource))
         ]
         records = self._gone.get(node, ())
         gone = [

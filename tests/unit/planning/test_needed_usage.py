@@ -68,6 +68,19 @@ def test_the_pods_of_overloaded_nodes_are_needed() -> None:
     assert needed(world(*ONE_EACH)) == {"hot"}
 
 
+def test_a_leaving_pod_read_for_its_workload_leaves_the_load_of_a_destination() -> None:
+    """Its node is not read as a whole."""
+    pods = (*ONE_EACH, pod("old", on="cool", of="w", deleting=True))
+    usage = {"old": (0.4, 1.0)}
+    unread = world(*pods, usage=usage)
+    seen = world(*pods, usage=usage, read=needed_pods(Situation.of(unread, POLICY, State())))
+    before, after = (
+        Situation.of(each, POLICY, State()).pressure.known["cool"].source(Resource.CPU).bases[0]
+        for each in (unread, seen)
+    )
+    assert after.ratios == pytest.approx([before.ratios[0] - 0.4 / 4])
+
+
 def test_a_node_may_be_overloaded_by_the_sum_of_its_pods_alone() -> None:
     seen = world(*ONE_EACH, ratios=CALM, usage={"p-idle": (0.1, 15.0)})
     assert needed(seen) == {"idle"}
