@@ -61,7 +61,7 @@ def _forecast_after(load: ProjectedLoad, moves: Iterable[Chosen]) -> ProjectedLo
     for source, move in moves:
         candidate, shares = move.candidate, move.destination.shares
         later.remove(source.node.name, candidate.past)
-        later.share(candidate.pod, candidate.charge, shares)
+        later.forecast_shares(candidate.pod, candidate.charge, shares)
     return later
 
 

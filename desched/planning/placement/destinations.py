@@ -59,8 +59,8 @@ class Destinations:
     ) -> None:
         none = free.arrays.none()
         self.free = free
-        self._within = within or Steerable(none, none)
-        self.view = view.with_steered(self._within.steered)
+        self._steerable = within or Steerable(none, none)
+        self.view = view.with_steered(self._steerable.steered)
         self.most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
         self._inflow = inflow
@@ -91,16 +91,16 @@ class Destinations:
         held: Destinations = self.copy()
         view = self.view
         steered = view.steered.copy()
-        if not self._within.is_on:
+        if not self._steerable.is_on:
             return "desched may not set soft taints, so others could take the room"
         for node in nodes:
             position = self.free.arrays.index[node]
-            if not (steered[position] or self._within.eligible[position]):
+            if not (steered[position] or self._steerable.eligible[position]):
                 return f"{node} must not have desched's soft taint now"
             steered[position] = True
             held.free.load.hold(node)
-        if int(steered.sum()) > max(self._within.most, int(view.steered.sum())):
-            return f"at most {self._within.most} nodes may have desched's soft taint at a time"
+        if int(steered.sum()) > max(self._steerable.most, int(view.steered.sum())):
+            return f"at most {self._steerable.most} nodes may have desched's soft taint at a time"
         if not np.array_equal(steered, view.steered):
             held.view = view.with_steered(steered)
         return held
@@ -127,27 +127,27 @@ class Destinations:
         self.free.deadline.check(pod)
         comparisons = self.free.arrays.comparisons
         with comparisons.of(pod.namespace):
-            answer = self._with_relaxed_limits(pod, charge, bearable)
+            answer = self._under_limits_or_relaxed(pod, charge, bearable)
             if comparisons.share_is_used:
                 return Finding(RefusalReason.PLANNING_SHARE_USED, pod.namespace), self.free
             return answer
 
-    def _with_relaxed_limits(
+    def _under_limits_or_relaxed(
         self, pod: Pod, charge: Mapping[Resource, float], bearable: Bearable
     ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
         free = self.free
-        answer = self._within_limits(free, pod, charge, bearable)
+        answer = self._under_limits(free, pod, charge, bearable)
         if isinstance(answer, Destination):
             return answer, free
         for limits in free.limits.relaxed(pod):
             free = free.within(limits)
-            answer = self._within_limits(free, pod, charge, bearable)
+            answer = self._under_limits(free, pod, charge, bearable)
             if isinstance(answer, Destination):
                 cost = limits.extra_cost(pod)
                 return msgspec.structs.replace(answer, extra_cost=cost), free
         return answer, free
 
-    def _within_limits(
+    def _under_limits(
         self,
         free: FreeCapacity,
         pod: Pod,
@@ -175,10 +175,10 @@ class Destinations:
             self.harmed(fit.loads, bearable.at_most) | (added > bearable.most_minutes),
             added,
             self._feedback.crowded_nodes(free.arrays),
-            self._bearable(landing),
+            self._most_risk_of(landing),
             self.only_expected,
         )
-        return self._steered(landing, limits)
+        return self._with_taints(landing, limits)
 
     def harmed(
         self, loads: Mapping[Resource, Floats], at_most: Mapping[Resource, float] = NO_LIMITS
@@ -186,20 +186,20 @@ class Destinations:
         """The nodes that would do harm with these loads, see `ProjectedLoad.harmed`."""
         return self.free.load.harmed(loads, at_most)
 
-    def _steered(
+    def _with_taints(
         self, landing: Landing, limits: LandingLimits
     ) -> Destination | Finding[RefusalReason]:
         """The pod's destination, with further soft taints if the landing needs them."""
         view, bad = self.view, limits.bad
         if not limits.is_harmless(landing):
-            steered = self._steer(landing, view, bad, limits.is_harmless)
+            steered = self._view_with_taints(landing, view, bad, limits.is_harmless)
             if steered is None:
-                return too_risky(landing, bad, limits.free.limits, self._within)
+                return too_risky(landing, bad, limits.free.limits, self._steerable)
             view, landing = steered, landing.seen_by(steered)
         risk, expected = landing.risk(bad), limits.expected(landing)
         avoided = bad | limits.crowded
         if limits.crowded[expected]:
-            steered = self._steer(landing, view, avoided, limits.is_acceptable)
+            steered = self._view_with_taints(landing, view, avoided, limits.is_acceptable)
             if steered is None:
                 crowded = self._feedback.crowded(landing.names[expected])
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
@@ -252,13 +252,13 @@ class Destinations:
         """Count a replacement also on the nodes where it is not expected."""
         landing, charge, expected, placed = spread
         if landing.any_fit:
-            self.free.load.charge(landing.probabilities, charge, besides=expected)
+            self.free.load.reserve_shares(landing.probabilities, charge, besides=expected)
         else:
-            self.free.load.expect(landing.probabilities, charge, expected, placed)
+            self.free.load.expect_landing(landing.probabilities, charge, expected, placed)
         pod = landing.departure.pod
-        self.free.load.spread(pod, charge, landing.probabilities, besides=expected)
+        self.free.load.forecast_landing(pod, charge, landing.probabilities, besides=expected)
 
-    def _bearable(self, landing: Landing) -> float:
+    def _most_risk_of(self, landing: Landing) -> float:
         """The maximum landing risk.
 
         The choice of a scheduler that the policy does not name is not known. Its pods are not
@@ -267,12 +267,12 @@ class Destinations:
         """
         return math.inf if landing.any_fit else self.most_risk
 
-    def _steer(
+    def _view_with_taints(
         self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
     ) -> SchedulerView | None:
         """Return the view with soft taints that make this landing acceptable, or None."""
         scheduler = landing.scheduler
         ignored = scheduler is not None and not scheduler.honours_soft_taints
-        if not self._within.is_on or landing.any_fit or ignored:
+        if not self._steerable.is_on or landing.any_fit or ignored:
             return None
-        return steer(landing, view, avoided, self._within, is_enough)
+        return steer(landing, view, avoided, self._steerable, is_enough)

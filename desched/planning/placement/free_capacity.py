@@ -122,7 +122,7 @@ class FreeCapacity:
         if leaving is not None:
             self._filters.remove(leaving, self.arrays.index[leaving.node])
         self._filters.add(pod, self.arrays.index[node])
-        self.load.add(node, usage, pod)
+        self.load.add_pod(node, usage, pod)
 
     def vacated(self, pods: Iterable[Pod]) -> "FreeCapacity":
         """A copy for the scheduler's filters, once these pods have left their nodes.

@@ -38,7 +38,10 @@ class ProjectedLoad:
     """The projected load of every node, and the lines that it must not cross.
 
     A node that is no destination (out of scope, unknown, overloaded, not selected) is never under
-    its ceiling.
+    its ceiling. A pod counts in full on the node where it is expected, by `add_pod`, and by its
+    probability on each other node where it may land: in the forecast (`forecast_landing`), and in
+    what `harmed` adds to the load (`expect_landing`). Where nobody knows how the scheduler chooses,
+    it counts in the load itself (`reserve_shares`).
     """
 
     def __init__(
@@ -121,15 +124,15 @@ class ProjectedLoad:
         added[rows] = np.maximum(after - self._minutes[rows], 0.0)
         return added
 
-    def spread(
+    def forecast_landing(
         self, pod: Pod, usage: Mapping[Resource, float], probabilities: Floats, besides: str
     ) -> None:
         """Add a pod to the forecast of each other node where it may land, by the probability."""
         elsewhere = probabilities.copy()
         elsewhere[self.index[besides]] = 0.0
-        self.share(pod, usage, elsewhere)
+        self.forecast_shares(pod, usage, elsewhere)
 
-    def share(self, pod: Pod, usage: Mapping[Resource, float], shares: Floats) -> None:
+    def forecast_shares(self, pod: Pod, usage: Mapping[Resource, float], shares: Floats) -> None:
         """Add to the forecast of each node this share of a pod, unless it is tiny."""
         rows = np.flatnonzero(shares > LEAST_SHARE)
         if not len(rows):
@@ -163,8 +166,8 @@ class ProjectedLoad:
         """The projected load of a destination."""
         return float(self.ratios[resource][self.index[node]])
 
-    def add(self, node: str, usage: Mapping[Resource, float], pod: Pod) -> None:
-        """Add a pod of this usage to a node."""
+    def add_pod(self, node: str, usage: Mapping[Resource, float], pod: Pod) -> None:
+        """Add a pod of this usage to the load and the forecast of a node."""
         position = self.index[node]
         self._past[position] += self._charged(pod, usage) / self._past_bases[position]
         self._renew(np.array([position]))
@@ -249,7 +252,7 @@ class ProjectedLoad:
             harmed = harmed | (loads[resource] + besides > most)
         return harmed
 
-    def expect(
+    def expect_landing(
         self,
         probabilities: Floats,
         usage: Mapping[Resource, float],
@@ -286,8 +289,10 @@ class ProjectedLoad:
         landed[rows, placed[rows]] += usage / self.denominators[resource][placed[rows]]
         return landed
 
-    def charge(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
-        """Reserve a share of the pod's usage on each node where it may land; see `expect`."""
+    def reserve_shares(
+        self, probabilities: Floats, usage: Mapping[Resource, float], besides: str
+    ) -> None:
+        """Add to the load of each other node the share of the usage that is its probability."""
         for resource, share in self._shares(probabilities, usage, besides).items():
             self.ratios[resource] += share
 

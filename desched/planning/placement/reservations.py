@@ -48,7 +48,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
             continue
         node = assumed.get(pod.uid)
         if node in free.arrays.index:  # where its requests count already
-            free.load.add(node, usage, pod)
+            free.load.add_pod(node, usage, pod)
         else:
             _reserve_where_expected(pod, usage, free, shares)
     free.unreserved = shares.refused

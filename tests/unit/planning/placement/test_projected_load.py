@@ -32,5 +32,5 @@ def test_a_share_of_a_pod_counts_unless_it_is_tiny(
     projected: ProjectedLoad, share: float, *, counts: bool
 ) -> None:
     before = projected.expected_minutes("b")
-    projected.share(pod("p", on="a"), USAGE, np.array([0.0, share]))
+    projected.forecast_shares(pod("p", on="a"), USAGE, np.array([0.0, share]))
     assert (projected.expected_minutes("b") > before) == counts
