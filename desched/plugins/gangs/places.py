@@ -82,7 +82,7 @@ class GangDestinations(Destinations):
     def _reserve(self, node: str, pod: Pod, charge: Mapping[Resource, float]) -> None:
         self.free.reserve(node, pod, charge)  # it has left its node already
 
-    def _bearable(self, _: Landing) -> float:
+    def _most_risk_of(self, _: Landing) -> float:
         """The same for all schedulers: a gang's move costs too much to be left to chance."""
         return self.most_risk
 
