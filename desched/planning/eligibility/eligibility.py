@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from desched.model.cluster import Pod
-from desched.model.plan import Finding, RefusalReason
+from desched.model.plan import RefusalReason
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import may_refuse_for, refuse, waits_for_moves
@@ -19,11 +19,7 @@ class Eligibility:
 
     def refuse(self, pod: Pod) -> Refused:
         """Return why the pod must not leave its node alone, None if it may."""
-        finding = refuse(pod, self.context)
-        if finding is None and pod.scheduling.unevaluated:
-            names = ", ".join(pod.scheduling.unevaluated)
-            return Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
-        return finding
+        return refuse(pod, self.context)
 
     def may_refuse_for(self, reasons: Collection[RefusalReason], pod: Pod) -> bool:
         """Whether one of these reasons keeps the pod, perhaps beside others that come first."""

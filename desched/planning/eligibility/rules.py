@@ -47,16 +47,11 @@ class RuleVerdict(NamedTuple):
     lifted: bool
 
 
-def refuse(pod: Pod, context: EligibilityContext) -> Refused:
-    """Return why the pod must not move, None if it may."""
-    return next(_refusals(pod, context), None)
-
-
-def refuse_beside(
-    lifted: Collection[RefusalReason], pod: Pod, context: EligibilityContext
+def refuse(
+    pod: Pod, context: EligibilityContext, *, without: Collection[RefusalReason] = ()
 ) -> Refused:
-    """Return why the pod must not move if these rules do not count, None if it may then."""
-    return next(_refusals(pod, context, lifted), None)
+    """Return why the pod must not move, None if it may; the rules in `without` do not count."""
+    return next(_refusals(pod, context, without), None)
 
 
 def may_refuse_for(
@@ -293,6 +288,7 @@ def _usage(pod: Pod, context: EligibilityContext) -> Why:
     return None
 
 
+# People see the first reason: what lasts comes before what passes.
 RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.MIRROR_POD, _kubelet_owned),
     Rule(
@@ -321,6 +317,10 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
     Rule(RefusalReason.RESOURCE_CLAIMS, devices.resource_claims),
     Rule(RefusalReason.NETWORKS_UNKNOWN, devices.unknown_networks),
+    Rule(
+        RefusalReason.CONSTRAINT_NOT_EVALUATED,
+        lambda pod, _: ", ".join(pod.scheduling.unevaluated) or None,
+    ),
     Rule(RefusalReason.TOO_FEW_REPLICAS, workload=availability.min_replicas, lifted=True),
     Rule(RefusalReason.TOO_YOUNG, _min_age),
     Rule(RefusalReason.LONG_GRACE_PERIOD, _grace_period),
@@ -349,7 +349,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.BUDGET_EXHAUSTED, in_cluster=availability.budgets),
     Rule(RefusalReason.SINGLE_REPLICA, in_cluster=availability.single_replica),
     Rule(RefusalReason.REPLICAS_NOT_READY, in_cluster=availability.availability),
-    Rule(RefusalReason.TOO_YOUNG, in_cluster=_seen_by_windows),
+    Rule(RefusalReason.TOO_YOUNG, in_cluster=_seen_by_windows),  # no age that a policy asks for
     Rule(RefusalReason.USAGE_UNKNOWN, in_cluster=_usage),
 )
 

@@ -8,7 +8,7 @@ from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.plan import RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.rules import refuse_beside
+from desched.planning.eligibility.rules import refuse
 from desched.planning.eligibility.terms import Why
 from desched.plugins.gangs.minimum import incomplete, needed
 
@@ -78,8 +78,6 @@ class WholeGangs:
         beside, read = {RefusalReason.POD_GROUP}, self._context.book.has_read_of(member)
         if not read:
             beside.add(RefusalReason.USAGE_UNKNOWN)
-        if finding := refuse_beside(beside, member, self._context):
+        if finding := refuse(member, self._context, without=beside):
             return finding.reason.value
-        if member.scheduling.unevaluated:
-            return RefusalReason.CONSTRAINT_NOT_EVALUATED.value
         return "" if read else "its usage was not read"

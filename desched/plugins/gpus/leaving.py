@@ -1,9 +1,9 @@
 """Which pods could leave their nodes for the sake of GPUs."""
 
 from desched.model.cluster import Pod, PodRef
-from desched.model.plan import Finding, RefusalReason
+from desched.model.plan import RefusalReason
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.rules import refuse_beside
+from desched.planning.eligibility.rules import refuse
 from desched.planning.eligibility.terms import Refused
 
 ON_EVERY_NODE = frozenset({"DaemonSet", "Node"})
@@ -35,10 +35,4 @@ class Leaving:
         without = {RefusalReason.GPU_POD}
         if not self._context.book.has_read_of(pod):
             without.add(RefusalReason.USAGE_UNKNOWN)  # nothing needed it
-        finding = refuse_beside(without, pod, self._context)
-        if finding is not None:
-            return finding
-        if pod.scheduling.unevaluated:
-            names = ", ".join(pod.scheduling.unevaluated)
-            return Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
-        return None
+        return refuse(pod, self._context, without=without)

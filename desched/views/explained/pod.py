@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from desched.decision import Decision
 from desched.model.cluster import Pod
-from desched.model.plan import Finding, RefusalReason
+from desched.model.plan import Finding
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 from desched.views.explained.changes import changes_for_pod
@@ -57,6 +57,3 @@ def _rules(pod: Pod, context: EligibilityContext) -> Iterator[RuleLine]:
         else:
             outcome = RuleOutcome.LIFTED if lifted else RuleOutcome.REFUSED
             yield RuleLine(finding.reason, outcome, finding.detail)
-    if pod.scheduling.unevaluated:
-        names = ", ".join(pod.scheduling.unevaluated)
-        yield RuleLine(RefusalReason.CONSTRAINT_NOT_EVALUATED, RuleOutcome.REFUSED, names)

@@ -77,9 +77,6 @@ class PodOutcomes:
         refused = refuse(pod, self._decision.context)
         if refused is not None and not self._decision.context.is_unread(refused.reason, pod):
             return PodOutcome.STAYS, refused
-        if pod.scheduling.unevaluated:  # after the last rule
-            names = ", ".join(pod.scheduling.unevaluated)
-            return PodOutcome.STAYS, Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
         return PodOutcome.NOT_NEEDED, None
 
 

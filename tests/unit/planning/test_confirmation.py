@@ -123,6 +123,12 @@ def test_an_object_of_its_namespace_that_has_become_too_large_keeps_the_pod() ->
     assert second.finding() == Finding(RefusalReason.OBJECTS_TOO_LARGE, second.too_large)
 
 
+def test_a_constraint_that_came_meanwhile_and_is_not_evaluated_keeps_the_pod() -> None:
+    second = Second()
+    second.pod = pod("a", on="hot", scheduling={"unevaluated": ("too large",)})
+    assert second.finding() == Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, "too large")
+
+
 def test_what_has_not_changed_is_confirmed() -> None:
     assert Second().finding() is None
 
