@@ -6,7 +6,6 @@ pods where they are, and keep them off nodes. So none of them lifts what protect
 
 import traceback
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import isroutine
 from pathlib import PurePath
 from typing import Any
@@ -26,6 +25,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.plugins import PlacementLimit, Plugin
 from desched.plugin_api.installed import installed, package
 from desched.policy.policy import Policy
+from desched.policy.wording import did_you_mean
 
 ASKED = frozenset({"stays", "avoids"})
 """The methods that desched asks."""
@@ -48,6 +48,14 @@ class OutOfTree(Plugin, frozen=True):
             ConfigurationError: it cannot take part, with a sentence that says why.
         """
         of = _loaded(name)
+        keys = [field.encode_name for field in msgspec.structs.fields(of)]
+        for key in args:
+            if key not in keys:
+                allowed = ", ".join(keys) or "none"
+                raise ConfigurationError(
+                    f"{name} refuses its args: unknown key {key}, allowed are {allowed}"
+                    f"{did_you_mean(key, keys) or '.'}"
+                )
         try:
             made = cls(name, msgspec.convert(args, of))
             hash(made)
@@ -149,9 +157,10 @@ def _loaded(name: str) -> type[plugin_api.Plugin]:
     """The class of an installed plugin, if it is for this interface."""
     points = [point for point in installed() if point.name == name]
     if not points:
-        names = ", ".join(sorted({point.name for point in installed()})) or "none"
+        names = sorted({point.name for point in installed()})
         raise ConfigurationError(
-            f"no plugin {name} is installed where this runs; installed are: {names}."
+            f"no plugin {name} is installed where this runs; installed are: "
+            f"{', '.join(names) or 'none'}{did_you_mean(name, names) or '.'}"
         )
     if len(points) > 1:
         of = " and ".join(map(package, points))
@@ -181,10 +190,9 @@ def _refuse_unasked(name: str, loaded: type[plugin_api.Plugin]) -> None:
     methods = {key for of in own for key, value in of.items() if isroutine(value)}
     for method in sorted(methods - ASKED):
         if not method.startswith("_"):
-            meant = get_close_matches(method, ASKED, 1)
             raise ConfigurationError(
                 f"{name} has a method {method}, which desched never asks"
-                + (f"; did you mean {meant[0]}?" if meant else "; begin its name with _.")
+                f"{did_you_mean(method, ASKED) or '; begin its name with _.'}"
             )
     if not methods & ASKED:
         raise ConfigurationError(f"{name} has none of the methods {' and '.join(sorted(ASKED))}.")

@@ -251,6 +251,10 @@ def test_a_plugin_that_is_not_installed_is_refused_with_those_that_are(install: 
     install("never", method("return 'never'"))
     install("another", "raise SystemError('it is not loaded')")
     assert why_not("oncall") == f"{nowhere}another, never."
+    assert why_not("nevver") == (
+        "no plugin nevver is installed where this runs; installed are: another, never; "
+        'did you mean "never"?'
+    )
 
 
 @pytest.mark.parametrize(
@@ -284,15 +288,19 @@ def test_two_packages_with_one_name_are_refused(install: Install) -> None:
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ({"team": "x"}, "Object contains unknown field `team`"),
-        ({"teams": 3}, "Expected `array`, got `int` - at `$.teams`"),
+        (
+            {"team": "x"},
+            'unknown key team, allowed are teams, quietHours; did you mean "teams"?',
+        ),
+        ({"pause": 3}, "unknown key pause, allowed are teams, quietHours."),
+        ({"teams": 3}, "Expected `array`, got `int` - at `$.teams`."),
     ],
 )
 def test_args_that_the_plugin_does_not_know_are_refused(
     args: Mapping[str, Any], why: str, install: Install
 ) -> None:
     install("oncall", ONCALL)
-    assert why_not("oncall", args) == f"oncall refuses its args: {why}."
+    assert why_not("oncall", args) == f"oncall refuses its args: {why}"
 
 
 def test_args_that_cannot_be_compared_are_refused(install: Install) -> None:
