@@ -48,7 +48,7 @@ class Kind(NamedTuple, Generic[W, V]):
         return Decoder(self.wire, self.build)
 
     def decoder_within(self, shares: NamespaceShares) -> Decoder[W, V | TooLarge]:
-        """The same within these shares of namespaces."""
+        """Return a copy within these shares of namespaces."""
         return Decoder(self.wire, self.builder_within(shares))
 
     def builder_within(self, shares: NamespaceShares) -> Callable[[W], V | TooLarge]:

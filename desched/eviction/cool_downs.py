@@ -115,14 +115,14 @@ def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
     A round is all evictions from a node until the last of these pods has been gone for the shortest
     window. A relieved node starts again; a node with unknown load waits.
     """
-    earlier = {each.node: each for each in state.nodes}
+    earlier = {rounds.node: rounds for rounds in state.nodes}
     records = grouped((record.node, record) for record in state.evictions)
-    found = (
+    followed = (
         _followed(node, earlier.get(node), records.get(node, ()), load)
         for node in sorted({*earlier, *records})
         if node in load.nodes
     )
-    return tuple(rounds for rounds in found if rounds is not None)
+    return tuple(rounds for rounds in followed if rounds is not None)
 
 
 def _followed(
@@ -155,22 +155,22 @@ def _with_departures(
     return replace(rounds, last_eviction_at=newest, left_at=max(filter(None, left), default=None))
 
 
-def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
-    loaded = load.nodes.get(each.node)
+def _counted(rounds: NodeRounds, load: PresentLoad) -> NodeRounds:
+    loaded = load.nodes.get(rounds.node)
     if loaded is None:
-        return each
+        return rounds
     if loaded.verdict.node_class is not NodeClass.OVERLOADED:
-        return _relieved(each)
+        return _relieved(rounds)
     excess_ratio = loaded.excess_ratio
-    each = replace(each, left_at=None, cooling_down_until=None)
-    if each.rounds and excess_ratio <= each.excess_ratio * (1 - PROGRESS_SHARE):
-        return replace(each, rounds=1, excess_ratio=excess_ratio)
+    rounds = replace(rounds, left_at=None, cooling_down_until=None)
+    if rounds.rounds and excess_ratio <= rounds.excess_ratio * (1 - PROGRESS_SHARE):
+        return replace(rounds, rounds=1, excess_ratio=excess_ratio)
     rules = load.policy.follow_up
     backoff = Backoff(rules.node_cool_down_first_seconds, rules.node_cool_down_longest_seconds)
-    rounds = each.rounds + 1
-    level = rounds - rules.node_cool_down_rounds
+    count = rounds.rounds + 1
+    level = count - rules.node_cool_down_rounds
     until = load.now + backoff.wait(level) if level >= 0 else None
-    return replace(each, rounds=rounds, cooling_down_until=until, excess_ratio=excess_ratio)
+    return replace(rounds, rounds=count, cooling_down_until=until, excess_ratio=excess_ratio)
 
 
 def _relieved_by_itself(rounds: NodeRounds, load: PresentLoad) -> NodeRounds:

@@ -10,6 +10,7 @@ from desched.model.state import EvictionRecord, State
 from desched.policy.follow_up import FollowUpRules
 from desched.ports import Clock
 
+# A record takes over what a planned eviction has by the same name.
 _KNOWN_FROM_PLAN = {*EvictionRecord.__struct_fields__} & {*PlannedEviction.__struct_fields__}
 
 

@@ -88,7 +88,7 @@ def _judged(
     record = replace(record, replacement=replacement.ref if replacement else None)
     now = load.now
     overdue = now >= _deadline(record, load)
-    if record.taken_over and record.left_at is None:  # its machine still runs in the first pod
+    if record.taken_over and record.left_at is None:  # its controller has not moved it yet
         return replace(record, result=MoveResult.STAYED, settled_at=now) if overdue else record
     if replacement is None:
         result = _missed(record, replicas, load, overdue=overdue)

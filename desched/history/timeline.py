@@ -154,7 +154,7 @@ class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaul
         return self.overload_in(self.step_seconds / _MINUTE_SECONDS)
 
     def overload_in(self, minutes: float | NDArray[np.float64]) -> Overload:
-        """The same with other lengths of steps; see `overload_of`."""
+        """Return a copy with other lengths of steps; see `overload_of`."""
         loads = {load.resource: (load.values, load.targets) for load in self.loads}
         return overload_of(loads, minutes, self.overloaded * minutes)
 

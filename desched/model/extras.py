@@ -54,7 +54,7 @@ class PluginState(Extra, frozen=True):
         return ()
 
     def shortened(self, excess_bytes: int) -> Self:  # noqa: ARG002  (nothing may be omitted)
-        """The same with so many bytes less of JSON, or without all that may be omitted."""
+        """Return a copy with so many bytes less of JSON, or without all that may be omitted."""
         return self
 
 

@@ -122,7 +122,7 @@ class Inflow:
         return inflow.steered(np.array(shown, dtype=bool), most_taints)
 
     def steered(self, candidates: Mask, most: int) -> "Inflow":
-        """The same with the fewest taints on these nodes that leave the least overload.
+        """Return a copy with the fewest taints on these nodes that leave the least overload.
 
         The nodes with most overload by new pods come first.
         """

@@ -24,18 +24,18 @@ class PluginSettings(msgspec.Struct, frozen=True, cache_hash=True):
     in_profiles: "ClassVar[type[ProfilePlugin] | None]" = None
 
     def strict(self) -> Self:
-        """The same with the defaults of `compatibility: Strict`."""
+        """Return a copy with the defaults of `compatibility: Strict`."""
         return self
 
     def configured(self, args: Any, notes: "Notes") -> Self:
-        """The same with what the arguments of LoadAware say by its `keys`; problems are noted."""
+        """Return a copy with what its `keys` of LoadAware say; problems are noted."""
         names = self.keys.model_fields if self.keys is not None else ()
         values = {name: getattr(args, name) for name in names}
         written = {name: value for name, value in values.items() if value is not None}
         return msgspec.structs.replace(self, **written)
 
     def enabled(self, args: Any, notes: "Notes") -> Self:
-        """The same with its arguments in the profile that enables it; what is wrong is noted."""
+        """Return a copy with its arguments in the profile; what is wrong is noted."""
         return self
 
     def further_settings(self) -> Iterable[tuple[tuple[str, ...], str]]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # most of what a plugin gets is defined above this module
 class PlacementLimit(ABC):
     """Where a pod must not land, though the scheduler would place it there.
 
-    `words` say it of nodes, such as "node(s) do not hold its model". A pod that stays for nothing
+    `words` say it of nodes, such as "node(s) are in another rack". A pod that stays for nothing
     else has the `reason`; without one, that no node is under its ceiling.
     """
 

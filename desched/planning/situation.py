@@ -43,7 +43,7 @@ class Situation(NamedTuple):
         return cls(context, classify(book, observed.state), observed.stayed, differing)
 
     def with_load(self, load: ClusterLoad) -> "Situation":
-        """The same with a load that leads to the same classes."""
+        """Return a copy with a load that leads to the same classes."""
         book = self.context.book
         snapshot = replace(book.snapshot, load=load)
         context = replace(self.context, book=replace(book, snapshot=snapshot))

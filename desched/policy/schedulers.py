@@ -118,7 +118,7 @@ class OtherScheduler(Struct, frozen=True):
     default_spread: tuple[SpreadConstraint, ...] | None = None
 
     def by(self, configurations: Mapping[str, VolcanoConfiguration]) -> "OtherScheduler":
-        """The same with what its configuration says, of those that were read."""
+        """Return a copy with what its configuration says, of those that were read."""
         if not self.config_map:
             return self
         of = f"ConfigMap {self.config_map}"
@@ -184,12 +184,12 @@ class SchedulerRules(Struct, frozen=True):
         return tuple(sorted({place for place in places if place}))
 
     def by(self, configurations: Mapping[str, VolcanoConfiguration]) -> "SchedulerRules":
-        """The same with what these configurations say."""
+        """Return a copy with what these configurations say."""
         others = {name: other.by(configurations) for name, other in self.others.items()}
         return replace(self, others=others)
 
     def knowing(self, profiles: Container[SchedulerProfile]) -> "SchedulerRules":
-        """The same with only these profiles beside kube-scheduler's."""
+        """Return a copy with only these profiles beside kube-scheduler's."""
         others = {name: other.knowing(profiles) for name, other in self.others.items()}
         return replace(self, others=others)
 

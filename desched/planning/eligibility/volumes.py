@@ -85,7 +85,7 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def disk_storage(pod: Pod, context: EligibilityContext) -> Why:
-    """The emptyDirs on disk, which are lost with the pod unless it has a virtual machine."""
+    """The emptyDirs on disk, which are lost with the pod unless another controller moves it."""
     if not context.protections.local_storage or not (
         kept := disk_volumes(pod, context.policy.plugins)
     ):

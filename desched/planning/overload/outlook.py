@@ -1,4 +1,4 @@
-"""The past of nodes and pods as arrays, and the overload that it lets expect.
+"""The past of nodes and pods as arrays, and the overload to expect from it.
 
 The past of a node is the load that it would have had with the pods that are on it now: what was
 measured, without the pods that have left or are leaving, and with those that have arrived since.

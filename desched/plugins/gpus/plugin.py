@@ -69,7 +69,7 @@ class Gpus(MeasuringPlugin, frozen=True):
     purposes = (GPU_DEMAND,)
 
     def strict(self) -> "Gpus":
-        """The same with GPUs as any other resource."""
+        """Return a copy with GPUs as any other resource."""
         return replace(self, gpu_pods=GpuPods.ALLOW)
 
     @property
@@ -78,7 +78,7 @@ class Gpus(MeasuringPlugin, frozen=True):
         return (SUMMED_DEVICES, *((GPU_PODS,) if self.gpu_pods is GpuPods.PROTECT else ()))
 
     def enabled(self, args: GpuFragmentationArgs, notes: Notes) -> "Gpus":
-        """The same with the rules of these arguments."""
+        """Return a copy with the rules of these arguments."""
         return replace(self, drains=gpu_drain_rules(args, notes))
 
     def further_settings(self) -> Iterable[tuple[tuple[str, ...], str]]:

@@ -127,6 +127,6 @@ def _configured(
 
 
 def _understanding(protections: Protections, plugins: Sequence[Plugin]) -> Protections:
-    """The same with the kinds of owners whose pods plugins let move."""
+    """Return a copy with the kinds of owners whose pods plugins let move."""
     kinds = (*protections.understood_owner_kinds, *(k for p in plugins for k in p.owner_kinds))
     return replace(protections, understood_owner_kinds=tuple(dict.fromkeys(kinds)))
