@@ -22,9 +22,9 @@ class Destination(msgspec.Struct, frozen=True):
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
     view at the landing. `shares` is by how much the replacement counts on each node, `cost_minutes`
-    the expected overload that the likely nodes gain. `steered` names the nodes whose soft taints
-    make the risk acceptable. `extra_cost` is what the move costs more because limits are relaxed.
-    `at_most` is that of `Bearable`.
+    the expected overload that the likely nodes gain, and what newcomers cost. `steered` names the
+    nodes whose soft taints make the risk acceptable. `extra_cost` is what the move costs more
+    because limits are relaxed. `at_most` is that of `Bearable`.
     """
 
     landing: Landing
@@ -50,7 +50,7 @@ class Destination(msgspec.Struct, frozen=True):
 
 
 class UncertainLanding(NamedTuple):
-    """A replacement that may land elsewhere than expected, see `ProjectedLoad.expect`."""
+    """A replacement that may land elsewhere than expected, see `Destinations.expect`."""
 
     landing: Landing
     charge: Mapping[Resource, float]

@@ -167,16 +167,17 @@ class Destinations:
             return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for this room")
         reachable = landing.destinations & free.load.is_destination
         added = free.load.added_minutes(pod, charge, reachable)
+        too_much = added > bearable.most_minutes
         limits = LandingLimits(
             pod,
             charge,
             free,
             fit,
-            self.harmed(fit.loads, bearable.at_most) | (added > bearable.most_minutes),
-            added,
-            self._feedback.crowded_nodes(free.arrays),
-            self._most_risk_of(landing),
-            self.only_expected,
+            bad=self.harmed(fit.loads, bearable.at_most) | too_much,
+            added_minutes=added,
+            crowded=self._feedback.crowded_nodes(free.arrays),
+            most_risk=self._most_risk_of(landing),
+            only_expected=self.only_expected,
         )
         return self._with_taints(landing, limits)
 

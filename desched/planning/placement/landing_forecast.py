@@ -111,8 +111,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         harmful encounter: the landing on one node in those alternatives in which the node is bad.
 
         Args:
-            bad: the nodes that would exceed their target, are unknown or not managed; shape
-                (nodes,) or (alternatives, nodes). Wrong nodes always count.
+            bad: the nodes that would exceed their target or gain too much overload, are unknown or
+                not managed; shape (nodes,) or (alternatives, nodes). Wrong nodes always count.
         """
         return max(self.risk_alone(bad), self.risk_of_encounter(bad))
 

@@ -233,13 +233,13 @@ class ProjectedLoad:
         loads: Mapping[Resource, Floats],
         at_most: Mapping[Resource, float] = NO_LIMITS,
     ) -> Mask:
-        """The nodes that would exceed their target with these loads, or are no destination.
+        """The nodes that these loads fill beyond target and ceiling, or that are no destination.
 
         Shape (nodes,), or (alternatives, nodes) after landings that differ between alternatives.
 
         Args:
             loads: the load of each node with the pod, see `Fit`; expected landings are added.
-            at_most: a further limit for the load of all nodes.
+            at_most: the limit for the load of all nodes in place of target and ceiling.
         """
         harmed: Mask = ~self.is_destination
         for resource, targets in self.lines.targets.items():
