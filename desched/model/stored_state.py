@@ -113,7 +113,7 @@ def encode_state(state: State) -> bytes:
             state = state.with_extra(extra.shortened(len(text) - LONGEST_BYTES))
             text = _text(state)
     if len(text) > LONGEST_BYTES:
-        text = _text(msgspec.structs.replace(state, last_cycle=None))
+        text = _text(msgspec.structs.replace(state, last_cycle=None, newcomers=None, skipped=None))
     if len(text) > LONGEST_BYTES:
         raise StateRefused(_why_full(state))
     return text
