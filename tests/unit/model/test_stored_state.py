@@ -16,6 +16,7 @@ from desched.model.state import (
     ForecastCheck,
     LastCycle,
     MoveResult,
+    Newcomers,
     NodeRounds,
     Pause,
     PauseScope,
@@ -248,6 +249,11 @@ def test_the_cool_downs_that_end_first_go_first():
 def test_the_last_cycle_is_left_out_if_it_alone_is_too_large():
     cycle = LastCycle(NOW, "desched-1", "evict", "held", overloaded=("n" * LONGEST_BYTES,))
     assert decode_state(encode_state(State(since=NOW, last_cycle=cycle))).state == State(since=NOW)
+
+
+def test_what_was_seen_of_new_pods_is_left_out_before_a_state_is_refused():
+    large = Newcomers(0.5, (0.5,) * LONGEST_BYTES, NOW)
+    assert decode_state(encode_state(State(since=NOW, newcomers=large))).state == State(since=NOW)
 
 
 def test_more_pauses_than_fit_stop_acting_and_none_is_left_out_in_silence():
