@@ -25,10 +25,6 @@ from desched.convert.thresholds import ALL, Bounds, bounds, set_bounds
 PLUGIN = "LowNodeLoad"
 CONTROLLER = "MigrationController"
 _KEYS = ("lowThresholds", "highThresholds")
-_CHECKS = 5
-_INTERVAL_SECONDS = 120
-_LEAST_SECONDS = 300
-_LONGEST_SECONDS = 24 * 3600
 _DROPPED = {
     "nodeMetricExpirationSeconds": "desched always asks how old samples are.",
     "prodHighThresholds": "desched does not tell prod pods apart; all pods count.",

@@ -14,7 +14,7 @@ class KnownGangs(Plugin, frozen=True):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """They stay, and so do those with a hard topology if nothing knows the network."""
+        """Pods of gangs stay, and pods with a hard topology while no plugin knows the network."""
         of_network = RefusalReason.PLACEMENT_DOMAIN
         return (
             Rule(RefusalReason.POD_GROUP, in_cluster=_in_gang, before=of_network, fallback=True),
@@ -22,7 +22,7 @@ class KnownGangs(Plugin, frozen=True):
         )
 
     def is_placed_together(self, pod: Pod, context: EligibilityContext) -> bool:
-        """Pods of most gangs."""
+        """Whether the scheduler of one of its gangs places the pods together."""
         return any(group.placed_together for group in gangs_of(pod, context))
 
 
