@@ -57,7 +57,7 @@ OF_POLICY = frozenset(
 _NAMES = tuple(CheckName)
 _MEASURED_ALL = _NAMES.index(CheckName.POD_MEMORY) + 1
 MEASURED = {
-    plugin.measures.load.plugin: plugin.measures.check
+    plugin.load.plugin: plugin.measures.check
     for plugin in HOUSE
     if isinstance(plugin, MeasuringPlugin)
 }

@@ -33,14 +33,13 @@ class LoadCheck(NamedTuple):
 
 
 class DeviceMeasures(NamedTuple):
-    """How the load of devices is measured, if nodes have some; `load` is its type.
+    """How the load of devices is measured, if nodes have some.
 
     `queries` are those of a cycle, by names of letters, digits and underscores, and `mean` that for
     the mean load of each node over the shortest window. `measured` makes the load of all answers.
     `check` says whether what the policy asks of the load is measured.
     """
 
-    load: type[DeviceLoad]
     queries: Callable[[Policy], Mapping[str, str]]
     mean: Callable[[Policy], str]
     measured: Callable[[Policy, ClusterState, Answers], DeviceLoad]
@@ -50,6 +49,7 @@ class DeviceMeasures(NamedTuple):
 class MeasuringPlugin(Plugin, frozen=True):
     """A plugin that measures the load of devices."""
 
+    load: ClassVar[type[DeviceLoad]]
     measures: ClassVar[DeviceMeasures]
 
 

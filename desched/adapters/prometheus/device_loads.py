@@ -51,16 +51,15 @@ class DeviceLoads:
         for plugin in self._policy.plugins:
             if not isinstance(plugin, MeasuringPlugin):
                 continue
-            measures = plugin.measures
-            having = [node for node in cluster.nodes if measures.load.uses(node.allocatable)]
-            if not (having and all(windows_of(self._policy, measures.load))):
+            having = [node for node in cluster.nodes if plugin.load.uses(node.allocatable)]
+            if not (having and all(windows_of(self._policy, plugin.load))):
                 continue
             queries = CycleQueries(self._client)
-            devices = self._measured(measures, queries, cluster)
+            devices = self._measured(plugin.measures, queries, cluster)
             if isinstance(devices, str):
                 unknown = Unknown(UnknownReason.ABSENT, devices)
-                devices = measures.load({node.name: unknown for node in having})
-            self._read.append((measures, queries, devices))
+                devices = plugin.load({node.name: unknown for node in having})
+            self._read.append((plugin.measures, queries, devices))
             extras |= devices.extras
             for node in having if self._policy.windows(devices.resource) else ():
                 if devices.are_shared_on(node):

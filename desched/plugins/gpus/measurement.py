@@ -215,6 +215,4 @@ def _split(labels: Labels) -> tuple[Key, PodKey]:
     return gpu, (labels.get(f"{prefix}namespace", ""), labels.get(f"{prefix}pod", ""))
 
 
-GPU_MEASURES = DeviceMeasures(
-    GpuLoad, lambda policy: dict(_queries(policy)), _mean, _measured, check_gpus
-)
+GPU_MEASURES = DeviceMeasures(lambda policy: dict(_queries(policy)), _mean, _measured, check_gpus)
