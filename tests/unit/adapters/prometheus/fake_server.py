@@ -82,6 +82,8 @@ def by_parts(asked: Asked, answer: Callable[[Asked], Reply]) -> Reply:
             return reply
         if together:
             together["data"]["result"] += found["data"]["result"]
+            if said := [*together.get("warnings", ()), *found.get("warnings", ())]:
+                together["warnings"] = said
         else:
             together = found
     return Reply(json.dumps(together).encode())

@@ -64,3 +64,10 @@ def test_a_finished_pod_is_not_young() -> None:
 def test_the_present_has_seen_every_pod() -> None:
     one = started(timedelta(0))
     assert book(one).seen_share(one, 0) == 1.0
+
+
+def test_usage_of_devices_that_no_plugin_measures_is_unknown_not_zero() -> None:
+    one = started(2 * WINDOW)
+    without = UsageBook(book(one).snapshot, policy(plugins=()), NOW)
+    assert without.measured(one, Resource.GPU) == ()
+    assert without.relief(one, Resource.GPU) == ()

@@ -1,6 +1,7 @@
 """The load of GPUs never touches that of other resources; tests of its queries need Prometheus."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -81,6 +82,7 @@ def gpus(
     covered: float = 10.0,
     load: float = 0.5,
     apart: float = 0.0,
+    warnings: Sequence[str] = (),
 ) -> Callable[[Asked], Reply]:
     """The answers of an exporter without profiling: it has no DCGM_FI_PROF_GR_ENGINE_ACTIVE."""
     values = {
@@ -94,7 +96,7 @@ def gpus(
         if "DCGM_FI_DEV_GPU_UTIL" not in asked.query:
             return vector()
         value = next(value for mark, value in values.items() if mark in asked.query)
-        return vector(*((labels, value) for labels in of))
+        return vector(*((labels, value) for labels in of), warnings=[*warnings])
 
     return answer
 
@@ -128,7 +130,7 @@ def test_the_gpus_of_all_nodes_are_one_request(fake: FakePrometheus) -> None:
     ],
 )
 def test_the_load_of_gpus_is_trusted_as_any_other(
-    fake: FakePrometheus, values: dict[str, float], reason: UnknownReason
+    fake: FakePrometheus, values: Mapping[str, Any], reason: UnknownReason
 ) -> None:
     fake.answer = gpus(ONE, **values)
     (found,) = read(fake, with_gpu("n-a")).values()
@@ -157,12 +159,12 @@ def test_a_policy_names_the_job_of_the_exporter(fake: FakePrometheus) -> None:
 def test_trouble_with_gpus_leaves_the_other_resources_as_they_are(
     fake: FakePrometheus, trouble: str
 ) -> None:
-    others = good("n-a")
+    others, warned = good("n-a"), gpus(ONE, warnings=["partial"])
 
     def answer(asked: Asked) -> Reply:
         if "DCGM" not in asked.query:
             return others(asked)
-        return refusal(422) if trouble == "refused" else vector(warnings=["partial"])
+        return refusal(422) if trouble == "refused" else warned(asked)
 
     fake.answer = answer
     reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
@@ -318,7 +320,10 @@ def test_without_the_past_of_gpus_their_load_is_not_known_to_last(
     world = cluster(with_gpu("n-a"))
     loads = loads_of(fake, world, WATCHED, {})
     loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
-    fake.answer = lambda _: refusal(422) if trouble == "refused" else vector(warnings=["partial"])
+    past = ({"node": "n-a"}, [0.25] * 37)
+    fake.answer = lambda asked: (
+        refusal(422) if trouble == "refused" else matrix(asked, past, warnings=["partial"])
+    )
     span = Span.before(EVALUATED_AT, WATCHED.history)
     assert loads.history(span) == {}
 
