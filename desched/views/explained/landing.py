@@ -74,12 +74,11 @@ class _Placing:
 
     def _limits(self, said: str) -> Iterator[str]:
         """What the limits that exclude nodes say, beside what is said already."""
-        before = self._found.fit.requests
-        for limit, allowed in self._found.fit.limited:
-            words = limit.describe(self._candidate.pod) if (before & ~allowed).any() else ""
-            if words and words not in said:
+        pod = self._candidate.pod
+        for limit, _ in self._found.fit.limited:
+            excludes = (self._found.fit.requests & limit.outside(pod)).any()
+            if excludes and (words := limit.describe(pod)) and words not in said:
                 yield words
-            before = allowed
 
     def _near(self) -> Iterator[str]:
         """The nodes that are least above their ceilings, then those that lack least."""

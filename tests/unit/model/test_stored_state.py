@@ -20,6 +20,7 @@ from desched.model.state import (
     NodeRounds,
     Pause,
     PauseScope,
+    SkippedCycles,
     State,
 )
 from desched.model.stored_state import (
@@ -253,7 +254,8 @@ def test_the_last_cycle_is_left_out_if_it_alone_is_too_large():
 
 def test_what_was_seen_of_new_pods_is_left_out_before_a_state_is_refused():
     large = Newcomers(0.5, (0.5,) * LONGEST_BYTES, NOW)
-    assert decode_state(encode_state(State(since=NOW, newcomers=large))).state == State(since=NOW)
+    state = State(since=NOW, newcomers=large, skipped=SkippedCycles(NOW, "no answer"))
+    assert decode_state(encode_state(state)).state == State(since=NOW)
 
 
 def test_more_pauses_than_fit_stop_acting_and_none_is_left_out_in_silence():

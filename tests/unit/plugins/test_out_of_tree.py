@@ -179,11 +179,13 @@ def test_a_limit_leaves_other_nodes(install: Install) -> None:
 
 def test_an_explanation_names_what_keeps_a_pod_off_some_of_the_nodes(install: Install) -> None:
     install("picky", avoiding("return 'canary' if 'canary' in node.labels else None"))
-    decision = decide(moving({"cool": {}, "dark": {"canary": ""}}), by("picky"), State())
+    install("wary", avoiding("return 'dark' if node.name == 'dark' else None"))
+    of_policy = by("picky", "wary")
+    decision = decide(moving({"cool": {}, "dark": {"canary": ""}}), of_policy, State())
     (one,) = decision.context.cluster.pods
     places = placement_of(one, decision)
     assert places is not None
-    assert places.limits == ("picky: canary",)
+    assert places.limits == ("picky: canary", "wary: dark")
 
 
 def test_each_of_several_limits_counts_its_nodes(install: Install) -> None:
